@@ -1,0 +1,56 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed-core
+INSTALLED_DEV := $(VENV)/.installed-dev
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+
+.PHONY: demo test test-all check format schema bench baselines wheel clean help
+
+help: ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 18
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(INSTALLED): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(INSTALLED_DEV): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@ $(INSTALLED)
+
+demo: $(INSTALLED) ## set up, play stream-smoke-v1 with the random agent, validate, score, show
+	$(BIN)/longplay run stream-smoke-v1 --agent random --seed 0
+
+test: $(INSTALLED_DEV) ## the tests that run in minutes
+	$(BIN)/python -m pytest
+
+test-all: $(INSTALLED_DEV) ## the slow and the exhaustive ones too
+	$(BIN)/python -m pytest -m ''
+
+check: $(INSTALLED_DEV) ## formatting, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(INSTALLED_DEV) ## let ruff mend what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+schema: $(INSTALLED_DEV) ## write JSON Schemas and the field tables of docs/contract.md again
+	$(BIN)/python -m longplay.contract.schema
+
+bench: $(INSTALLED_DEV) ## speed against bare ALE and plain JSON
+	$(BIN)/python benchmarks/bench.py
+
+baselines: $(INSTALLED_DEV) ## measure the random agent again (about an hour on two cores)
+	$(BIN)/python benchmarks/random_baselines.py
+
+wheel: $(INSTALLED_DEV) ## build the wheel into dist/
+	$(PIP) wheel --no-deps -w dist .
+
+clean: ## remove what was built
+	rm -rf $(VENV) dist build .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,96 @@
+"""Measures the random agent with `longplay run`, and writes what is shipped of it.
+
+    python benchmarks/random_baselines.py [--folder runs/baselines] [--workers 2]
+
+Three seeds per suite, every streaming suite but the 24-million-frame one. A run that is
+in the folder and complete is not played again, so this can be stopped and started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from longplay.contract.rundir import RunDirectory, find_runs
+from longplay.scoring import baselines
+
+SUITE_IDS = ("stream-smoke-v1", "stream-3x2-v1", "stream-8x3-v1")
+SEEDS = (0, 1, 2)
+DATA = Path(baselines.__file__).parent / "data" / "random.json"
+
+
+def measure(folder: Path, suite_id: str, seed: int) -> RunDirectory:
+    """Plays one run unless it is there; returns it."""
+    out = folder / f"{suite_id}_seed-{seed}"
+    if not out.exists():
+        print(f"playing {suite_id}, seed {seed}", flush=True)
+        command = [sys.executable, "-m", "longplay", "run", suite_id, "--quiet"]
+        options = ["--agent", "random", "--seed", str(seed), "--out", str(out)]
+        subprocess.run([*command, *options, "--json"], check=True, capture_output=True)
+    (run_dir,) = find_runs(out)
+    run = RunDirectory(run_dir)
+    if run.score is None or not run.score.complete:
+        sys.exit(f"{out} is not complete: remove it and start again")
+    return run
+
+
+def summarise(runs: list[RunDirectory]) -> dict[str, Any]:
+    """The figures of one suite over its seeds."""
+    rewards: dict[str, float] = defaultdict(float)
+    frames: dict[str, int] = defaultdict(int)
+    for run in runs:
+        assert run.summary is not None
+        for visit in run.summary.visits:
+            rewards[visit.game_id] += visit.reward_sum
+            frames[visit.game_id] += visit.frames
+    scores = [run.score for run in runs if run.score is not None]
+    return {
+        "seeds": list(SEEDS),
+        "contract_hashes": [run.config.benchmark_contract_hash for run in runs],
+        "versions": runs[0].config.versions,
+        "us_per_frame": round(statistics.median(1e6 / s.fps for s in scores if s.fps)),
+        "final_scores": [score.final_score for score in scores],
+        "forgetting_index_means": [score.forgetting_index_mean for score in scores],
+        "plasticity_means": [score.plasticity_mean for score in scores],
+        "games": {
+            game: {
+                "rate": rewards[game] / frames[game],
+                "score": statistics.fmean(s.per_game_scores[game] for s in scores),
+                "scores": [score.per_game_scores[game] for score in scores],
+                "frames": frames[game],
+            }
+            for game in runs[0].config.games
+        },
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, default=Path("runs/baselines"))
+    parser.add_argument("--workers", type=int, default=2)
+    options = parser.parse_args()
+    jobs = list(product(SUITE_IDS, SEEDS))
+    with ThreadPoolExecutor(options.workers) as pool:
+        runs = list(pool.map(lambda job: measure(options.folder, *job), jobs))
+    suites = {
+        suite_id: summarise(
+            [r for (s, _), r in zip(jobs, runs, strict=True) if s == suite_id]
+        )
+        for suite_id in SUITE_IDS
+    }
+    us_per_frame = suites[SUITE_IDS[-1]]["us_per_frame"]
+    data = {"agent": "random", "us_per_frame": us_per_frame, "suites": suites}
+    DATA.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    print(f"wrote {DATA}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m longplay` is `longplay`."""
+
+from longplay.cli import main
+
+main()

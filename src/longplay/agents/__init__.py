@@ -1,0 +1,1 @@
+"""Who is measured: the agent contract, the built-in agents, and how others load."""

@@ -1,0 +1,238 @@
+"""What an agent is, and `load_agent`: a reference -> something that can be built.
+
+    reference := NAME               a built-in, or a name in the entry-point group
+                                    `longplay.agents`
+               | FILE.py[:ATTR]     a file; without ATTR its `Agent`, else the file
+                                    itself if it has `init` and `step`
+               | MODULE:ATTR        an importable module's attribute
+
+Loading a reference imports code, so it happens only for one that a person gave. What is
+written down of an agent is its config, `{_type, args}` and for a file its base name and
+the SHA-256 of its source; `agent_id` is the hash of that. No path, no seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import json
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+from longplay.agents.functional import FunctionalAgent, is_functional
+from longplay.console.base import Observation
+from longplay.contract.records import GLOBAL_ACTION_SET, AgentEntry
+from longplay.errors import AgentLoadError, LongplayError, UnknownNameError
+
+ENTRY_POINT_GROUP = "longplay.agents"
+
+BUILT_IN_AGENTS: Mapping[str, str] = {
+    "random": "longplay.agents.random:RandomAgent",
+    "repeat": "longplay.agents.repeat:RepeatAgent",
+    "noop": "longplay.agents.noop:NoopAgent",
+}
+
+
+class StreamingAgent(Protocol):
+    """What the streaming track asks for; `metrics` and `close` are optional."""
+
+    def step(
+        self,
+        obs_rgb: Observation,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        info: dict[str, Any],
+    ) -> int:
+        """Answers one frame; the answer counts if `info["is_decision_frame"]`."""
+
+
+@dataclass(frozen=True)
+class LoadedAgent:
+    """An agent that was found and imported, not built yet."""
+
+    name: str
+    reference: str
+    entry: AgentEntry
+    factory: Callable[..., StreamingAgent]
+    agent_args: Mapping[str, Any] = field(default_factory=dict)
+
+    def build(self, seed: int) -> StreamingAgent:
+        """Makes a new agent.
+
+        Raises:
+            AgentLoadError: It raised, or what it made has no `step`.
+        """
+        try:
+            agent = self.factory(len(GLOBAL_ACTION_SET), seed, **self.agent_args)
+        except LongplayError:
+            raise
+        except Exception as error:
+            raise AgentLoadError(
+                f"agent {self.reference}: building it as "
+                f"Agent(num_actions, seed, **agent_args) raised "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if not callable(getattr(agent, "step", None)):
+            raise AgentLoadError(
+                f"agent {self.reference}: expected an object with a method step, "
+                f"found {type(agent).__name__} without one"
+            )
+        return agent
+
+
+def list_agents() -> dict[str, str]:
+    """Name -> `module:attr` of every agent that has a name."""
+    installed = {
+        point.name: point.value
+        for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
+    }
+    # A package cannot take a built-in's name: its runs would pass for ours.
+    return {**installed, **BUILT_IN_AGENTS}
+
+
+def load_agent(
+    reference: str | Callable[..., StreamingAgent],
+    agent_args: Mapping[str, Any] | None = None,
+) -> LoadedAgent:
+    """Finds and imports an agent; a class or factory is taken as it is.
+
+    Raises:
+        AgentLoadError: The file or module cannot be imported, or holds no agent.
+        UnknownNameError: No agent has this name.
+    """
+    agent_args = dict(agent_args or {})
+    if not isinstance(reference, str):
+        name, type_name = _name_of(reference), reference.__module__
+        return _describe_agent(
+            name, f"{type_name}:{name}", type_name, reference, agent_args
+        )
+    location, _, attribute = reference.partition(":")
+    source: dict[str, str] = {}
+    if location.endswith(".py"):
+        path = Path(location)
+        module = _import_file(path)
+        source = {
+            "file": path.name,
+            "source_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
+        name, type_name = path.stem, path.stem
+    elif attribute:
+        module, name, type_name = _import_module(location), attribute, location
+    else:
+        known = list_agents()
+        if reference not in known:
+            raise UnknownNameError(
+                "agent",
+                reference,
+                known,
+                hint="(or give a file.py[:Agent] or module:Agent)",
+            )
+        type_name, _, attribute = known[reference].partition(":")
+        module, name = _import_module(type_name), reference
+    found = _find_agent(module, attribute, reference)
+    return _describe_agent(name, reference, type_name, found, agent_args, source)
+
+
+def _describe_agent(
+    name: str,
+    reference: str,
+    type_name: str,
+    found: Any,
+    agent_args: dict[str, Any],
+    source: Mapping[str, str] | None = None,
+) -> LoadedAgent:
+    config = {
+        "_type": f"{type_name}.{_name_of(found)}",
+        "args": agent_args,
+        **(source or {}),
+    }
+    return LoadedAgent(
+        name=name,
+        reference=reference,
+        entry=AgentEntry(config=config, agent_id=hash_agent_config(config)),
+        factory=FunctionalAgent.factory(found) if is_functional(found) else found,
+        agent_args=agent_args,
+    )
+
+
+def hash_agent_config(config: Mapping[str, Any]) -> str:
+    """`agent_id`: equal for equal configs, on every machine."""
+    try:
+        text = json.dumps(config, sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise AgentLoadError(f"agent args must be plain JSON: {error}") from error
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _name_of(found: object) -> str:
+    return "module" if isinstance(found, ModuleType) else found.__name__  # type: ignore[attr-defined]
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise AgentLoadError(f"agent file {path}: there is no such file")
+    # As `python FILE` does, so that the file can import its neighbours.
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
+    name = f"longplay_agent_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise AgentLoadError(f"agent file {path}: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise AgentLoadError(
+            f"agent file {path}: importing it raised {type(error).__name__}: {error}"
+        ) from error
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.append(folder)
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise AgentLoadError(
+            f"agent module {name}: importing it raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def _find_agent(module: ModuleType, attribute: str, reference: str) -> Any:
+    """The class, factory or functional module that a reference means."""
+    if attribute:
+        if not hasattr(module, attribute):
+            raise AgentLoadError(f"agent {reference}: there is no {attribute!r} in it")
+        found = getattr(module, attribute)
+        if not callable(found) and not is_functional(found):
+            raise AgentLoadError(
+                f"agent {reference}: expected a class or factory, "
+                f"found {type(found).__name__}"
+            )
+    elif hasattr(module, "Agent"):
+        found = module.Agent
+    elif is_functional(module):
+        return module
+    else:
+        raise AgentLoadError(
+            f"agent {reference}: expected a class `Agent` with a method `step`, or "
+            f"functions `init` and `step`; found neither"
+        )
+    if inspect.isclass(found) and not callable(getattr(found, "step", None)):
+        raise AgentLoadError(
+            f"agent {reference}: class {found.__name__} has no method `step`"
+        )
+    return found

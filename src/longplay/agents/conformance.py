@@ -1,0 +1,158 @@
+"""The agent contract as a checklist, played on the scripted console.
+
+    checks = check_agent(load_agent("my_agent.py"))
+
+Each check is a sentence of the contract. Errors are failures; what an agent may leave
+out is marked as such. No ROM is needed, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from longplay.agents.base import LoadedAgent, StreamingAgent
+from longplay.console.scripted import ScriptedConsole
+from longplay.contract.records import EventRow, ScheduledVisit
+from longplay.errors import LongplayError
+from longplay.stream import Mechanics, Stream
+from longplay.tracks.streaming import StreamingTrack
+
+_VISIT_FRAMES = (300, 170, 240)
+_MECHANICS = Mechanics(decision_interval=4, delay=2)
+_SEED = 7
+
+
+@dataclass(frozen=True)
+class Check:
+    """One sentence of the contract: passed, failed, or None where it does not apply."""
+
+    sentence: str
+    passed: bool | None
+    detail: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The check for machines."""
+        return {
+            "sentence": self.sentence,
+            "passed": self.passed,
+            "detail": self.detail,
+        }
+
+
+def check_agent(loaded: LoadedAgent) -> list[Check]:
+    """Goes through the contract with fresh agents."""
+    return [
+        _check("can be built as Agent(num_actions, seed, **args)", _build, loaded),
+        _check("answers every decision frame with an action", _plays, loaded),
+        _check("makes the same choices for the same seed", _repeats, loaded),
+        _check("leaves NumPy's global random state alone", _spares_random, loaded),
+        _check("does not depend on what it keeps of a frame", _survives, loaded),
+        _check("offers metrics() as finite numbers", _metrics, loaded),
+        _check("offers save(directory) and load(directory) together", _saves, loaded),
+    ]
+
+
+class _NotOfferedError(Exception):
+    """The agent leaves out what it may leave out."""
+
+
+def _check(
+    sentence: str, check: Callable[[LoadedAgent], str], loaded: LoadedAgent
+) -> Check:
+    printed = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+            return Check(sentence, True, check(loaded))
+    except _NotOfferedError:
+        return Check(sentence, None, "not offered, optional")
+    except LongplayError as error:
+        return Check(sentence, False, str(error))
+    except Exception as error:
+        return Check(sentence, False, f"{type(error).__name__}: {error}")
+
+
+def _make_stream() -> Stream:
+    schedule = [
+        ScheduledVisit(visit_idx=k, cycle_idx=0, game_id=f"game-{k}", visit_frames=n)
+        for k, n in enumerate(_VISIT_FRAMES)
+    ]
+    return Stream(schedule, range(len(schedule)), ScriptedConsole(), _MECHANICS)
+
+
+def _play(agent: StreamingAgent, *, spoil: bool = False) -> list[EventRow]:
+    """Plays a short stream with every kind of boundary."""
+    stream, track, events = _make_stream(), StreamingTrack(agent), []
+    while not stream.done:
+        percept = stream.percept()
+        answer = track.answer(percept)
+        if spoil:  # what an agent kept of this frame is now garbage
+            percept.observation[:] = 255
+            percept.info.clear()
+        events.append(stream.advance(answer).event)
+    return events
+
+
+def _choices(events: list[EventRow]) -> list[int]:
+    return [e.decided_action_idx for e in events if e.is_decision_frame]
+
+
+def _build(loaded: LoadedAgent) -> str:
+    return f"{type(loaded.build(_SEED)).__name__}, {loaded.entry.agent_id[:8]}"
+
+
+def _plays(loaded: LoadedAgent) -> str:
+    choices = _choices(_play(loaded.build(_SEED)))
+    return f"{len(choices)} decisions, {len(set(choices))} different actions"
+
+
+def _repeats(loaded: LoadedAgent) -> str:
+    first, second = (_choices(_play(loaded.build(_SEED))) for _ in range(2))
+    if first != second:
+        at = next(
+            i
+            for i, pair in enumerate(zip(first, second, strict=True))
+            if len(set(pair)) > 1
+        )
+        raise ValueError(f"decision {at} was {first[at]}, then {second[at]}")
+    return ""
+
+
+def _spares_random(loaded: LoadedAgent) -> str:
+    before = np.random.get_state(legacy=False)  # noqa: NPY002 - the state to guard
+    _play(loaded.build(_SEED))
+    after = np.random.get_state(legacy=False)  # noqa: NPY002
+    if repr(before) != repr(after):
+        raise ValueError("it drew from numpy.random; use the seed it is given")
+    return ""
+
+
+def _survives(loaded: LoadedAgent) -> str:
+    plain = _choices(_play(loaded.build(_SEED)))
+    spoilt = _choices(_play(loaded.build(_SEED), spoil=True))
+    if plain != spoilt:
+        raise _NotOfferedError
+    return ""
+
+
+def _metrics(loaded: LoadedAgent) -> str:
+    agent = loaded.build(_SEED)
+    if not hasattr(agent, "metrics"):
+        raise _NotOfferedError
+    _play(agent)
+    return ", ".join(StreamingTrack(agent).metrics())
+
+
+def _saves(loaded: LoadedAgent) -> str:
+    agent = loaded.build(_SEED)
+    offered = [name for name in ("save", "load") if hasattr(agent, name)]
+    if not offered:
+        raise _NotOfferedError
+    if len(offered) == 1:
+        raise ValueError(f"it has {offered[0]} alone")
+    return ""

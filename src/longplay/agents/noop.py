@@ -1,0 +1,25 @@
+"""The default action, always: what happens when nobody plays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from longplay.console.base import Observation
+
+
+class NoopAgent:
+    """Answers every frame with the run's default action."""
+
+    def __init__(self, num_actions: int, seed: int) -> None:
+        pass
+
+    def step(
+        self,
+        obs_rgb: Observation,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        info: dict[str, Any],
+    ) -> int:
+        """Answers with the default action."""
+        return int(info["default_action_idx"])

@@ -1,0 +1,39 @@
+"""A new action, drawn uniformly, on every decision frame: the floor of every table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from longplay.console.base import Observation
+
+# Drawing one number costs as much as drawing a few hundred.
+_BLOCK = 512
+
+
+class RandomAgent:
+    """Answers every decision frame with an action drawn uniformly."""
+
+    def __init__(self, num_actions: int, seed: int) -> None:
+        self._num_actions = num_actions
+        self._rng = np.random.default_rng(seed)
+        self._drawn: list[int] = []
+        self._action = 0
+
+    def step(
+        self,
+        obs_rgb: Observation,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        info: dict[str, Any],
+    ) -> int:
+        """Draws on decision frames, repeats itself on the others."""
+        if info["is_decision_frame"]:
+            if not self._drawn:
+                self._drawn = self._rng.integers(
+                    self._num_actions, size=_BLOCK
+                ).tolist()
+            self._action = self._drawn.pop()
+        return self._action

@@ -1,0 +1,31 @@
+"""One action, always: shows what a game gives away for holding a button."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from longplay.console.base import Observation
+from longplay.errors import AgentLoadError
+
+
+class RepeatAgent:
+    """Answers every frame with the same action (`--agent-arg action=3`; FIRE)."""
+
+    def __init__(self, num_actions: int, seed: int, action: int = 1) -> None:
+        if isinstance(action, bool) or action not in range(num_actions):
+            raise AgentLoadError(
+                f"agent repeat: action: expected an int in 0 … {num_actions - 1}, "
+                f"found {action!r}"
+            )
+        self._action = action
+
+    def step(
+        self,
+        obs_rgb: Observation,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        info: dict[str, Any],
+    ) -> int:
+        """Answers with the action."""
+        return self._action

@@ -1,0 +1,329 @@
+"""The commands."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from longplay.cli import tables
+from longplay.cli.progress import ProgressLine
+from longplay.cli.settings import parse_agent_args, parse_settings, read_settings
+from longplay.contract.files import write_document
+from longplay.contract.rundir import RunDirectory, find_runs
+from longplay.errors import (
+    ConfigError,
+    LongplayError,
+    RunCancelled,
+    RunFailed,
+    UnknownNameError,
+)
+from longplay.evallog.provenance import longplay_version
+from longplay.plan import RunPlan, plan_run
+from longplay.suites import SUITES, flatten_settings
+
+app = typer.Typer(
+    name="longplay",
+    help="A continual-learning benchmark on Atari: run, validate, score.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Directory = Annotated[
+    Path, typer.Argument(metavar="DIR", help="An experiment or a run directory.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+def _print_json(document: Any) -> None:
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _print(*renderables: RenderableType) -> None:
+    console = Console()
+    for renderable in renderables:
+        console.print(renderable)
+
+
+def _command(function: Callable[..., None]) -> Callable[..., None]:
+    """Registers a command; its errors become a message and an exit code."""
+
+    @functools.wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        try:
+            function(*args, **kwargs)
+        except LongplayError as error:
+            name = type(error).__name__
+            if kwargs.get("as_json"):
+                _print_json({"error": {"type": name, "message": str(error)}})
+            else:
+                message = Text.assemble(("error: ", "bold red"), str(error))
+                Console(stderr=True).print(message, soft_wrap=True)
+            raise typer.Exit(error.exit_code) from error
+
+    return app.command(function.__name__.replace("_", "-"))(guarded)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"longplay {longplay_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print it, exit."
+        ),
+    ] = False,
+) -> None:
+    """A continual-learning benchmark on Atari: run, validate, score."""
+
+
+# --- run ------------------------------------------------------------------------
+
+
+@_command
+def run(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's id.")],
+    agent: Annotated[
+        str | None,
+        typer.Option(help="A name, file.py[:attr] or module:attr."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Run seed, 0 … 2147483647.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="Experiment directory to make.")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=JSON", help="Change a setting."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="Settings to change, .toml or .json.")
+    ] = None,
+    agent_arg: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An argument for the agent."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan, write nothing.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Send an agent through a suite; validate, score and show the run."""
+    overrides = flatten_settings(read_settings(config)) if config else {}
+    overrides |= flatten_settings(parse_settings(settings or []))
+    plan = plan_run(suite, seed, overrides)
+    if dry_run:
+        _show_plan(plan, as_json)
+        return
+    if agent is None:
+        raise ConfigError("--agent: expected a name, file.py[:attr] or module:attr")
+    _run(plan, agent, parse_agent_args(agent_arg or []), out, quiet, as_json)
+
+
+def _run(
+    plan: RunPlan,
+    reference: str,
+    agent_args: dict[str, Any],
+    out: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    from longplay.agents.base import load_agent
+    from longplay.harness.experiment import Experiment, default_directory
+
+    agent = load_agent(reference, agent_args)
+    experiment = Experiment(plan, agent, out or default_directory(plan, agent))
+    try:
+        with ProgressLine(quiet=quiet) as progress:
+            result = experiment.run(progress)
+    except (RunFailed, RunCancelled) as error:
+        raise type(error)(
+            f"{error}\nwhat was recorded: {experiment.run_dir}"
+        ) from error
+    if as_json:
+        _print_json(
+            {
+                "experiment_dir": str(result.experiment_dir),
+                "run_dir": str(result.run_dir),
+                "score": result.score.model_dump(mode="json"),
+                "validation": result.report.to_json(),
+            }
+        )
+    else:
+        run_directory = RunDirectory(result.run_dir)
+        _print(*tables.show_run(run_directory), tables.report_line(result.report))
+    if not result.report.is_valid:
+        raise typer.Exit(1)
+
+
+def _show_plan(plan: RunPlan, as_json: bool) -> None:
+    if as_json:
+        _print_json(tables.plan_to_json(plan))
+    else:
+        _print(*tables.show_plan(plan))
+
+
+# --- reading --------------------------------------------------------------------
+
+
+@_command
+def validate(directory: Directory, as_json: Json = False) -> None:
+    """Hold every row of a run against the contract."""
+    from longplay.validation import validate_run
+
+    reports = [validate_run(run_dir) for run_dir in find_runs(directory)]
+    if as_json:
+        _print_json([report.to_json() for report in reports])
+    else:
+        for report in reports:
+            _print(*tables.show_report(report))
+    if not all(report.is_valid for report in reports):
+        raise typer.Exit(1)
+
+
+@_command
+def score(
+    directory: Directory,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Count the complete visits only.")
+    ] = False,
+    window_frames: Annotated[int | None, typer.Option(help="Other window.")] = None,
+    revisit_frames: Annotated[int | None, typer.Option(help="Other window.")] = None,
+    bottom_k_frac: Annotated[float | None, typer.Option(help="Other share.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the score to this file.")
+    ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(metavar="GAME", help="Show the sums behind a game's numbers."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Score a run; writes score.json if scored whole with the run's own windows."""
+    changes = {
+        "window_frames": window_frames,
+        "revisit_frames": revisit_frames,
+        "bottom_k_frac": bottom_k_frac,
+    }
+    runs = find_runs(directory)
+    if output is not None and len(runs) > 1:
+        raise ConfigError(f"--output: {directory} holds {len(runs)} runs, give one")
+    documents = []
+    for run_dir in runs:
+        documents.append(
+            _score_one(run_dir, partial, changes, output, explain, as_json)
+        )
+    if as_json:
+        _print_json(documents[0] if len(documents) == 1 else documents)
+
+
+def _score_one(
+    run_dir: Path,
+    partial: bool,
+    changes: dict[str, Any],
+    output: Path | None,
+    explain: str | None,
+    as_json: bool,
+) -> dict[str, Any]:
+    from longplay.scoring import streaming
+
+    run_directory = RunDirectory(run_dir)
+    own_config = run_directory.config
+    run_directory.config = streaming.change_scoring(own_config, changes)
+    play = streaming.read_play(run_directory, partial=partial)
+    result = streaming.compute_score(play)
+    is_own = run_directory.config.scoring_defaults == own_config.scoring_defaults
+    if output is not None:
+        write_document(output, result)
+    elif is_own and result.complete:
+        streaming.write_score(run_dir, result)
+    document = result.model_dump(mode="json")
+    if explain is not None:
+        if explain not in own_config.games:
+            raise UnknownNameError("game of this run", explain, own_config.games)
+        document["explanation"] = tables.explanation_to_json(play, explain)
+    if not as_json:
+        _print(*tables.show_score(result, own_config))
+        if explain is not None:
+            _print(*tables.show_explanation(play, explain))
+    return document
+
+
+@_command
+def show(directory: Directory, as_json: Json = False) -> None:
+    """Show a run: schedule, scores beside the random agent's, provenance."""
+    runs = [RunDirectory(path) for path in find_runs(directory)]
+    if as_json:
+        _print_json([tables.run_to_json(run_directory) for run_directory in runs])
+        return
+    for run_directory in runs:
+        _print(*tables.show_run(run_directory), *tables.show_details(run_directory))
+
+
+# --- what there is --------------------------------------------------------------
+
+
+@_command
+def suites(as_json: Json = False) -> None:
+    """List the suites, and what each costs."""
+    plans = [plan_run(suite_id) for suite_id in SUITES]
+    if as_json:
+        _print_json([tables.suite_to_json(plan) for plan in plans])
+    else:
+        _print(tables.suites_table(plans))
+
+
+@_command
+def games(as_json: Json = False) -> None:
+    """List the games that can be played, and those that are refused."""
+    rows = tables.list_games()
+    if as_json:
+        _print_json(rows)
+    else:
+        _print(tables.games_table(rows))
+
+
+@_command
+def agents(as_json: Json = False) -> None:
+    """List the agents that have a name."""
+    rows = tables.list_named_agents()
+    if as_json:
+        _print_json(rows)
+    else:
+        _print(tables.agents_table(rows))
+
+
+@_command
+def check_agent(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="As for `run`.")],
+    agent_arg: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An argument for the agent."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Hold an agent against the agent contract, without any ROM."""
+    from longplay.agents.base import load_agent
+    from longplay.agents.conformance import check_agent as check
+
+    loaded = load_agent(agent, parse_agent_args(agent_arg or []))
+    checks = check(loaded)
+    if as_json:
+        _print_json([item.to_json() for item in checks])
+    else:
+        _print(tables.checklist_table(loaded.reference, checks))
+    if not all(item.passed is not False for item in checks):
+        raise typer.Exit(1)

@@ -1,0 +1,101 @@
+"""How a run shows itself: one live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from longplay.runner import Progress
+
+_PLAIN_EVERY_S = 5.0
+_BAR_CELLS = 24
+
+
+def _format_seconds(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def describe_progress(progress: Progress) -> dict[str, str]:
+    """The parts of a progress line, in order."""
+    fps = progress.fps or 0.0
+    left = (progress.frames_total - progress.frame) / fps if fps else None
+    last = progress.last_return
+    return {
+        "game": progress.game_id,
+        "visit": f"visit {progress.visit_idx + 1}/{progress.visits_total}",
+        "cycle": f"cycle {progress.cycle_idx + 1}",
+        "frame": f"frame {progress.frame:,}/{progress.frames_total:,}",
+        "return": "last return –" if last is None else f"last return {last:g}",
+        "fps": f"{fps:,.0f} fps",
+        "left": "" if left is None else f"{_format_seconds(left)} left",
+    }
+
+
+class ProgressLine:
+    """An observer of a run; use as a context manager."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        # Bound to the real stream now: during the run stderr is the agent's.
+        console = Console(stderr=True)
+        self._console = Console(
+            file=console.file, force_terminal=console.is_terminal, width=console.width
+        )
+        self._quiet = quiet
+        self._next_plain_s = 0.0
+        self._live: Live | None = None
+        if console.is_terminal and not quiet:
+            self._live = Live(
+                console=self._console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+
+    def __enter__(self) -> ProgressLine:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, progress: Progress) -> None:
+        """Shows where the run is."""
+        if self._quiet:
+            return
+        if self._live is not None:
+            self._live.update(_live_line(progress), refresh=True)
+        elif time.monotonic() >= self._next_plain_s:
+            self._next_plain_s = time.monotonic() + _PLAIN_EVERY_S
+            parts = filter(None, describe_progress(progress).values())
+            print(" · ".join(parts), file=self._console.file, flush=True)  # noqa: T201
+
+
+def _live_line(progress: Progress) -> Table:
+    done = round(_BAR_CELLS * progress.frame / progress.frames_total)
+    bar = Text("━" * done, "green") + Text("━" * (_BAR_CELLS - done), "bright_black")
+    line = Table.grid(padding=(0, 2))
+    parts = describe_progress(progress)
+    styles = {"game": "bold cyan", "left": "bold"}
+    line.add_row(
+        bar,
+        *(
+            Text(text, styles.get(name, ""), no_wrap=True)
+            for name, text in parts.items()
+        ),
+    )
+    return line

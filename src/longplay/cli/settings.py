@@ -1,0 +1,63 @@
+"""`--set key=value`, `--agent-arg k=v` and `--config FILE` -> plain mappings."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from longplay.contract.files import read_json
+from longplay.errors import ConfigError, DocumentError
+
+
+def _split(pair: str, option: str) -> tuple[str, str]:
+    name, equals, text = pair.partition("=")
+    if not equals or not name.strip():
+        raise ConfigError(f"{option}: expected key=value, found {pair!r}")
+    return name.strip(), text
+
+
+def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
+    """Reads `--set` options: the value is JSON."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, text = _split(pair, "--set")
+        try:
+            settings[name] = json.loads(text)
+        except ValueError as error:
+            raise ConfigError(
+                f"--set {name}: expected a JSON value, found {text!r}; strings need "
+                f"quotes, as in --set 'games=[\"qbert\"]'"
+            ) from error
+    return settings
+
+
+def parse_agent_args(pairs: Sequence[str]) -> dict[str, Any]:
+    """Reads `--agent-arg` options: JSON where it is JSON, else a string."""
+    arguments: dict[str, Any] = {}
+    for pair in pairs:
+        name, text = _split(pair, "--agent-arg")
+        try:
+            arguments[name] = json.loads(text)
+        except ValueError:
+            arguments[name] = text
+    return arguments
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """Reads a `--config` file, TOML or JSON, of the same keys as `--set`."""
+    try:
+        if path.suffix == ".toml":
+            return tomllib.loads(path.read_text(encoding="utf-8"))
+        if path.suffix == ".json":
+            settings = read_json(path)
+            if isinstance(settings, dict):
+                return settings
+            raise ConfigError(f"--config {path}: expected a JSON object at the top")
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"--config {path}: {error}") from error
+    except DocumentError as error:
+        raise ConfigError(f"--config {error}") from error
+    raise ConfigError(f"--config {path}: expected a file ending in .toml or .json")

@@ -1,0 +1,458 @@
+"""Results -> tables for people, and the same as plain data for machines."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from longplay.agents.base import BUILT_IN_AGENTS, list_agents
+from longplay.console.games import GAMES, REFUSED_GAMES
+from longplay.contract.records import RunConfig, Score
+from longplay.contract.rundir import RunDirectory
+from longplay.plan import RunPlan
+from longplay.scoring.baselines import expected_seconds, random_baseline
+from longplay.suites import SUITES
+
+if TYPE_CHECKING:
+    from longplay.agents.conformance import Check
+    from longplay.scoring.metrics import Span
+    from longplay.scoring.streaming import Play
+    from longplay.validation import Report
+
+
+def _table(title: str, *columns: str, left: Iterable[int] = (0,)) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None)
+    for position, column in enumerate(columns):
+        justify = "left" if position in left else "right"
+        table.add_column(column, justify=justify, header_style="dim")  # type: ignore[arg-type]
+    return table
+
+
+def _number(value: float | None, digits: int = 5) -> str:
+    return "–" if value is None else f"{value:.{digits}g}"
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:,.0f} min"
+
+
+def _megabytes(size_bytes: float) -> str:
+    return f"{size_bytes / 1e6:,.0f} MB"
+
+
+# --- plans and catalogues -------------------------------------------------------
+
+
+def _plan_cost(plan: RunPlan) -> dict[str, float]:
+    frames = plan.config.total_frames
+    return {
+        "frames": frames,
+        "expected_seconds": expected_seconds(plan.suite_name, frames),
+        "expected_bytes": plan.expected_bytes,
+    }
+
+
+def plan_to_json(plan: RunPlan) -> dict[str, Any]:
+    """A plan for machines."""
+    config = plan.config.model_dump(mode="json", exclude_none=True)
+    return {"task_id": plan.task_id, **config, **_plan_cost(plan)}
+
+
+def show_plan(plan: RunPlan) -> list[RenderableType]:
+    """A plan for people."""
+    config = plan.config
+    cost = _plan_cost(plan)
+    schedule = _table(
+        f"{plan.suite_name}, seed {plan.seed}",
+        "visit",
+        "cycle",
+        "game",
+        "frames",
+        "first frame",
+        left=(2,),
+    )
+    first = 0
+    for visit in config.schedule:
+        schedule.add_row(
+            str(visit.visit_idx),
+            str(visit.cycle_idx),
+            visit.game_id,
+            f"{visit.visit_frames:,}",
+            f"{first:,}",
+        )
+        first += visit.visit_frames
+    scoring = config.scoring_defaults
+    facts = _facts(
+        ("frames", f"{config.total_frames:,}"),
+        (
+            "decisions",
+            f"every {config.decision_interval} frames, {config.delay} frames late",
+        ),
+        (
+            "scored on",
+            f"last {scoring.window_frames:,} frames; forgetting and plasticity on "
+            f"{scoring.revisit_frames:,}",
+        ),
+        ("contract hash", config.benchmark_contract_hash),
+        ("disk", f"about {_megabytes(cost['expected_bytes'])}"),
+        (
+            "time",
+            f"about {_minutes(cost['expected_seconds'])} for the random agent; "
+            "a learning one takes its own time",
+        ),
+    )
+    return [schedule, facts, Text("dry run: nothing was written", "dim")]
+
+
+def _facts(*rows: tuple[str, str]) -> Padding:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column(overflow="fold")
+    for name, value in rows:
+        grid.add_row(name, value)
+    return Padding(grid, (1, 1))
+
+
+def suite_to_json(plan: RunPlan) -> dict[str, Any]:
+    """A suite for machines."""
+    return {
+        "suite": plan.suite_name,
+        "purpose": plan.suite.purpose,
+        "settings": plan.suite.settings,
+        **_plan_cost(plan),
+    }
+
+
+def suites_table(plans: Sequence[RunPlan]) -> Table:
+    """The catalogue for people."""
+    table = _table(
+        "",
+        "suite",
+        "games",
+        "cycles",
+        "frames",
+        "time",
+        "disk",
+        "what for",
+        left=(0, 6),
+    )
+    for plan in plans:
+        cost = _plan_cost(plan)
+        table.add_row(
+            plan.suite_name,
+            str(len(plan.suite.games)),
+            str(plan.suite.num_cycles),
+            f"{cost['frames']:,}",
+            _minutes(cost["expected_seconds"]),
+            _megabytes(cost["expected_bytes"]),
+            plan.suite.purpose,
+        )
+    table.caption = "time: random agent, one core of the machine it was measured on"
+    table.caption_justify = "left"
+    return table
+
+
+def list_games() -> list[dict[str, Any]]:
+    """Every game of the emulator, playable ones first."""
+    playable = [
+        {
+            "game": game,
+            "playable": True,
+            "suites": [s for s, suite in SUITES.items() if game in suite.games],
+        }
+        for game in sorted(GAMES)
+    ]
+    refused = [
+        {"game": game, "playable": False, "reason": reason}
+        for game, reason in sorted(REFUSED_GAMES.items())
+    ]
+    return playable + refused
+
+
+def games_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """The games for people."""
+    table = _table("", "game", "suites", left=(0, 1))
+    for row in rows:
+        if row["playable"]:
+            table.add_row(row["game"], ", ".join(row["suites"]))
+        else:
+            table.add_row(Text(row["game"], "dim"), Text(row["reason"], "dim"))
+    return table
+
+
+def list_named_agents() -> list[dict[str, Any]]:
+    """Agents with a name; only our own are imported to be described."""
+    rows = []
+    for name, location in sorted(list_agents().items()):
+        summary = ""
+        if name in BUILT_IN_AGENTS:
+            module, _, attribute = location.partition(":")
+            doc = getattr(importlib.import_module(module), attribute).__doc__
+            summary = (doc or "").splitlines()[0]
+        rows.append({"agent": name, "location": location, "summary": summary})
+    return rows
+
+
+def agents_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """The agents for people."""
+    table = _table("", "agent", "location", "what it does", left=(0, 1, 2))
+    for row in rows:
+        table.add_row(row["agent"], row["location"], row["summary"])
+    table.caption = "or your own: file.py[:Agent], module:Agent"
+    table.caption_justify = "left"
+    return table
+
+
+def checklist_table(reference: str, checks: Sequence[Check]) -> Table:
+    """The agent contract as a checklist."""
+    table = _table(reference, "", "the agent …", "", left=(0, 1, 2))
+    marks = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "dim")}
+    for check in checks:
+        table.add_row(Text(*marks[check.passed]), check.sentence, check.detail)
+    return table
+
+
+# --- runs -----------------------------------------------------------------------
+
+
+def show_run(run: RunDirectory) -> list[RenderableType]:
+    """The result of a run."""
+    if run.score is not None:
+        return show_score(run.score, run.config)
+    state = run.status.state if run.status else "no status"
+    return [Text(f"{run.path.name}: not scored ({state})", "yellow")]
+
+
+def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
+    """Per-game numbers beside the random agent's, and the totals."""
+    name = config.suite or "a run of another tool"
+    baseline = random_baseline(name)
+    rates = baseline.rates if baseline else {}
+    agent = config.agent.config.get("_type", "?") if config.agent else "?"
+    table = _table(
+        f"{name}, seed {config.seed}, {agent}",
+        "game",
+        "score",
+        "random",
+        "forgetting",
+        "plasticity",
+        "episodes",
+        "visit frames",
+    )
+    for game in config.games:
+        table.add_row(
+            game,
+            _number(score.per_game_scores.get(game)),
+            _number(rates.get(game)),
+            _number(score.per_game_forgetting.get(game)),
+            _number(score.per_game_plasticity.get(game)),
+            str(score.per_game_episode_counts.get(game, 0)),
+            f"{score.per_game_visit_frames.get(game, 0):,}",
+        )
+    table.add_section()
+    table.add_row(
+        "mean",
+        _number(score.mean_score),
+        "",
+        _number(score.forgetting_index_mean),
+        _number(score.plasticity_mean),
+    )
+    table.add_row("bottom-k", _number(score.bottom_k_score))
+    table.add_row(
+        Text("final score", "bold"),
+        Text(_number(score.final_score), "bold green"),
+        _number(baseline.final_score) if baseline else "–",
+    )
+    words = [_explain_columns(score, config)]
+    if baseline is not None:
+        words.append(
+            f"random: reward per frame of the random agent on {baseline.suite_id}, "
+            f"{len(baseline.seeds)} seeds"
+        )
+    if not score.complete:
+        missing = ", ".join(map(str, score.incomplete_visits))
+        words.append(f"PARTIAL: visits {missing} were not played to their end")
+    return [table, *(Text(f" {line}", "dim") for line in words)]
+
+
+def _explain_columns(score: Score, config: RunConfig) -> str:
+    fps = "" if score.fps is None else f", {score.fps:,.0f} fps"
+    window = config.scoring_defaults.window_frames
+    return (
+        f"score: reward per frame over the last {window:,} frames of a game's last "
+        f"visit; {score.frames:,} frames{fps}"
+    )
+
+
+def show_details(run: RunDirectory) -> list[RenderableType]:
+    """What `show` adds: the visits, and where the run comes from."""
+    parts: list[RenderableType] = []
+    if run.summary is not None:
+        visits = _table(
+            "visits",
+            "visit",
+            "cycle",
+            "game",
+            "frames",
+            "reward",
+            "per frame",
+            "episodes",
+            "seconds",
+            left=(2,),
+        )
+        for visit in run.summary.visits:
+            visits.add_row(
+                str(visit.visit_idx),
+                str(visit.cycle_idx),
+                visit.game_id,
+                f"{visit.frames:,}",
+                f"{visit.reward_sum:g}",
+                _number(visit.reward_sum / visit.frames if visit.frames else None),
+                str(visit.episodes),
+                f"{visit.wall_time_s:.1f}",
+            )
+        parts += [Text(), visits]
+    return [*parts, _provenance(run)]
+
+
+def _provenance(run: RunDirectory) -> Padding:
+    config = run.config
+    rows = [("run", str(run.path))]
+    if run.status is not None:
+        status = run.status
+        rows.append(
+            ("state", f"{status.state}, frame {status.frame:,}/{status.frames_total:,}")
+        )
+        if status.error is not None:
+            rows.append(("error", f"{status.error.type}: {status.error.message}"))
+    if run.summary is not None:
+        rows.append(("played", f"{run.summary.started_utc} – {run.summary.ended_utc}"))
+    rows.append(("contract hash", config.benchmark_contract_hash))
+    if config.agent is not None:
+        rows.append(("agent id", config.agent.agent_id))
+        if config.agent.config.get("args"):
+            rows.append(("agent args", str(config.agent.config["args"])))
+    if config.versions is not None:
+        versions = ", ".join(f"{k} {v}" for k, v in config.versions.items())
+        rows.append(("versions", versions))
+    if config.git is not None and config.git.commit is not None:
+        dirty = " (dirty)" if config.git.is_dirty else ""
+        rows.append(("git", f"{config.git.commit}{dirty}"))
+    return _facts(*rows)
+
+
+def run_to_json(run: RunDirectory) -> dict[str, Any]:
+    """A run for machines: its documents, and the random agent's figures."""
+    baseline = random_baseline(run.config.suite or "")
+    documents = {
+        "config": run.config,
+        "summary": run.summary,
+        "score": run.score,
+        "status": run.status,
+    }
+    return {
+        "run_dir": str(run.path),
+        **{
+            name: document and document.model_dump(mode="json")
+            for name, document in documents.items()
+        },
+        "random": baseline
+        and {
+            "suite": baseline.suite_id,
+            "seeds": baseline.seeds,
+            "final_score": baseline.final_score,
+            "rates": baseline.rates,
+            "scores": baseline.scores,
+        },
+    }
+
+
+# --- validation -----------------------------------------------------------------
+
+
+def report_line(report: Report) -> Text:
+    """The verdict in one line."""
+    if report.is_valid:
+        kind = "valid run of another tool" if report.findings.is_foreign else "valid"
+        return Text(f" ✓ {kind}: {report.frames:,} frames judged", "green")
+    count = sum(report.findings.counts.values())
+    return Text(f" ✗ not valid: {count:,} findings", "bold red")
+
+
+def show_report(report: Report) -> list[RenderableType]:
+    """The verdict, the findings per kind, and the first few of each."""
+    found = report.findings
+    parts: list[RenderableType] = [
+        Text(str(report.run_dir), "dim"),
+        report_line(report),
+    ]
+    for title, counts, shown in (
+        ("findings", found.counts, found.shown),
+        ("notes (not findings in another tool's run)", found.note_counts, found.notes),
+    ):
+        if not counts:
+            continue
+        table = _table(title, "count", "kind", "first places", left=(1, 2))
+        table.columns[2].overflow = "fold"
+        for kind, count in counts.most_common():
+            places = [Text(str(f)) for f in shown if f.kind == kind]
+            table.add_row(f"{count:,}", kind, Group(*places))
+        parts.append(table)
+    return parts
+
+
+# --- explanation ----------------------------------------------------------------
+
+
+def explanation_to_json(play: Play, game_id: str) -> list[dict[str, Any]]:
+    """The windows behind a game's numbers, with their sums."""
+    from longplay.scoring.streaming import explain_game
+
+    why = explain_game(play, game_id)
+    windows: list[tuple[str, Span | None]] = [("score", why.score_window)]
+    for pre, post in why.revisits:
+        windows += [("forgetting: pre", pre), ("forgetting: post", post)]
+    if why.plasticity is not None:
+        early, late = why.plasticity
+        windows += [("plasticity: early", early), ("plasticity: late", late)]
+    return [
+        {
+            "window": name,
+            "visit_idx": next(
+                p.visit.visit_idx
+                for p in play.visits
+                if p.span.start <= span.start <= p.span.end
+            ),
+            "first_frame": span.start,
+            "last_frame": span.end,
+            "frames": span.length,
+            "reward_sum": play.rewards.total(span),
+            "rate": play.rewards.rate(span),
+        }
+        for name, span in windows
+        if span is not None
+    ]
+
+
+def show_explanation(play: Play, game_id: str) -> list[RenderableType]:
+    """The sums behind a game's numbers, for people."""
+    columns = ("window", "visit", "first frame", "last frame", "frames", "sum", "rate")
+    table = _table(f"why: {game_id}", *columns)
+    for row in explanation_to_json(play, game_id):
+        table.add_row(
+            row["window"],
+            str(row["visit_idx"]),
+            f"{row['first_frame']:,}",
+            f"{row['last_frame']:,}",
+            f"{row['frames']:,}",
+            f"{row['reward_sum']:g}",
+            _number(row["rate"]),
+        )
+    rule = " forgetting = mean of pre - post over revisits; plasticity = late - early"
+    return [Text(), table, Text(rule, "dim")]

@@ -1,0 +1,1 @@
+"""The machine being played: ALE, or a scripted stand-in without ROMs."""

@@ -1,0 +1,140 @@
+"""The Arcade Learning Environment, one fresh emulator per visit.
+
+This is the only module that imports ale_py. ale-py ends the process on bad input and
+hangs on a damaged ROM, so everything is checked here before it is touched. It carries
+settings from game to game inside one emulator object, so a visit gets a new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import ale_py
+from ale_py import roms
+
+from longplay.console.base import ACTION_NAMES, ConsoleStep, Observation
+from longplay.console.games import check_game
+from longplay.errors import ConfigError, ConsoleError
+
+ALE_VERSION: str = ale_py.__version__
+
+_MAX_EMULATOR_SEED = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Rom:
+    """A ROM file that is what ale-py says it should be."""
+
+    path: Path
+    md5: str
+    sha256: str
+
+
+def read_rom(game_id: str) -> Rom:
+    """Finds a game's ROM and holds it against ale-py's own MD5 list.
+
+    Raises:
+        ConfigError: The game cannot be played, or its file is missing or damaged.
+    """
+    check_game(game_id)
+    packaged = Path(roms.__file__).parent
+    path = Path(os.environ.get("ALE_ROMS_DIR") or packaged) / f"{game_id}.bin"
+    expected = json.loads((packaged / "md5.json").read_bytes())[path.name]
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(
+            f"ROM of {game_id}: cannot read {path}: {error.strerror}; "
+            "reinstall ale-py or mend ALE_ROMS_DIR"
+        ) from error
+    found = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    if found != expected:
+        raise ConfigError(
+            f"ROM of {game_id}: expected MD5 {expected}, found {found} in {path}; "
+            "reinstall ale-py or mend ALE_ROMS_DIR"
+        )
+    return Rom(path, found, hashlib.sha256(content).hexdigest())
+
+
+class AleConsole:
+    """Plays Atari 2600 games, one emulator frame per step."""
+
+    def __init__(self, *, sticky: float, full_action_space: bool) -> None:
+        if not 0 <= sticky < 1:  # NaN fails too
+            raise ConfigError(f"sticky: expected a number in [0, 1), found {sticky}")
+        self._sticky = float(sticky)
+        self._full_action_space = full_action_space
+        self._ale: ale_py.ALEInterface | None = None
+        self._actions: tuple[int, ...] = ()
+        self._takes: frozenset[int] = frozenset()
+
+    @property
+    def actions(self) -> Sequence[int]:
+        """ALE actions the current game takes."""
+        return self._actions
+
+    def start_visit(self, game_id: str, emulator_seed: int) -> None:
+        """Replaces the emulator by a new one with this game."""
+        rom = read_rom(game_id)
+        if not 0 <= emulator_seed <= _MAX_EMULATOR_SEED:
+            raise ConfigError(
+                f"emulator seed: expected 0 … {_MAX_EMULATOR_SEED}, "
+                f"found {emulator_seed}"
+            )
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        ale = ale_py.ALEInterface()
+        ale.setInt("random_seed", emulator_seed)
+        ale.setFloat("repeat_action_probability", self._sticky)
+        ale.setInt("frame_skip", 1)
+        ale.setInt("max_num_frames_per_episode", 0)
+        ale.loadROM(rom.path)
+        # 18 games play differently without this one reset after loading.
+        ale.reset_game()
+        self._ale = ale
+        self._actions = tuple(
+            int(action.value)
+            for action in (
+                ale.getLegalActionSet()
+                if self._full_action_space
+                else ale.getMinimalActionSet()
+            )
+        )
+        self._takes = frozenset(self._actions)
+
+    def _machine(self) -> ale_py.ALEInterface:
+        if self._ale is None:
+            raise ConsoleError("the console has no game yet; call start_visit first")
+        return self._ale
+
+    def reset(self) -> None:
+        """Starts the game again on the same emulator."""
+        self._machine().reset_game()
+
+    def step(self, action: int) -> ConsoleStep:
+        """Plays one emulator frame."""
+        if action not in self._takes:
+            raise ConsoleError(self._refusal(action))
+        ale = self._machine()
+        return ConsoleStep(float(ale.act(action)), ale.game_over(), ale.lives())
+
+    def _refusal(self, action: object) -> str:
+        self._machine()
+        names = ", ".join(ACTION_NAMES[known] for known in self._actions)
+        return f"action: expected one of {self._actions} ({names}), found {action!r}"
+
+    def lives(self) -> int:
+        """Lives left at this moment."""
+        return self._machine().lives()
+
+    def observation(self) -> Observation:
+        """The current frame; ale-py makes a new array for every call."""
+        return self._machine().getScreenRGB()
+
+    def ram(self) -> bytes:
+        """The 128 bytes of memory."""
+        return self._machine().getRAM().tobytes()

@@ -1,0 +1,73 @@
+"""What a stream needs of a machine.
+
+A console plays one visit at a time. A visit is a pure function of game, emulator seed
+and actions: `start_visit` brings up a machine that remembers nothing of the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Observation = NDArray[np.uint8]
+
+OBSERVATION_SHAPE = (210, 160, 3)
+
+# Global action index == ALE action number == position here.
+ACTION_NAMES = (
+    "NOOP",
+    "FIRE",
+    "UP",
+    "RIGHT",
+    "LEFT",
+    "DOWN",
+    "UPRIGHT",
+    "UPLEFT",
+    "DOWNRIGHT",
+    "DOWNLEFT",
+    "UPFIRE",
+    "RIGHTFIRE",
+    "LEFTFIRE",
+    "DOWNFIRE",
+    "UPRIGHTFIRE",
+    "UPLEFTFIRE",
+    "DOWNRIGHTFIRE",
+    "DOWNLEFTFIRE",
+)
+
+
+class ConsoleStep(NamedTuple):
+    """What one console step did."""
+
+    reward: float
+    game_over: bool
+    lives: int
+
+
+class Console(Protocol):
+    """A machine that plays visits, one after the other."""
+
+    @property
+    def actions(self) -> Sequence[int]:
+        """ALE actions the current game takes, in its own order."""
+
+    def start_visit(self, game_id: str, emulator_seed: int) -> None:
+        """Replaces the machine by a new one with this game, ready to be played."""
+
+    def reset(self) -> None:
+        """Starts the game again on the same machine."""
+
+    def step(self, action: int) -> ConsoleStep:
+        """Plays one frame with one of `actions`."""
+
+    def lives(self) -> int:
+        """Lives left at this moment."""
+
+    def observation(self) -> Observation:
+        """The current frame, RGB, in an array that nobody else holds."""
+
+    def ram(self) -> bytes:
+        """The machine's memory: for the referee, never for an agent."""

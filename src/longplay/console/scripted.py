@@ -1,0 +1,88 @@
+"""A deterministic machine without ROMs, for tests, examples and `check-agent`.
+
+Any name is a game. A visit is a pure function of game, emulator seed and actions, as
+on the real one: a 64-bit state is stirred by every action, and rewards, lost lives and
+game overs are read off it. It takes two lives of about `life_frames` frames to end a
+game, so short streams meet every kind of boundary.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+
+from longplay.console.base import ACTION_NAMES, ConsoleStep, Observation
+
+_MASK = 2**64 - 1
+_START_LIVES = 2
+
+
+class ScriptedConsole:
+    """A pretend game in a few lines of arithmetic."""
+
+    def __init__(
+        self,
+        *,
+        life_frames: int = 40,
+        actions: Sequence[int] = tuple(range(len(ACTION_NAMES))),
+    ) -> None:
+        self._life_frames = life_frames
+        self._actions = tuple(actions)
+        self._state = 0
+        self._lives = 0
+        self._life_ends_in = 0
+
+    @property
+    def actions(self) -> Sequence[int]:
+        """ALE actions the pretend game takes."""
+        return self._actions
+
+    def start_visit(self, game_id: str, emulator_seed: int) -> None:
+        """Forgets everything and starts the game."""
+        self._state = zlib.crc32(game_id.encode()) << 32 | emulator_seed
+        self.reset()
+
+    def reset(self) -> None:
+        """Starts the game again; the state goes on, as on the real machine."""
+        self._lives = _START_LIVES
+        self._stir(0)
+        self._start_life()
+
+    def _stir(self, action: int) -> None:
+        # Knuth's MMIX generator, with the action folded in.
+        self._state = (
+            (self._state ^ action) * 6364136223846793005 + 1442695040888963407
+        ) & _MASK
+
+    def _start_life(self) -> None:
+        spread = self._life_frames // 2 + 1
+        self._life_ends_in = self._life_frames + (self._state >> 33) % spread
+
+    def step(self, action: int) -> ConsoleStep:
+        """Plays one frame: sometimes a reward, in the end a lost life."""
+        if action not in self._actions:
+            raise ValueError(f"action: expected one of {self._actions}, found {action}")
+        self._stir(action)
+        draw = self._state >> 60
+        reward = {0: 1.0, 1: 10.0, 2: -0.5}.get(draw, 0.0)
+        self._life_ends_in -= 1
+        if self._life_ends_in == 0:
+            self._lives -= 1
+            self._start_life()
+        return ConsoleStep(reward, self._lives == 0, self._lives)
+
+    def lives(self) -> int:
+        """Lives left at this moment."""
+        return self._lives
+
+    def observation(self) -> Observation:
+        """A frame whose first line shows the state."""
+        frame = np.zeros((210, 160, 3), np.uint8)
+        frame[0, :8, 0] = np.frombuffer(self.ram(), np.uint8)[:8]
+        return frame
+
+    def ram(self) -> bytes:
+        """The state and the lives."""
+        return self._state.to_bytes(8, "little") + bytes([self._lives])

@@ -1,0 +1,5 @@
+"""The run directory: what its files hold, how they are written, read and judged.
+
+The writing and the reading side of longplay meet only here. This room imports
+nothing else of longplay but its errors.
+"""

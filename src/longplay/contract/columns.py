@@ -1,0 +1,205 @@
+"""Row files -> typed columns, every line read strictly.
+
+msgspec decides what a row is: the right keys, strict types, one object per line. For
+runs of longplay's own, encoding the rows again must give the very bytes that were read,
+which leaves no room for a key twice, other spacing or a number in another spelling.
+Lines that fail are reported with their number; the others become NumPy columns.
+
+A file is cut into ranges of whole lines that can be read by several processes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import repeat
+from multiprocessing import get_context
+from operator import attrgetter
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+_RANGE_BYTES = 4 * 1024 * 1024
+# Below this, starting processes takes longer than reading.
+_PARALLEL_FROM_BYTES = 64 * 1024 * 1024
+
+Column = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class BadLine:
+    """A line that is not a row, or not in its canonical spelling."""
+
+    line: int
+    field: str | None
+    message: str
+
+
+@dataclass
+class Chunk:
+    """The rows of a range of lines."""
+
+    columns: dict[str, Column]
+    lines: NDArray[np.int64]
+    line_count: int
+    unreadable: list[BadLine] = field(default_factory=list)
+    uncanonical: list[BadLine] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+
+@dataclass(frozen=True)
+class RowReader:
+    """How the lines of one file become columns.
+
+    Attributes:
+        row_type: The msgspec struct of a row.
+        vocabularies: Field -> its known strings; a column holds positions in it, and
+            -1 for a string that is not there.
+        canonical: Whether a row must be spelt as longplay spells it.
+    """
+
+    row_type: type[msgspec.Struct]
+    vocabularies: Mapping[str, tuple[str, ...]]
+    canonical: bool
+
+    def read_chunks(self, path: Path, workers: int = 1) -> Iterator[Chunk]:
+        """Reads a file in order, line numbers counted from 1."""
+        ranges = list(_line_ranges(path))
+        line_count = 0
+        for chunk in self._map(path, ranges, workers):
+            chunk.lines += line_count
+            for bad in (chunk.unreadable, chunk.uncanonical):
+                bad[:] = [BadLine(b.line + line_count, b.field, b.message) for b in bad]
+            line_count += chunk.line_count
+            yield chunk
+
+    def _map(
+        self, path: Path, ranges: list[tuple[int, int]], workers: int
+    ) -> Iterator[Chunk]:
+        if workers <= 1 or path.stat().st_size < _PARALLEL_FROM_BYTES:
+            yield from (self.read_range(path, *bounds) for bounds in ranges)
+            return
+        # Spawned, not forked: DuckDB may have threads running in this process.
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            ahead: deque[Future[Chunk]] = deque()
+            for bounds in ranges:
+                ahead.append(pool.submit(self.read_range, path, *bounds))
+                if len(ahead) > 2 * workers:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+
+    def read_range(self, path: Path, start: int, end: int) -> Chunk:
+        """Reads the lines that begin in a range of bytes, counted from its first."""
+        data = _read_lines(path, start, end)
+        decoder = msgspec.json.Decoder(self.row_type)
+        line_count = data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
+        try:
+            rows = decoder.decode_lines(data)
+            is_sound = len(rows) == line_count and data.endswith(b"\n")
+            if is_sound and self.canonical:
+                is_sound = msgspec.json.Encoder().encode_lines(rows) == data
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            is_sound = False
+        if is_sound or not data:
+            lines = np.arange(1, line_count + 1, dtype=np.int64)
+            return Chunk(self._to_columns(rows), lines, line_count)
+        return self._read_line_by_line(data, line_count, decoder)
+
+    def _read_line_by_line(
+        self, data: bytes, line_count: int, decoder: msgspec.json.Decoder[Any]
+    ) -> Chunk:
+        rows, lines = [], []
+        unreadable: list[BadLine] = []
+        uncanonical: list[BadLine] = []
+        encode = msgspec.json.Encoder().encode
+        for number, line in enumerate(data.splitlines(keepends=True), start=1):
+            try:
+                row = decoder.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                unreadable.append(_describe_bad(number, line, str(error)))
+                continue
+            rows.append(row)
+            lines.append(number)
+            canonical = encode(row) + b"\n"
+            if self.canonical and line != canonical:
+                uncanonical.append(
+                    BadLine(number, None, _describe_difference(canonical, line))
+                )
+        return Chunk(
+            self._to_columns(rows),
+            np.array(lines, np.int64),
+            line_count,
+            unreadable,
+            uncanonical,
+        )
+
+    def _to_columns(self, rows: list[Any]) -> dict[str, Column]:
+        columns: dict[str, Column] = {}
+        for name, kind in _column_kinds(self.row_type).items():
+            values: Iterable[Any] = map(attrgetter(name), rows)
+            if kind is str:
+                code = {s: i for i, s in enumerate(self.vocabularies[name])}
+                values, kind = map(code.get, values, repeat(-1)), np.int64
+            columns[name] = np.fromiter(values, kind, len(rows))
+        return columns
+
+
+def _line_ranges(path: Path) -> Iterator[tuple[int, int]]:
+    """Ranges of bytes that cover a file; an empty file has one, too."""
+    size = path.stat().st_size
+    for start in range(0, max(size, 1), _RANGE_BYTES):
+        yield start, min(start + _RANGE_BYTES, size)
+
+
+def _read_lines(path: Path, start: int, end: int) -> bytes:
+    """The lines whose first byte lies in [start, end)."""
+    with path.open("rb") as file:
+        if start > 0:
+            file.seek(start - 1)
+            file.readline()
+        position = file.tell()
+        if position >= end:
+            return b""
+        data = file.read(end - position)
+        return data if data.endswith(b"\n") else data + file.readline()
+
+
+def _column_kinds(row_type: type[msgspec.Struct]) -> dict[str, Any]:
+    """Field -> int64, float64, bool or str; optional fields become no column."""
+    kinds: dict[str, Any] = {}
+    for name, hint in get_type_hints(row_type, include_extras=True).items():
+        if get_origin(hint) is Annotated:
+            hint = get_args(hint)[0]
+        if get_origin(hint) is Literal:
+            hint = str
+        if hint in (int, float, bool, str):
+            kinds[name] = {int: np.int64, float: np.float64, bool: np.bool_}.get(
+                hint, str
+            )
+    return kinds
+
+
+def _describe_bad(number: int, line: bytes, error: str) -> BadLine:
+    """Takes the field out of a message that ends in "- at `$.field`"."""
+    message, _, location = error.partition(" - at `$.")
+    name = location.rstrip("`") or None
+    shown = line.strip()[:80].decode("utf-8", "backslashreplace")
+    return BadLine(number, name, message if name else f"{message}: {shown!r}")
+
+
+def _describe_difference(expected: bytes, found: bytes) -> str:
+    same = (a == b for a, b in zip(expected, found, strict=False))
+    at = next((i for i, equal in enumerate(same) if not equal), len(expected) - 1)
+
+    def around(text: bytes) -> str:
+        return repr(text[max(0, at - 20) : at + 20].decode("utf-8", "backslashreplace"))
+
+    return f"expected {around(expected)}, found {around(found)} at byte {at}"

@@ -1,0 +1,213 @@
+"""All writing to disk, and the strict reading of JSON documents.
+
+Whole files appear at once or not at all: temporary file, fsync, rename. Row files
+only grow, and after a failed write they are cut back to the last whole row. The three
+calls that can fail are named here (`os_write`, `os_fsync`, `os_replace`), so that
+tests can make the n-th of them fail.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from longplay.contract.records import Document
+from longplay.contract.version import SCHEMA_VERSION
+from longplay.errors import DocumentError, RecordingError
+
+os_write = os.write
+os_fsync = os.fsync
+os_replace = os.replace
+
+_Document = TypeVar("_Document", bound=Document)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os_write(fd, view) :]
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Writes a whole file atomically.
+
+    Raises:
+        RecordingError: The disk refused; the file is as it was before.
+    """
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            _write_all(fd, data)
+            os_fsync(fd)
+        finally:
+            os.close(fd)
+        os_replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise RecordingError(f"cannot write {path}: {error.strerror}") from error
+
+
+def render_document(document: BaseModel | dict[str, Any]) -> bytes:
+    """Renders a document as readable JSON; refuses NaN and infinity."""
+    if isinstance(document, BaseModel):
+        document = document.model_dump(mode="json")
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n".encode()
+
+
+def write_document(path: Path, document: BaseModel | dict[str, Any]) -> None:
+    """Writes a document atomically."""
+    write_file(path, render_document(document))
+
+
+def make_directory(path: Path) -> None:
+    """Makes a new directory with its parents; it must not exist yet."""
+    try:
+        path.mkdir(parents=True)
+    except OSError as error:
+        raise RecordingError(f"cannot make {path}: {error.strerror}") from error
+
+
+class RowFile:
+    """A file of rows that grows and always ends with a whole row."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.size_bytes = 0
+        try:
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except OSError as error:
+            raise RecordingError(f"cannot create {path}: {error.strerror}") from error
+
+    def append(self, rows: bytes) -> None:
+        """Appends whole rows, all of them or none.
+
+        Raises:
+            RecordingError: The disk refused; the file ends where it ended before.
+        """
+        try:
+            _write_all(self._fd, rows)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self.size_bytes)
+                os.lseek(self._fd, self.size_bytes, os.SEEK_SET)
+            raise RecordingError(
+                f"cannot write {self.path} at byte {self.size_bytes}: {error.strerror}"
+            ) from error
+        self.size_bytes += len(rows)
+
+    def sync(self) -> None:
+        """Waits until what was appended is on the disk."""
+        try:
+            os_fsync(self._fd)
+        except OSError as error:
+            raise RecordingError(
+                f"cannot sync {self.path}: {error.strerror}"
+            ) from error
+
+    def close(self) -> None:
+        """Closes the file; does nothing the second time."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class DiskReserve:
+    """A little space held back, so that a run on a full disk can still say so."""
+
+    SIZE_BYTES = 64 * 1024
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / ".reserve"
+
+    def __enter__(self) -> DiskReserve:
+        return self
+
+    def take(self) -> None:
+        """Holds the space."""
+        write_file(self._path, b"\0" * self.SIZE_BYTES)
+
+    def release(self) -> None:
+        """Gives the space back."""
+        self._path.unlink(missing_ok=True)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.release()
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON; numbers must be finite")
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"key {twice!r} appears twice")
+    return mapping
+
+
+def read_json(path: Path) -> Any:
+    """Reads a JSON file strictly: no NaN, no key twice.
+
+    Raises:
+        DocumentError: The file is missing or is not such JSON.
+    """
+    try:
+        return json.loads(
+            path.read_bytes(),
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_refuse_duplicates,
+        )
+    except FileNotFoundError as error:
+        raise DocumentError(f"{path.name}: missing in {path.parent}") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise DocumentError(f"{path.name}: not readable as JSON: {error}") from error
+
+
+def read_document(path: Path, model: type[_Document]) -> _Document:
+    """Reads a JSON file as a document of the given kind.
+
+    Raises:
+        DocumentError: Names the first fields that are not as expected.
+    """
+    given = model.normalise(read_json(path))
+    version = given.get("schema_version") if isinstance(given, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise DocumentError(
+            f"{path.name} schema_version: expected at most {SCHEMA_VERSION}, "
+            f"found {version}; a newer longplay wrote this, install that one to read it"
+        )
+    try:
+        # As JSON, not as Python objects: strict types, but a list may fill a tuple.
+        return model.model_validate_json(json.dumps(given))
+    except ValidationError as error:
+        raise DocumentError(f"{path.name} {describe_invalid(error)}") from error
+
+
+def describe_invalid(error: ValidationError) -> str:
+    """Says what pydantic found first, as `field: expected …, found …`."""
+    return "; ".join(
+        f"{'.'.join(map(str, entry['loc'])) or 'document'}: {entry['msg']}"
+        + ("" if entry["type"] == "missing" else f", found {_shorten(entry['input'])}")
+        for entry in error.errors(include_url=False)[:3]
+    )
+
+
+def _shorten(value: object, limit: int = 60) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"

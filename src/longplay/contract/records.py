@@ -1,0 +1,372 @@
+"""What the files of a run directory hold.
+
+Rows are msgspec structs: one JSON object per line, strict types, keys in declared
+order. Documents are pydantic models: whole JSON files. The field tables of
+docs/contract.md and the JSON Schemas are generated from the descriptions here.
+
+Names that only longplay writes are optional on reading, so that a run made by
+another tool with the contract's required keys alone can be read.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+from pydantic import BaseModel, ConfigDict, Field
+
+from longplay.contract.version import SCHEMA_VERSION
+
+GLOBAL_ACTION_SET = tuple(range(18))
+
+# Far above any run and far below int64, so that columns never overflow.
+_LARGEST = 2**62
+
+
+def _count(description: str) -> Any:
+    return Meta(ge=0, le=_LARGEST, description=description)
+
+
+# --- Rows -----------------------------------------------------------------------
+
+
+class RequiredEventRow(msgspec.Struct, gc=False):
+    """The thirteen keys that contract v1 requires of every frame."""
+
+    global_frame_idx: Annotated[int, _count("Frame of the run, from 0.")]
+    game_id: Annotated[str, Meta(description="Game being played.")]
+    visit_idx: Annotated[int, _count("Visit of the schedule, from 0.")]
+    cycle_idx: Annotated[int, _count("Cycle the visit belongs to, from 0.")]
+    visit_frame_idx: Annotated[int, _count("Frame of the visit, from 0.")]
+    episode_id: Annotated[int, _count("Game episode of the run, from 0.")]
+    segment_id: Annotated[int, _count("Segment of the run, from 0.")]
+    is_decision_frame: Annotated[
+        bool, Meta(description="Whether the agent's answer was read on this frame.")
+    ]
+    decided_action_idx: Annotated[int, _count("Global index of the decision in force.")]
+    applied_action_idx: Annotated[
+        int, _count("Global index of the action the console got.")
+    ]
+    reward: Annotated[float, Meta(description="Reward of this console step.")]
+    terminated: Annotated[
+        bool, Meta(description="The game episode ended with this step.")
+    ]
+    truncated: Annotated[bool, Meta(description="This is the last frame of the visit.")]
+
+
+class EventRow(RequiredEventRow, gc=False):
+    """One frame: a row of events.jsonl as longplay writes it."""
+
+    lives: Annotated[int, _count("Lives after the console step, before any reset.")]
+
+
+class ForeignEventRow(RequiredEventRow, gc=False):
+    """One frame as another tool may have written it."""
+
+    lives: int | None = None
+    wallclock_time: float | None = None
+
+
+EndedBy = Literal["terminated", "truncated"]
+
+
+class EpisodeRow(msgspec.Struct, gc=False, rename={"return_": "return"}):
+    """One game episode: a row of episodes.jsonl."""
+
+    game_id: Annotated[str, Meta(description="Game it was played in.")]
+    episode_id: Annotated[int, _count("Game episode of the run, from 0.")]
+    start_global_frame_idx: Annotated[int, _count("Its first frame.")]
+    end_global_frame_idx: Annotated[int, _count("Its last frame.")]
+    length: Annotated[int, _count("Its number of frames.")]
+    return_: Annotated[float, Meta(description="Sum of its rewards.")]
+    ended_by: Annotated[
+        EndedBy,
+        Meta(description="`terminated` if the game ended it, else `truncated`."),
+    ]
+
+
+class SegmentRow(msgspec.Struct, gc=False, rename={"return_": "return"}):
+    """The frames between two console resets: a row of segments.jsonl."""
+
+    game_id: Annotated[str, Meta(description="Game it was played in.")]
+    segment_id: Annotated[int, _count("Segment of the run, from 0.")]
+    start_global_frame_idx: Annotated[int, _count("Its first frame.")]
+    end_global_frame_idx: Annotated[int, _count("Its last frame.")]
+    length: Annotated[int, _count("Its number of frames.")]
+    return_: Annotated[float, Meta(description="Sum of its rewards.")]
+    ended_by: Annotated[
+        EndedBy,
+        Meta(description="`truncated` if the visit ended it, else `terminated`."),
+    ]
+
+
+# --- Documents ------------------------------------------------------------------
+
+# The ranges of decisions on v1, shared by config.json and the suites.
+Count = Annotated[int, Field(ge=1)]
+Sticky = Annotated[float, Field(ge=0, lt=1)]
+Fraction = Annotated[float, Field(gt=0, le=1)]
+Weight = Annotated[float, Field(ge=0)]
+ActionIdx = Annotated[int, Field(ge=0, lt=len(GLOBAL_ACTION_SET))]
+
+
+class Document(BaseModel):
+    """A whole JSON file: strict types, finite numbers, unknown keys kept."""
+
+    model_config = ConfigDict(
+        strict=True, extra="allow", allow_inf_nan=False, frozen=True
+    )
+
+    @classmethod
+    def normalise(cls, given: Any) -> Any:
+        """Brings what another tool wrote into the shape of this model."""
+        return given
+
+
+class ScheduledVisit(Document):
+    """One visit of the realised schedule."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    visit_idx: int = Field(ge=0, description="Position in the schedule, from 0.")
+    cycle_idx: int = Field(ge=0, description="Cycle, from 0.")
+    game_id: str = Field(min_length=1, description="Game of the visit.")
+    visit_frames: Count = Field(description="Exact number of frames.")
+
+
+class ScoringDefaults(Document):
+    """The windows and weights a run is scored with."""
+
+    window_frames: Count = Field(description="Tail window of the per-game score.")
+    bottom_k_frac: Fraction = Field(description="Share of games in bottom-k.")
+    revisit_frames: Count = Field(description="Window of forgetting and plasticity.")
+    final_score_weights: tuple[Weight, Weight] = Field(
+        description="Weights of mean and bottom-k score."
+    )
+
+
+class ActionMappingPolicy(Document):
+    """How global action indices become a game's actions."""
+
+    global_action_set: tuple[int, ...] = Field(
+        min_length=1, description="Global action indices, in order."
+    )
+
+
+class AgentEntry(Document):
+    """Which agent was measured."""
+
+    config: dict[str, Any] = Field(description="`_type` and arguments; no seed.")
+    agent_id: str = Field(description="SHA-256 of the config's sorted JSON.")
+
+
+class GitState(Document):
+    """The checkout the run was started in."""
+
+    commit: str | None = None
+    is_dirty: bool | None = None
+    remote_url: str | None = None
+
+
+class ConfigGiven(Document):
+    """What was asked for: enough to derive the run again."""
+
+    suite: str = Field(description="Id of a suite in the catalogue.")
+    overrides: dict[str, Any] = Field(description="Settings changed, as given.")
+
+
+class RunConfig(Document):
+    """config.json: written before the first frame, never changed."""
+
+    games: tuple[str, ...] = Field(min_length=1, description="Games, as configured.")
+    schedule: tuple[ScheduledVisit, ...] = Field(
+        min_length=1, description="Realised visits, in order."
+    )
+    decision_interval: Count = Field(description="Frames per decision.")
+    delay: int = Field(
+        ge=0, description="Frames between a decision and its application."
+    )
+    sticky: Sticky = Field(
+        description="Probability that the emulator repeats its previous action."
+    )
+    life_loss_termination: bool = Field(
+        description="Whether a lost life ends the game episode."
+    )
+    full_action_space: bool = Field(
+        description="Whether every game takes all 18 actions."
+    )
+    action_mapping_policy: ActionMappingPolicy = Field(
+        description="The global action set."
+    )
+    default_action_idx: int = Field(
+        ge=0, description="Action before the first delayed decision arrives."
+    )
+    scoring_defaults: ScoringDefaults = Field(description="Windows and weights.")
+    benchmark_contract_version: str = Field(description="`v1`.")
+    benchmark_contract_hash: str = Field(
+        pattern="^[0-9a-f]{64}$", description="SHA-256 of the hash payload."
+    )
+    # What longplay adds.
+    suite: str | None = Field(default=None, description="Suite the run belongs to.")
+    track: str | None = Field(default=None, description="`streaming`.")
+    seed: int | None = Field(default=None, description="Run seed.")
+    emulator_seeds: tuple[int, ...] | None = Field(
+        default=None, description="Emulator seed of each visit."
+    )
+    rom_md5: dict[str, str] | None = Field(
+        default=None, description="MD5 of each game's ROM."
+    )
+    rom_sha256: dict[str, str] | None = Field(
+        default=None, description="SHA-256 of each game's ROM."
+    )
+    agent: AgentEntry | None = Field(default=None, description="Agent measured.")
+    versions: dict[str, str] | None = Field(
+        default=None, description="python, ale_py, numpy, longplay."
+    )
+    git: GitState | None = Field(
+        default=None, description="Checkout the run was started in."
+    )
+    config_given: ConfigGiven | None = Field(
+        default=None, description="Suite and overrides as asked for."
+    )
+    config_effective: dict[str, Any] | None = Field(
+        default=None, description="All settings after overrides."
+    )
+
+    @classmethod
+    def normalise(cls, given: Any) -> Any:
+        """Takes the delay from where other v1 tools put it."""
+        if not isinstance(given, dict):
+            return given
+        if "delay_frames" in given:
+            return {**given, "delay": given["delay_frames"]}
+        runner = given.get("runner_config")
+        if "delay" not in given and isinstance(runner, dict):
+            return {**given, "delay": runner.get("delay_frames")}
+        return given
+
+    @property
+    def is_longplay(self) -> bool:
+        """Whether longplay made the run, and its stricter rules hold."""
+        return bool(self.versions and "longplay" in self.versions)
+
+    @property
+    def total_frames(self) -> int:
+        """Frames of the whole schedule."""
+        return sum(visit.visit_frames for visit in self.schedule)
+
+
+class VisitSummary(Document):
+    """What happened in one visit."""
+
+    visit_idx: int
+    game_id: str
+    cycle_idx: int
+    frames: int = Field(description="Frames played.")
+    decision_frames: int = Field(description="Frames on which the agent was asked.")
+    emulator_frames: int = Field(description="ALE frames played.")
+    reward_sum: float = Field(description="Sum of delivered rewards.")
+    game_reward_sum: float = Field(description="Sum of the game's own rewards.")
+    episodes: int = Field(description="Rows of episodes.jsonl that end in it.")
+    wall_time_s: float
+    started_utc: str
+    action_names: tuple[str, ...] = Field(description="Actions the game has.")
+    metrics: dict[str, float] = Field(description="What the agent's metrics() said.")
+
+
+class RunSummary(Document):
+    """run_summary.json: totals, clocks and visits of what was played."""
+
+    schema_version: int = SCHEMA_VERSION
+    frames: int = Field(description="Frames played.")
+    decision_frames: int = Field(description="Frames on which the agent was asked.")
+    emulator_frames: int = Field(description="ALE frames played.")
+    wall_time_s: float = Field(description="Seconds of playing, all tries.")
+    fps: float | None = Field(description="frames / wall_time_s.")
+    episodes: int = Field(description="Rows of episodes.jsonl.")
+    segments: int = Field(description="Rows of segments.jsonl.")
+    tries: int = Field(description="Times the run was started or resumed.")
+    started_utc: str
+    ended_utc: str
+    chain_head: str | None = Field(
+        description="Last chain value of digests.jsonl; null where there is none."
+    )
+    visits: tuple[VisitSummary, ...] = Field(description="Visits begun, in order.")
+
+
+Scores = dict[str, float]
+
+
+class Score(Document):
+    """score.json: a pure function of config, events and episodes, but for fps."""
+
+    final_score: float | None = Field(
+        description="Weighted sum of mean_score and bottom_k_score."
+    )
+    mean_score: float | None = Field(description="Mean of per_game_scores.")
+    bottom_k_score: float | None = Field(
+        description="Mean of the lowest per_game_scores."
+    )
+    per_game_scores: Scores = Field(
+        description="Reward per frame at the end of the last visit."
+    )
+    per_game_episode_counts: dict[str, int] = Field(
+        description="Terminated episodes that ended in that visit."
+    )
+    per_game_visit_frames: dict[str, int] = Field(description="Frames of that visit.")
+    forgetting_index_mean: float | None = Field(
+        description="Mean of per_game_forgetting."
+    )
+    forgetting_index_median: float | None = Field(
+        description="Median of per_game_forgetting."
+    )
+    per_game_forgetting: Scores = Field(
+        description="Mean loss of rate from a visit's end to the next one's start."
+    )
+    plasticity_mean: float | None = Field(description="Mean of per_game_plasticity.")
+    plasticity_median: float | None = Field(
+        description="Median of per_game_plasticity."
+    )
+    per_game_plasticity: Scores = Field(
+        description="Gain of rate within the first visit."
+    )
+    fps: float | None = Field(description="Frames per second of playing.")
+    frames: int = Field(description="Frames scored.")
+    benchmark_contract_version: str = Field(description="`v1`.")
+    benchmark_contract_hash: str = Field(description="Hash of the settings used.")
+    complete: bool = Field(
+        default=True, description="Whether the whole schedule was played."
+    )
+    incomplete_visits: tuple[int, ...] = Field(
+        default=(), description="Visits left out because frames are missing."
+    )
+
+
+RunState = Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED", "STALE"]
+
+
+class RunErrorEntry(Document):
+    """Why a run failed."""
+
+    type: str = Field(description="Class of the error.")
+    message: str
+    frame: int | None = Field(description="Frame at which it happened.")
+    game: str | None = Field(description="Game at which it happened.")
+
+
+class RunStatus(Document):
+    """status.json: where the run is; written by its loop every few seconds."""
+
+    schema_version: int = SCHEMA_VERSION
+    state: RunState
+    frame: int = Field(description="Frames played so far.")
+    frames_total: int
+    game_id: str | None = Field(description="Game being played.")
+    fps: float | None
+    heartbeat_utc: str
+    started_utc: str
+    pid: int
+    host: str
+    retries: int
+    error: RunErrorEntry | None = None

@@ -1,0 +1,529 @@
+"""The rules of contract v1 -> findings, on every row.
+
+`EventRules` takes the columns of events.jsonl chunk by chunk, in order, and holds each
+row against the schedule, the row before it and the control rules; on the way it derives
+what episodes.jsonl, segments.jsonl and run_summary.json must say. Rules compare frame
+numbers, not row positions, so that one lost row is one finding.
+
+Rules that the contract document itself does not state are findings for runs of
+longplay's own and notes for those of other tools.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longplay.contract.columns import Chunk, Column
+from longplay.contract.records import RunConfig
+
+Kind = Literal[
+    "missing file",
+    "unreadable document",
+    "unreadable line",
+    "not canonical",
+    "frame order",
+    "missing frames",
+    "schedule",
+    "truncated flag",
+    "visit end",
+    "episode id",
+    "segment id",
+    "decision cadence",
+    "held decision",
+    "delay law",
+    "action range",
+    "episode row",
+    "segment row",
+    "contract version",
+    "contract hash",
+    "suite claim",
+    "summary",
+    "score",
+]
+
+# Not stated by the contract document: notes for the runs of other tools.
+UNSTATED: frozenset[Kind] = frozenset(
+    {
+        "not canonical",
+        "visit end",
+        "episode id",
+        "segment id",
+        "decision cadence",
+        "held decision",
+        "delay law",
+        "summary",
+    }
+)
+
+_SHOWN_PER_KIND = 5
+ENDED_BY = ("terminated", "truncated")
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One place where a run is not what it should be."""
+
+    kind: Kind
+    file: str
+    message: str
+    line: int | None = None
+    field: str | None = None
+
+    def __str__(self) -> str:
+        """`episodes.jsonl:17 length: expected 90, found 91`."""
+        where = self.file if self.line is None else f"{self.file}:{self.line}"
+        return (
+            f"{where} {self.field}: {self.message}"
+            if self.field
+            else (f"{where}: {self.message}")
+        )
+
+
+@dataclass
+class Findings:
+    """All findings counted per kind; the first few of each kept."""
+
+    is_foreign: bool = False
+    counts: Counter[Kind] = field(default_factory=Counter)
+    shown: list[Finding] = field(default_factory=list)
+    note_counts: Counter[Kind] = field(default_factory=Counter)
+    notes: list[Finding] = field(default_factory=list)
+
+    def add(self, finding: Finding) -> None:
+        """Counts a finding, or a note."""
+        is_note = self.is_foreign and finding.kind in UNSTATED
+        counts = self.note_counts if is_note else self.counts
+        counts[finding.kind] += 1
+        if counts[finding.kind] <= _SHOWN_PER_KIND:
+            (self.notes if is_note else self.shown).append(finding)
+
+    def add_rows(
+        self,
+        kind: Kind,
+        file: str,
+        column: str,
+        bad: Mask,
+        lines: NDArray[np.int64],
+        describe: Callable[[int], str],
+    ) -> None:
+        """Counts every row where `bad` is set; describes the first few."""
+        rows = np.flatnonzero(bad)
+        for row in rows[:_SHOWN_PER_KIND].tolist():
+            self.add(Finding(kind, file, describe(row), int(lines[row]), column))
+        rest = len(rows) - _SHOWN_PER_KIND
+        if rest > 0:
+            is_note = self.is_foreign and kind in UNSTATED
+            (self.note_counts if is_note else self.counts)[kind] += rest
+
+
+class SpanTable:
+    """Episodes or segments as the events tell them, for their file to agree with.
+
+    A span is closed by the row that starts the next one, so that chunks can end
+    anywhere.
+    """
+
+    _COLUMNS = ("game_id", "global_frame_idx", "terminated", "truncated")
+
+    def __init__(self, id_column: str) -> None:
+        self._id_column = id_column
+        self._parts: list[dict[str, Column]] = []
+        self._open_return = 0.0
+
+    def add(
+        self, columns: dict[str, Column], previous: dict[str, Column], starts: Mask
+    ) -> None:
+        """Takes the rows of a chunk.
+
+        Args:
+            columns: The chunk.
+            previous: The same columns, shifted by one row.
+            starts: Rows that start a span after another one.
+        """
+        rewards = columns["reward"]
+        at = np.flatnonzero(starts)
+        if len(at) == 0:
+            self._open_return += float(rewards.sum())
+            return
+        sums = np.add.reduceat(rewards, at)
+        first = self._open_return + rewards[: at[0]].sum()
+        self._open_return = float(sums[-1])
+        self._close(
+            {name: column[at] for name, column in previous.items()},
+            np.concatenate(([first], sums[:-1])),
+        )
+
+    def close_last(self, last: dict[str, Any]) -> None:
+        """Closes the open span after the last row."""
+        row = {name: np.array([value]) for name, value in last.items()}
+        self._close(row, np.array([self._open_return]))
+
+    def _close(self, ends: dict[str, Column], returns: Column) -> None:
+        kept = {name: ends[name] for name in (*self._COLUMNS, self._id_column)}
+        self._parts.append({**kept, "return": returns})
+
+    def columns(self) -> dict[str, Column]:
+        """The rows that the file must have, as columns; flags beside them."""
+        names = (*self._COLUMNS, self._id_column, "return")
+        found = {
+            name: np.concatenate([part[name] for part in self._parts])
+            if self._parts
+            else np.zeros(0, np.int64)
+            for name in names
+        }
+        end = found.pop("global_frame_idx")
+        start = np.concatenate(([0], end[:-1] + 1)) if len(end) else end
+        return {
+            **found,
+            "start_global_frame_idx": start,
+            "end_global_frame_idx": end,
+            "length": end - start + 1,
+        }
+
+
+class EventRules:
+    """Holds events.jsonl against a config, chunk by chunk."""
+
+    FILE = "events.jsonl"
+
+    def __init__(self, config: RunConfig, findings: Findings) -> None:
+        self._config = config
+        self._findings = findings
+        visits = config.schedule
+        self.games = tuple(dict.fromkeys(visit.game_id for visit in visits))
+        self._visit_games = np.array([self.games.index(v.game_id) for v in visits])
+        self._visit_cycles = np.array([visit.cycle_idx for visit in visits])
+        frames = np.array([visit.visit_frames for visit in visits], np.int64)
+        self._visit_ends = np.cumsum(frames)
+        self._visit_starts = self._visit_ends - frames
+
+        self.episodes = SpanTable("episode_id")
+        self.segments = SpanTable("segment_id")
+        # Per visit: frames, decision frames, reward, ends of episodes.
+        self.visit_sums = np.zeros((4, len(visits)))
+        self.reward_frames: list[Column] = []
+        self.rewards: list[Column] = []
+
+        # What the next chunk needs of the rows before it.
+        self._last: dict[str, Any] | None = None
+        self._kept_life = False
+        self._segment_start_frame = 0
+        self._tail: dict[str, Column] = {
+            "global_frame_idx": np.zeros(0, np.int64),
+            "decided_action_idx": np.zeros(0, np.int64),
+        }
+
+    @property
+    def frames(self) -> int:
+        """Rows judged so far."""
+        return int(self.visit_sums[0].sum())
+
+    def check(self, chunk: Chunk) -> None:
+        """Judges the next chunk."""
+        if len(chunk) == 0:
+            return
+        columns, lines = chunk.columns, chunk.lines
+        previous = self._shift(columns)
+        ended_before = previous["terminated"] | previous["truncated"]
+        visit = self._check_schedule(columns, previous, lines)
+        self._check_actions(columns, lines)
+        self._check_episode_ids(columns, previous, ended_before, lines)
+        segment_starts = self._check_segment_ids(columns, previous, ended_before, lines)
+        self._check_control(columns, previous, segment_starts, lines)
+
+        self.episodes.add(columns, previous, ended_before)
+        self.segments.add(columns, previous, segment_starts)
+        self._add_up(columns, visit)
+        self._last = {name: column[-1] for name, column in columns.items()}
+
+    def finish(self) -> None:
+        """Closes what is open; says so if the schedule was not played to its end."""
+        total = self._config.total_frames
+        last_frame = -1
+        if self._last is not None:
+            last_frame = int(self._last["global_frame_idx"])
+            if self._last["terminated"] or self._last["truncated"]:
+                self.episodes.close_last(self._last)
+                if self._last["truncated"] or not self._config.life_loss_termination:
+                    self.segments.close_last(self._last)
+        if last_frame + 1 < total:
+            self._findings.add(
+                Finding(
+                    "missing frames",
+                    self.FILE,
+                    f"expected {total} frames, the last one is frame {last_frame}",
+                )
+            )
+
+    def _shift(self, columns: dict[str, Column]) -> dict[str, Column]:
+        """Every column shifted by one row. Before the first row: nothing ended."""
+        before = self._last or {
+            name: -1 if name == "global_frame_idx" else 0 for name in columns
+        }
+        return {
+            name: np.concatenate((np.array([before[name]], column.dtype), column[:-1]))
+            for name, column in columns.items()
+        }
+
+    def _report(
+        self,
+        kind: Kind,
+        column: str,
+        bad: Mask,
+        lines: NDArray[np.int64],
+        expected: Any,
+        found: Column,
+    ) -> None:
+        """Reports rows with what was expected: one value per row, or words for all."""
+        if not bad.any():
+            return
+
+        def describe(row: int) -> str:
+            wanted = expected[row] if isinstance(expected, np.ndarray) else expected
+            return f"expected {wanted}, found {found[row]}"
+
+        self._findings.add_rows(kind, self.FILE, column, bad, lines, describe)
+
+    def _check_schedule(
+        self,
+        columns: dict[str, Column],
+        previous: dict[str, Column],
+        lines: NDArray[np.int64],
+    ) -> Column:
+        """Frames in order, each in its visit. Returns the visit of each row."""
+        frames = columns["global_frame_idx"]
+        following = previous["global_frame_idx"] + 1
+        self._report(
+            "frame order",
+            "global_frame_idx",
+            frames != following,
+            lines,
+            following,
+            frames,
+        )
+        total = self._config.total_frames
+        self._report(
+            "frame order",
+            "global_frame_idx",
+            frames >= total,
+            lines,
+            f"a frame before {total}, where the schedule ends",
+            frames,
+        )
+        visit = np.searchsorted(self._visit_ends, frames, side="right")
+        visit = np.minimum(visit, len(self._visit_ends) - 1)
+        names = np.array([*self.games, "a game not in the schedule"], object)
+        for name, expected, found in (
+            ("visit_idx", visit, columns["visit_idx"]),
+            ("cycle_idx", self._visit_cycles[visit], columns["cycle_idx"]),
+            (
+                "visit_frame_idx",
+                frames - self._visit_starts[visit],
+                columns["visit_frame_idx"],
+            ),
+            ("game_id", self._visit_games[visit], columns["game_id"]),
+        ):
+            bad = found != expected
+            if name == "game_id" and bad.any():
+                expected, found = names[expected], names[found]
+            self._report("schedule", name, bad, lines, expected, found)
+        self._check_truncated(columns, frames == self._visit_ends[visit] - 1, lines)
+        return visit
+
+    def _check_truncated(
+        self, columns: dict[str, Column], is_last: Mask, lines: NDArray[np.int64]
+    ) -> None:
+        truncated = columns["truncated"]
+        self._report(
+            "truncated flag",
+            "truncated",
+            truncated & ~is_last,
+            lines,
+            "False before a visit's last frame",
+            truncated,
+        )
+        self._report(
+            "visit end",
+            "truncated",
+            is_last & ~truncated,
+            lines,
+            "True on a visit's last frame",
+            truncated,
+        )
+
+    def _check_actions(
+        self, columns: dict[str, Column], lines: NDArray[np.int64]
+    ) -> None:
+        actions = len(self._config.action_mapping_policy.global_action_set)
+        for name in ("decided_action_idx", "applied_action_idx"):
+            found = columns[name]
+            bad = found >= actions
+            self._report("action range", name, bad, lines, f"0 … {actions - 1}", found)
+
+    def _check_episode_ids(
+        self,
+        columns: dict[str, Column],
+        previous: dict[str, Column],
+        ended_before: Mask,
+        lines: NDArray[np.int64],
+    ) -> None:
+        found = columns["episode_id"]
+        expected = previous["episode_id"] + ended_before
+        self._report(
+            "episode id", "episode_id", found != expected, lines, expected, found
+        )
+
+    def _check_segment_ids(
+        self,
+        columns: dict[str, Column],
+        previous: dict[str, Column],
+        ended_before: Mask,
+        lines: NDArray[np.int64],
+    ) -> Mask:
+        """Returns the rows that start a segment after another one.
+
+        With life-loss termination a segment may outlive an episode. It must end with
+        its visit, and where an episode ended and no life was lost, because then it was
+        the game that ended. Where a life was lost too, the log itself decides.
+        """
+        found = columns["segment_id"]
+        if not self._config.life_loss_termination:
+            expected = previous["segment_id"] + ended_before
+            bad = found != expected
+            starts = ended_before
+        else:
+            advance = found - previous["segment_id"]
+            must = previous["truncated"].copy()
+            if "lives" in columns:
+                is_same = (advance == 0) & (self._last is not None)
+                kept_life = is_same & (columns["lives"] >= previous["lives"])
+                must[1:] |= previous["terminated"][1:] & kept_life[:-1]
+                must[0] |= previous["terminated"][0] & self._kept_life
+                self._kept_life = bool(kept_life[-1])
+            expected = previous["segment_id"] + must
+            bad = (advance < must) | (advance > ended_before)
+            starts = advance != 0
+        self._report("segment id", "segment_id", bad, lines, expected, found)
+        return starts
+
+    def _check_control(
+        self,
+        columns: dict[str, Column],
+        previous: dict[str, Column],
+        segment_starts: Mask,
+        lines: NDArray[np.int64],
+    ) -> None:
+        """Decision cadence, held decisions and the delay law."""
+        frames = columns["global_frame_idx"]
+        since_reset = self._frames_since_reset(frames, segment_starts)
+        found = columns["is_decision_frame"]
+        expected = since_reset % self._config.decision_interval == 0
+        self._report(
+            "decision cadence",
+            "is_decision_frame",
+            found != expected,
+            lines,
+            expected,
+            found,
+        )
+
+        decided = columns["decided_action_idx"]
+        held = previous["decided_action_idx"]
+        follows = frames == previous["global_frame_idx"] + 1
+        bad = ~found & (since_reset > 0) & follows & (decided != held)
+        self._report("held decision", "decided_action_idx", bad, lines, held, decided)
+
+        applied = columns["applied_action_idx"]
+        due, is_known = self._actions_due(frames, decided, since_reset)
+        bad = is_known & (applied != due)
+        self._report("delay law", "applied_action_idx", bad, lines, due, applied)
+
+    def _frames_since_reset(self, frames: Column, segment_starts: Mask) -> Column:
+        latest = np.maximum.accumulate(
+            np.where(segment_starts, np.arange(len(frames)), -1)
+        )
+        start = np.where(latest >= 0, frames[latest], self._segment_start_frame)
+        self._segment_start_frame = int(start[-1])
+        return frames - start
+
+    def _actions_due(
+        self, frames: Column, decided: Column, since_reset: Column
+    ) -> tuple[Column, Mask]:
+        """The action each row must apply, and whether the log tells it."""
+        delay = self._config.delay
+        all_frames = np.concatenate((self._tail["global_frame_idx"], frames))
+        all_decided = np.concatenate((self._tail["decided_action_idx"], decided))
+        at = np.arange(len(frames)) + len(all_frames) - len(frames) - delay
+        is_there = (at >= 0) & (all_frames[at] == frames - delay)
+        is_early = since_reset < delay
+        due = np.where(is_early, self._config.default_action_idx, all_decided[at])
+        keep_from = max(len(all_frames) - delay, 0)
+        self._tail = {
+            "global_frame_idx": all_frames[keep_from:],
+            "decided_action_idx": all_decided[keep_from:],
+        }
+        return due, is_early | is_there
+
+    def _add_up(self, columns: dict[str, Column], visit: Column) -> None:
+        ends = columns["terminated"] | columns["truncated"]
+        for row, weights in enumerate(
+            (None, columns["is_decision_frame"], columns["reward"], ends)
+        ):
+            self.visit_sums[row] += np.bincount(
+                visit, weights, minlength=len(self._visit_ends)
+            )
+        has_reward = columns["reward"] != 0
+        self.reward_frames.append(columns["global_frame_idx"][has_reward])
+        self.rewards.append(columns["reward"][has_reward])
+
+
+def check_spans(
+    file: str,
+    kind: Kind,
+    expected: dict[str, Column],
+    chunk: Chunk,
+    games: Sequence[str],
+    findings: Findings,
+) -> None:
+    """Holds the rows of episodes.jsonl or segments.jsonl against the events."""
+    count = len(expected["length"])
+    if len(chunk) != count:
+        findings.add(
+            Finding(
+                kind, file, f"expected {count} rows by the events, found {len(chunk)}"
+            )
+        )
+    common = min(count, len(chunk))
+    lines = chunk.lines[:common]
+    names = np.array([*games, "a game not in the schedule"], object)
+    both = expected["terminated"] & expected["truncated"]
+    wins = "terminated" if kind == "episode row" else "truncated"
+    ended_by = np.where(expected[wins], wins == ENDED_BY[1], wins == ENDED_BY[0])
+    expected = {**expected, "ended_by": ended_by.astype(np.int64)}
+    for name, column in chunk.columns.items():
+        key = name.rstrip("_")
+        wanted, found = expected[key][:common], column[:common]
+        if key == "return":
+            bad = ~np.isclose(wanted, found, rtol=1e-9, atol=1e-9)
+        else:
+            bad = wanted != found
+        if key == "ended_by" and findings.is_foreign:
+            bad &= ~both[:common]  # the contract does not say which flag wins
+        if not bad.any():
+            continue
+        if key in ("game_id", "ended_by"):
+            words = names if key == "game_id" else np.array(ENDED_BY, object)
+            wanted, found = words[wanted], words[found]
+
+        def describe(row: int, wanted: Column = wanted, found: Column = found) -> str:
+            return f"expected {wanted[row]} by the events, found {found[row]}"
+
+        findings.add_rows(kind, file, key, bad, lines, describe)

@@ -1,0 +1,208 @@
+"""Reading run directories: documents at once, rows lazily as columns.
+
+`read_run(DIR)` opens a run; nothing is read before it is asked for. Rows are scanned by
+DuckDB, which is fast and forgiving: it answers questions about a sound run, and
+`contract.columns` says whether a run is sound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from numpy.typing import NDArray
+
+from longplay.contract.files import read_document
+from longplay.contract.records import Document, RunConfig, RunStatus, RunSummary, Score
+from longplay.errors import DocumentError, MissingExtraError, NotARunError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_Document = TypeVar("_Document", bound=Document)
+
+ROW_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl")
+
+_EVENT_TYPES = {
+    "global_frame_idx": "BIGINT",
+    "game_id": "VARCHAR",
+    "visit_idx": "BIGINT",
+    "cycle_idx": "BIGINT",
+    "visit_frame_idx": "BIGINT",
+    "episode_id": "BIGINT",
+    "segment_id": "BIGINT",
+    "is_decision_frame": "BOOLEAN",
+    "decided_action_idx": "BIGINT",
+    "applied_action_idx": "BIGINT",
+    "reward": "DOUBLE",
+    "terminated": "BOOLEAN",
+    "truncated": "BOOLEAN",
+    "lives": "BIGINT",
+    "wallclock_time": "DOUBLE",
+}
+_SPAN_TYPES = {
+    "game_id": "VARCHAR",
+    "start_global_frame_idx": "BIGINT",
+    "end_global_frame_idx": "BIGINT",
+    "length": "BIGINT",
+    "return": "DOUBLE",
+    "ended_by": "VARCHAR",
+}
+
+
+class Rows:
+    """The rows of one file, as columns on demand."""
+
+    def __init__(self, path: Path, types: Mapping[str, str]) -> None:
+        self._path = path
+        self._types = types
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that can be asked for."""
+        return tuple(self._types)
+
+    def _sql(self, expressions: str, needs: tuple[str, ...], skip_broken: bool) -> str:
+        """Selects expressions over the columns they need, in file order."""
+        if not self._path.is_file():
+            raise DocumentError(f"{self._path.name}: missing in {self._path.parent}")
+        types = ", ".join(f"'{name}': '{self._types[name]}'" for name in needs)
+        return (
+            f"SELECT {expressions} FROM read_json({_quote_path(self._path)}, "
+            f"format='newline_delimited', columns={{{types}}}, "
+            f"ignore_errors={str(skip_broken).lower()})"
+        )
+
+    def _select(self, names: tuple[str, ...]) -> str:
+        names = names or self.columns
+        unknown = [name for name in names if name not in self._types]
+        if unknown:
+            raise KeyError(f"no column {unknown[0]!r}; there are {self.columns}")
+        return self._sql(", ".join(f'"{name}"' for name in names), names, False)
+
+    def numpy(self, *names: str) -> dict[str, NDArray[Any]]:
+        """Reads some columns, or all, as NumPy arrays."""
+        columns: dict[str, NDArray[Any]] = self._run(
+            self._select(names), lambda result: result.fetchnumpy()
+        )
+        return columns
+
+    def arrow(self, *names: str) -> pyarrow.RecordBatchReader:
+        """Streams some columns, or all, as Arrow record batches."""
+        try:
+            import pyarrow
+        except ImportError as error:
+            raise MissingExtraError(
+                "Arrow columns need pyarrow: pip install 'longplay[arrow]'"
+            ) from error
+        import duckdb
+
+        relation = duckdb.connect().sql(self._select(names))
+        return pyarrow.RecordBatchReader.from_stream(relation)
+
+    def aggregate(
+        self, expressions: str, *, needs: tuple[str, ...], skip_broken: bool = False
+    ) -> tuple[Any, ...]:
+        """Runs SQL aggregates over the columns they need; returns their one row.
+
+        Raises:
+            DocumentError: The file is missing or has a line that is no row.
+        """
+        sql = self._sql(expressions, needs, skip_broken)
+        (row,) = self._run(sql, lambda result: result.fetchall())
+        return tuple(row)
+
+    def _run(self, sql: str, fetch: Callable[[Any], Any]) -> Any:
+        import duckdb
+
+        try:
+            with duckdb.connect() as connection:
+                return fetch(connection.execute(sql))
+        except duckdb.Error as error:
+            first_line = str(error).splitlines()[0]
+            raise DocumentError(
+                f"{self._path.name}: {first_line}; `longplay validate` says more"
+            ) from error
+
+
+def _quote_path(path: Path) -> str:
+    """A path as an SQL string. DuckDB takes it as a pattern: mind `lr[0.1]`."""
+    pattern = "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
+    return "'" + pattern.replace("'", "''") + "'"
+
+
+class RunDirectory:
+    """One run, read lazily."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.events = Rows(path / "events.jsonl", _EVENT_TYPES)
+        self.episodes = Rows(
+            path / "episodes.jsonl", {"episode_id": "BIGINT", **_SPAN_TYPES}
+        )
+        self.segments = Rows(
+            path / "segments.jsonl", {"segment_id": "BIGINT", **_SPAN_TYPES}
+        )
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """config.json."""
+        return read_document(self.path / "config.json", RunConfig)
+
+    @cached_property
+    def summary(self) -> RunSummary | None:
+        """run_summary.json, if there is one."""
+        return self._read_optional("run_summary.json", RunSummary)
+
+    @cached_property
+    def score(self) -> Score | None:
+        """score.json, if there is one."""
+        return self._read_optional("score.json", Score)
+
+    @cached_property
+    def status(self) -> RunStatus | None:
+        """status.json, if there is one."""
+        return self._read_optional("status.json", RunStatus)
+
+    def _read_optional(self, name: str, model: type[_Document]) -> _Document | None:
+        path = self.path / name
+        return read_document(path, model) if path.exists() else None
+
+
+def find_runs(directory: Path) -> list[Path]:
+    """The run directories of an experiment, or the one that is given.
+
+    Raises:
+        NotARunError: The folder is neither.
+    """
+    if _is_run(directory):
+        return [directory]
+    episodes = directory / "episodes"
+    runs = (
+        [p for p in sorted(episodes.iterdir()) if _is_run(p)]
+        if episodes.is_dir()
+        else []
+    )
+    if not runs:
+        found = "no such folder" if not directory.exists() else "found neither"
+        raise NotARunError(
+            f"{directory}: expected a run directory (config.json, events.jsonl, …) or "
+            f"an experiment directory (episodes/<run>/); {found}"
+        )
+    return runs
+
+
+def _is_run(path: Path) -> bool:
+    return any((path / name).is_file() for name in ("config.json", *ROW_FILES[:1]))
+
+
+def read_run(directory: str | Path) -> RunDirectory:
+    """Opens a run directory, or the one run of an experiment directory."""
+    runs = find_runs(Path(directory))
+    if len(runs) > 1:
+        raise NotARunError(
+            f"{directory} holds {len(runs)} runs; give one of its episodes/ folders"
+        )
+    return RunDirectory(runs[0])

@@ -1,0 +1,104 @@
+"""Every error longplay raises on purpose.
+
+Each message says what was expected, what was found, where, and what to do.
+`exit_code` is what the command line answers with: 2 for a request that cannot be
+meant, 1 for a run that failed or a directory with findings, 130 for Ctrl-C.
+
+    LongplayError
+    ├── ConfigError                a setting of the wrong type or out of range
+    │   └── UnknownNameError       a suite, game or agent nobody knows
+    ├── AgentLoadError             an agent that cannot be imported or built
+    ├── OutputError                an output folder that exists, a disk too small
+    ├── NotARunError               a folder that is no experiment and no run
+    ├── DocumentError              a file of a run directory that cannot be read
+    ├── IncompleteRunError         a score asked of a run that has not ended
+    ├── MissingExtraError          an optional package that is not installed
+    ├── RunCancelled               Ctrl-C
+    └── RunFailed                  a run that had begun and could not go on
+        ├── AgentError             the agent raised, or its answer is no action
+        ├── ConsoleError           the emulator was asked for what it cannot do
+        └── RecordingError         the disk refused a write
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class LongplayError(Exception):
+    """The root: catching it catches everything longplay raises on purpose."""
+
+    exit_code = 2
+
+
+class ConfigError(LongplayError):
+    """A setting of the wrong type or out of range."""
+
+
+class UnknownNameError(ConfigError):
+    """A name that is not in a catalogue."""
+
+    def __init__(
+        self, kind: str, name: str, known: Iterable[str], hint: str = ""
+    ) -> None:
+        known = sorted(known)
+        self.matches = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+        message = f"unknown {kind} {name!r}"
+        if self.matches:
+            message += f"; did you mean {' or '.join(map(repr, self.matches))}?"
+        elif len(known) <= 12:
+            message += f"; there are {', '.join(known)}"
+        super().__init__(f"{message} {hint}".rstrip())
+
+
+class AgentLoadError(LongplayError):
+    """An agent that cannot be imported or built."""
+
+
+class OutputError(LongplayError):
+    """An output folder that cannot be used."""
+
+
+class NotARunError(LongplayError):
+    """A folder that is neither an experiment nor a run."""
+
+
+class DocumentError(LongplayError):
+    """A file of a run directory that is missing or cannot be read."""
+
+    exit_code = 1
+
+
+class IncompleteRunError(LongplayError):
+    """A run that has not played all its frames."""
+
+    exit_code = 1
+
+
+class MissingExtraError(LongplayError):
+    """An optional package that is not installed."""
+
+
+class RunCancelled(LongplayError):  # noqa: N818 - a request, not an error
+    """Somebody asked the run to stop."""
+
+    exit_code = 130
+
+
+class RunFailed(LongplayError):  # noqa: N818 - reads as the state it leaves behind
+    """A run that had begun and could not go on; what it recorded is readable."""
+
+    exit_code = 1
+
+
+class AgentError(RunFailed):
+    """The agent raised, or answered a decision frame with what is no action."""
+
+
+class ConsoleError(RunFailed):
+    """The console was asked for something it cannot do."""
+
+
+class RecordingError(RunFailed):
+    """A write, sync or rename failed."""

@@ -1,0 +1,1 @@
+"""Where results come from, and the records that leave the house."""

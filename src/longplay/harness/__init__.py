@@ -1,0 +1,1 @@
+"""Runs as people start them: folders, status, signals, results."""

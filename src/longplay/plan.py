@@ -1,0 +1,98 @@
+"""Suite + overrides + seed -> everything known of a run before its first frame. Pure.
+
+The runner plays a plan; `--dry-run` prints it; the validator makes it again and holds
+the run directory against it, so that nobody can pick seeds or rename a suite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from longplay.contract.fingerprint import contract_hash
+from longplay.contract.records import (
+    GLOBAL_ACTION_SET,
+    ActionMappingPolicy,
+    ConfigGiven,
+    RunConfig,
+)
+from longplay.contract.version import CONTRACT_VERSION
+from longplay.schedule import make_schedule
+from longplay.seeds import check_seed, emulator_seed
+from longplay.suites import Suite, flatten_settings, get_suite, override_suite
+
+# Measured over runs of the suites: a row of events.jsonl, and what belongs to it.
+BYTES_PER_FRAME = 275
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """One run, planned."""
+
+    suite: Suite
+    suite_name: str
+    seed: int
+    given: ConfigGiven
+    config: RunConfig
+
+    @property
+    def task_id(self) -> str:
+        """Names the task in records: suite and seed."""
+        return f"{self.suite_name}/seed-{self.seed}"
+
+    @property
+    def trajectory_id(self) -> str:
+        """Names the run, and its folder."""
+        return f"{self.suite_name}_seed-{self.seed}"
+
+    @property
+    def expected_bytes(self) -> int:
+        """About how much disk the run directory takes."""
+        return self.config.total_frames * BYTES_PER_FRAME + 64 * 1024
+
+
+def plan_run(
+    suite_id: str, seed: int = 0, overrides: Mapping[str, Any] | None = None
+) -> RunPlan:
+    """Plans one run of a suite of the catalogue.
+
+    Raises:
+        ConfigError: An unknown suite or setting, or a value out of range.
+    """
+    seed = check_seed(seed)
+    catalogued = get_suite(suite_id)
+    given = ConfigGiven(suite=suite_id, overrides=flatten_settings(overrides or {}))
+    suite = override_suite(catalogued, given.overrides)
+    config = _make_config(suite, seed, given)
+    name = suite_id
+    if suite != catalogued:
+        name = f"{suite_id}+{config.benchmark_contract_hash[:8]}"
+    config = config.model_copy(update={"suite": name})
+    return RunPlan(suite, name, seed, given, config)
+
+
+def _make_config(suite: Suite, seed: int, given: ConfigGiven) -> RunConfig:
+    schedule = tuple(make_schedule(suite, seed))
+    config = RunConfig(
+        games=suite.games,
+        schedule=schedule,
+        decision_interval=suite.decision_interval,
+        delay=suite.delay,
+        sticky=suite.sticky,
+        life_loss_termination=suite.life_loss_termination,
+        full_action_space=suite.full_action_space,
+        action_mapping_policy=ActionMappingPolicy(global_action_set=GLOBAL_ACTION_SET),
+        default_action_idx=suite.default_action_idx,
+        scoring_defaults=suite.scoring_defaults,
+        benchmark_contract_version=CONTRACT_VERSION,
+        benchmark_contract_hash="0" * 64,
+        track=suite.track,
+        seed=seed,
+        emulator_seeds=tuple(
+            emulator_seed(seed, visit.visit_idx) for visit in schedule
+        ),
+        config_given=given,
+        config_effective=suite.settings,
+    )
+    return config.model_copy(update={"benchmark_contract_hash": contract_hash(config)})

@@ -1,0 +1,43 @@
+"""Suite + seed -> the visits of a run, in order. Pure.
+
+The draws are part of the contract: one generator per run; per cycle one shuffle of
+the games in configured order, then one uniform number per visit if there is jitter.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from longplay.contract.records import ScheduledVisit
+
+if TYPE_CHECKING:
+    from longplay.suites import Suite
+
+
+def make_schedule(suite: Suite, seed: int) -> list[ScheduledVisit]:
+    """Draws the realised schedule of a suite for one seed."""
+    rng = np.random.default_rng(seed)
+    visits: list[ScheduledVisit] = []
+    for cycle_idx in range(suite.num_cycles):
+        games = list(suite.games)
+        rng.shuffle(games)
+        for game_id in games:
+            visits.append(
+                ScheduledVisit(
+                    visit_idx=len(visits),
+                    cycle_idx=cycle_idx,
+                    game_id=game_id,
+                    visit_frames=_draw_visit_frames(suite, rng),
+                )
+            )
+    return visits
+
+
+def _draw_visit_frames(suite: Suite, rng: np.random.Generator) -> int:
+    frames = suite.base_visit_frames
+    if suite.jitter_pct > 0:
+        u = rng.uniform(-suite.jitter_pct, suite.jitter_pct)
+        frames = round(suite.base_visit_frames * (1 + u))
+    return max(suite.min_visit_frames, frames)

@@ -1,0 +1,71 @@
+"""What the random agent gets, shipped as data: a raw rate means nothing alone.
+
+`data/random.json` is written by `make baselines` from runs of `longplay run`, three
+seeds per suite. A suite that is not in it borrows the figures of the one named beside
+it, because its games and mechanics are close enough for the time it takes, not for
+scores.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RandomBaseline:
+    """The random agent on one suite.
+
+    Attributes:
+        suite_id: The suite that was measured.
+        seeds: Seeds it was measured with.
+        final_scores: Its final score, per seed.
+        rates: Game -> reward per frame over all of its frames and seeds.
+        scores: Game -> mean of its per-game scores over seeds.
+        us_per_frame: Wall time of the complete run, per frame.
+    """
+
+    suite_id: str
+    seeds: tuple[int, ...]
+    final_scores: tuple[float, ...]
+    rates: dict[str, float]
+    scores: dict[str, float]
+    us_per_frame: float
+
+    @property
+    def final_score(self) -> float:
+        """Mean over seeds."""
+        return sum(self.final_scores) / len(self.final_scores)
+
+
+@cache
+def _read_data() -> dict[str, Any]:
+    source = resources.files("longplay.scoring") / "data" / "random.json"
+    data: dict[str, Any] = json.loads(source.read_bytes())
+    return data
+
+
+def random_baseline(suite_name: str) -> RandomBaseline | None:
+    """The random agent's figures for a suite, or for the one it was made from."""
+    suite_id = suite_name.partition("+")[0]
+    entry = _read_data()["suites"].get(suite_id)
+    if entry is None:
+        return None
+    return RandomBaseline(
+        suite_id=suite_id,
+        seeds=tuple(entry["seeds"]),
+        final_scores=tuple(entry["final_scores"]),
+        rates={game: row["rate"] for game, row in entry["games"].items()},
+        scores={game: row["score"] for game, row in entry["games"].items()},
+        us_per_frame=entry["us_per_frame"],
+    )
+
+
+def expected_seconds(suite_name: str, frames: int) -> float:
+    """About how long the random agent plays; a learning agent takes its own time."""
+    baseline = random_baseline(suite_name)
+    us_per_frame = baseline.us_per_frame if baseline else _read_data()["us_per_frame"]
+    return float(us_per_frame * frames / 1e6)

@@ -1,0 +1,87 @@
+"""Scores as pure functions of arrays.
+
+A run's rewards come sparse: the frames with a reward other than zero, ascending, and
+the rewards beside them. A span of frames is `(start, end)`, both included. Sums are
+exactly rounded (`math.fsum`), so they do not depend on who adds them up.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Span(NamedTuple):
+    """Frames `start` … `end`, both included."""
+
+    start: int
+    end: int
+
+    @property
+    def length(self) -> int:
+        """Number of frames."""
+        return self.end - self.start + 1
+
+    def head(self, n: int) -> Span:
+        """The first `n` frames, or all."""
+        return Span(self.start, min(self.start + n - 1, self.end))
+
+    def tail(self, n: int) -> Span:
+        """The last `n` frames, or all."""
+        return Span(max(self.end - n + 1, self.start), self.end)
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """All rewards of a run that are not zero.
+
+    Attributes:
+        frames: (n,) int64, ascending.
+        values: (n,) float64.
+    """
+
+    frames: NDArray[np.int64]
+    values: NDArray[np.float64]
+
+    def total(self, span: Span) -> float:
+        """Sum over a span."""
+        low, high = np.searchsorted(self.frames, (span.start, span.end + 1))
+        return math.fsum(self.values[low:high])
+
+    def rate(self, span: Span) -> float:
+        """Reward per frame over a span."""
+        return self.total(span) / span.length
+
+
+def bottom_k_mean(scores: Iterable[float], fraction: float) -> float:
+    """Mean of the lowest `max(1, ceil(fraction * n))` scores."""
+    ordered = sorted(scores)
+    k = max(1, math.ceil(fraction * len(ordered)))
+    return math.fsum(ordered[:k]) / k
+
+
+def mean_or_none(values: Sequence[float]) -> float | None:
+    """The mean; None of nothing."""
+    return math.fsum(values) / len(values) if values else None
+
+
+def median_or_none(values: Sequence[float]) -> float | None:
+    """The median; None of nothing."""
+    return statistics.median(values) if values else None
+
+
+def final_score(
+    scores: Mapping[str, float], bottom_k_frac: float, weights: Sequence[float]
+) -> tuple[float | None, float | None, float | None]:
+    """(final, mean, bottom-k) of per-game scores; Nones if no game has one."""
+    mean = mean_or_none(list(scores.values()))
+    if mean is None:
+        return None, None, None
+    bottom = bottom_k_mean(scores.values(), bottom_k_frac)
+    return weights[0] * mean + weights[1] * bottom, mean, bottom

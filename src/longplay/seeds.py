@@ -1,0 +1,40 @@
+"""One run seed -> one seed for each purpose, independent of each other.
+
+Every generator of a run is made from these; nothing draws from global random state.
+Purposes are told apart by NumPy's spawn keys, so adding one never moves another.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from longplay.errors import ConfigError
+
+MAX_SEED = 2**31 - 1
+
+_EMULATOR, _AGENT = 0, 1
+
+
+def check_seed(seed: object) -> int:
+    """Returns the seed if it is an int in 0 … 2**31 - 1."""
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        raise ConfigError(f"seed: expected an int, found {seed!r}")
+    if not 0 <= seed <= MAX_SEED:
+        raise ConfigError(f"seed: expected 0 … {MAX_SEED}, found {seed}")
+    return seed
+
+
+def _derive(seed: int, *spawn_key: int) -> int:
+    sequence = np.random.SeedSequence(seed, spawn_key=spawn_key)
+    # 31 bits: ALE takes its seed as a signed 32-bit int.
+    return int(sequence.generate_state(1, np.uint32)[0] >> 1)
+
+
+def emulator_seed(run_seed: int, visit_idx: int) -> int:
+    """The seed of the emulator that plays one visit."""
+    return _derive(run_seed, _EMULATOR, visit_idx)
+
+
+def agent_seed(run_seed: int) -> int:
+    """The seed handed to the agent."""
+    return _derive(run_seed, _AGENT)

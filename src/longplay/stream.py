@@ -1,0 +1,310 @@
+"""Visits x console x control rules -> one frame at a time.
+
+    stream = Stream(schedule, emulator_seeds, console, mechanics)
+    while not stream.done:
+        percept = stream.percept()         # all that an agent may know
+        frame = stream.advance(answer)     # control rules, one console step, boundaries
+
+No I/O and no agent in here. The whole state is one plain record: `snapshot()` gives it,
+`Stream.restore` takes it together with the actions applied in the current visit, which
+rebuild the console exactly.
+
+The rules, per frame:
+  - an answer counts only on a decision frame, the first after a reset and every
+    `decision_interval`-th from there; in between the decision is held;
+  - the action applied `t` frames after a reset is the one decided at `t - delay`, and
+    the default action before that;
+  - a visit's last frame is `truncated`, and nothing else is; `terminated` says that the
+    game episode ended. The console is reset at game over and at the visit's end, and
+    only there do the control rules start anew.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from longplay.console.base import Console, Observation
+from longplay.contract.records import (
+    GLOBAL_ACTION_SET,
+    EpisodeRow,
+    EventRow,
+    ScheduledVisit,
+    SegmentRow,
+)
+from longplay.errors import AgentError, ConsoleError
+
+
+@dataclass(frozen=True)
+class Mechanics:
+    """The control rules of a run."""
+
+    decision_interval: int = 1
+    delay: int = 0
+    life_loss_termination: bool = False
+    default_action_idx: int = 0
+
+
+class Percept(NamedTuple):
+    """All that an agent may know on one frame."""
+
+    observation: Observation
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, Any]
+
+
+class Frame(NamedTuple):
+    """What one frame leaves in the record."""
+
+    event: EventRow
+    ended_episode: EpisodeRow | None
+    ended_segment: SegmentRow | None
+
+
+class StreamState(msgspec.Struct, forbid_unknown_fields=True):
+    """Where a stream is between two frames; the console aside, all of it."""
+
+    global_frame_idx: int = 0
+    visit_idx: int = 0
+    visit_frame_idx: int = 0
+    episode_id: int = 0
+    segment_id: int = 0
+    episode_start: int = 0
+    segment_start: int = 0
+    episode_return: float = 0.0
+    segment_return: float = 0.0
+    # Control: phase of the decision interval, decision in force, decisions under way.
+    phase: int = 0
+    decided: int = 0
+    queue: list[int] = []
+    prev_applied: int = 0
+    has_prev_applied: bool = False
+    # Of the last frame, for the next percept.
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+    lives: int = 0
+
+
+def map_actions(game_actions: Sequence[int], default_action_idx: int) -> list[int]:
+    """Global action index -> the action a game gets for it.
+
+    A game without the action gets the default one; without that, its first.
+    """
+    takes = set(game_actions)
+    fallback = default_action_idx if default_action_idx in takes else game_actions[0]
+    return [action if action in takes else fallback for action in GLOBAL_ACTION_SET]
+
+
+class Stream:
+    """One agent lifetime on one console, a frame at a time."""
+
+    def __init__(
+        self,
+        schedule: Sequence[ScheduledVisit],
+        emulator_seeds: Sequence[int],
+        console: Console,
+        mechanics: Mechanics,
+    ) -> None:
+        self.schedule = tuple(schedule)
+        self.console = console
+        self._emulator_seeds = tuple(emulator_seeds)
+        self._mechanics = mechanics
+        self._state = StreamState()
+        self._start_visit()
+        self._start_control()
+
+    @property
+    def done(self) -> bool:
+        """Whether the last visit has ended."""
+        return self._state.visit_idx == len(self.schedule)
+
+    @property
+    def global_frame_idx(self) -> int:
+        """The frame that comes next."""
+        return self._state.global_frame_idx
+
+    @property
+    def visit(self) -> ScheduledVisit:
+        """The visit being played: for records and errors, never for an agent."""
+        return self._visit
+
+    def _start_visit(self) -> None:
+        visit_idx = self._state.visit_idx
+        self._visit = self.schedule[visit_idx]
+        self.console.start_visit(self._visit.game_id, self._emulator_seeds[visit_idx])
+        self._console_actions = map_actions(
+            self.console.actions, self._mechanics.default_action_idx
+        )
+
+    def _start_control(self) -> None:
+        state, default = self._state, self._mechanics.default_action_idx
+        state.phase = 0
+        state.decided = default
+        state.queue = [default] * self._mechanics.delay
+        state.prev_applied = default
+        state.has_prev_applied = False
+        state.lives = self.console.lives()
+
+    def percept(self) -> Percept:
+        """What the agent gets to see and know on this frame."""
+        state = self._state
+        return Percept(
+            self.console.observation(),
+            state.reward,
+            state.terminated,
+            state.truncated,
+            {
+                "lives": state.lives,
+                "action_space_n": len(GLOBAL_ACTION_SET),
+                "is_decision_frame": state.phase == 0,
+                "global_frame_idx": state.global_frame_idx,
+                "default_action_idx": self._mechanics.default_action_idx,
+                "prev_applied_action_idx": state.prev_applied,
+                "has_prev_applied_action": state.has_prev_applied,
+            },
+        )
+
+    def advance(self, answer: object) -> Frame:
+        """Plays one frame with the agent's answer.
+
+        Raises:
+            AgentError: The answer to a decision frame is not an action.
+        """
+        state, visit, mechanics = self._state, self._visit, self._mechanics
+        is_decision = state.phase == 0
+        if is_decision:
+            state.decided = self._read_action(answer)
+        state.phase = (state.phase + 1) % mechanics.decision_interval
+        applied = state.decided
+        if mechanics.delay:
+            state.queue.append(applied)
+            applied = state.queue.pop(0)
+
+        reward, game_over, lives = self.console.step(self._console_actions[applied])
+        if not isfinite(reward):
+            raise ConsoleError(
+                f"the console's reward is {reward} at frame {state.global_frame_idx} "
+                f"of {visit.game_id}; expected a finite number"
+            )
+        state.terminated = game_over or (
+            mechanics.life_loss_termination and lives < state.lives
+        )
+        state.truncated = state.visit_frame_idx + 1 == visit.visit_frames
+        event = EventRow(
+            state.global_frame_idx,
+            visit.game_id,
+            visit.visit_idx,
+            visit.cycle_idx,
+            state.visit_frame_idx,
+            state.episode_id,
+            state.segment_id,
+            is_decision,
+            state.decided,
+            applied,
+            reward,
+            state.terminated,
+            state.truncated,
+            lives,
+        )
+        state.reward = reward
+        state.lives = lives
+        state.episode_return += reward
+        state.segment_return += reward
+        state.prev_applied = applied
+        state.has_prev_applied = True
+        state.visit_frame_idx += 1
+        state.global_frame_idx += 1
+        if state.terminated or state.truncated:
+            return self._cross_boundary(event, game_over)
+        return Frame(event, None, None)
+
+    def _read_action(self, answer: object) -> int:
+        try:
+            action = -1 if isinstance(answer, bool) else operator.index(answer)  # type: ignore[arg-type]
+        except TypeError:
+            action = -1
+        if 0 <= action < len(GLOBAL_ACTION_SET):
+            return action
+        raise AgentError(
+            f"the agent's answer is no action: expected an int in 0 … "
+            f"{len(GLOBAL_ACTION_SET) - 1}, found {answer!r} "
+            f"({type(answer).__name__}) at frame {self.global_frame_idx} "
+            f"of {self._visit.game_id}"
+        )
+
+    def _cross_boundary(self, event: EventRow, game_over: bool) -> Frame:
+        """Closes the episode, and the segment if the console is reset, and goes on."""
+        episode = self._close_episode(event)
+        if not game_over and not event.truncated:
+            return Frame(event, episode, None)  # a lost life: the game goes on
+        segment = self._close_segment(event)
+        if event.truncated:
+            self._state.visit_idx += 1
+            self._state.visit_frame_idx = 0
+            if self.done:
+                return Frame(event, episode, segment)
+            self._start_visit()
+        else:
+            self.console.reset()
+        self._start_control()
+        return Frame(event, episode, segment)
+
+    def _close_episode(self, event: EventRow) -> EpisodeRow:
+        state, end = self._state, event.global_frame_idx
+        row = EpisodeRow(
+            event.game_id,
+            event.episode_id,
+            state.episode_start,
+            end,
+            end - state.episode_start + 1,
+            state.episode_return,
+            "terminated" if event.terminated else "truncated",
+        )
+        state.episode_id += 1
+        state.episode_start = end + 1
+        state.episode_return = 0.0
+        return row
+
+    def _close_segment(self, event: EventRow) -> SegmentRow:
+        state, end = self._state, event.global_frame_idx
+        row = SegmentRow(
+            event.game_id,
+            event.segment_id,
+            state.segment_start,
+            end,
+            end - state.segment_start + 1,
+            state.segment_return,
+            "truncated" if event.truncated else "terminated",
+        )
+        state.segment_id += 1
+        state.segment_start = end + 1
+        state.segment_return = 0.0
+        return row
+
+    def snapshot(self) -> StreamState:
+        """The whole state between two frames, as one plain record."""
+        return structs.replace(self._state, queue=list(self._state.queue))
+
+    def restore(self, state: StreamState, applied: Iterable[int]) -> None:
+        """Puts the stream where a snapshot was taken, before its end.
+
+        Args:
+            state: The snapshot.
+            applied: Global indices of the actions applied in the snapshot's visit,
+                from its first frame on. They are played again: an emulator state
+                saved by ALE lacks the previous action that sticky actions repeat.
+        """
+        self._state = structs.replace(state, queue=list(state.queue))
+        self._start_visit()
+        for action in applied:
+            if self.console.step(self._console_actions[action]).game_over:
+                self.console.reset()

@@ -1,0 +1,202 @@
+"""The catalogue: what can be run.
+
+One declaration per suite. A suite is immutable: a change that can move a score is a
+new id with a new version. Any setting can be overridden for a run; what is run is then
+called `<suite>+<first 8 hex of its contract hash>` and never passes for the suite.
+
+    suite id := <track>-<shape>-v<version>        stream-8x3-v1: 8 games, 3 cycles
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from longplay.console.games import check_game
+from longplay.contract.files import describe_invalid
+from longplay.contract.records import (
+    ActionIdx,
+    Count,
+    Document,
+    ScoringDefaults,
+    Sticky,
+)
+from longplay.errors import ConfigError, UnknownNameError
+
+
+class Suite(Document):
+    """All settings of a benchmark but the seed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    suite_id: str = Field(exclude=True)
+    purpose: str = Field(exclude=True)
+    track: Literal["streaming"] = Field(default="streaming", exclude=True)
+
+    games: Annotated[tuple[str, ...], Field(min_length=1)]
+    num_cycles: Count
+    base_visit_frames: Count
+    jitter_pct: Annotated[float, Field(ge=0, lt=1)]
+    min_visit_frames: Count = 1
+
+    decision_interval: Count
+    delay: Annotated[int, Field(ge=0)]
+    sticky: Sticky = 0.25
+    full_action_space: bool = True
+    life_loss_termination: bool = False
+    default_action_idx: ActionIdx = 0
+
+    scoring_defaults: ScoringDefaults
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Everything that can be overridden, as plain JSON values."""
+        return self.model_dump(mode="json")
+
+
+def _scoring(window_frames: int, revisit_frames: int) -> ScoringDefaults:
+    return ScoringDefaults(
+        window_frames=window_frames,
+        bottom_k_frac=0.25,
+        revisit_frames=revisit_frames,
+        final_score_weights=(0.5, 0.5),
+    )
+
+
+_THREE_GAMES = ("centipede", "ms_pacman", "qbert")
+_EIGHT_GAMES = (
+    "ms_pacman",
+    "centipede",
+    "qbert",
+    "defender",
+    "krull",
+    "atlantis",
+    "up_n_down",
+    "battle_zone",
+)
+
+SUITES: Mapping[str, Suite] = {
+    suite.suite_id: suite
+    for suite in (
+        Suite(
+            suite_id="stream-smoke-v1",
+            purpose="does it run: a few seconds, every boundary kind",
+            games=_THREE_GAMES,
+            num_cycles=2,
+            base_visit_frames=2_000,
+            jitter_pct=0.05,
+            decision_interval=4,
+            delay=2,
+            scoring_defaults=_scoring(500, 200),
+        ),
+        Suite(
+            suite_id="stream-3x2-v1",
+            purpose="a first result: three games, each seen again once",
+            games=_THREE_GAMES,
+            num_cycles=2,
+            base_visit_frames=200_000,
+            jitter_pct=0.07,
+            decision_interval=4,
+            delay=6,
+            scoring_defaults=_scoring(5_000, 2_000),
+        ),
+        Suite(
+            suite_id="stream-8x3-v1",
+            purpose="the benchmark: eight games, each seen three times",
+            games=_EIGHT_GAMES,
+            num_cycles=3,
+            base_visit_frames=200_000,
+            jitter_pct=0.07,
+            min_visit_frames=20_000,
+            decision_interval=4,
+            delay=6,
+            scoring_defaults=_scoring(5_000, 2_000),
+        ),
+        Suite(
+            suite_id="stream-8x3-1m-v1",
+            purpose="the long one: five times the visits, a decision every frame",
+            games=_EIGHT_GAMES,
+            num_cycles=3,
+            base_visit_frames=1_000_000,
+            jitter_pct=0.0,
+            decision_interval=1,
+            delay=0,
+            scoring_defaults=_scoring(5_000, 2_000),
+        ),
+    )
+}
+
+
+def get_suite(suite_id: str) -> Suite:
+    """Returns a suite of the catalogue."""
+    if suite_id not in SUITES:
+        raise UnknownNameError(
+            "suite", suite_id, SUITES, hint="(`longplay suites` lists them)"
+        )
+    return SUITES[suite_id]
+
+
+def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
+    """Returns the suite with some settings changed, all of them checked.
+
+    Args:
+        suite: Where the other settings come from.
+        overrides: Setting -> value; `scoring_defaults.window_frames` and its like may
+            be given dotted or nested.
+
+    Raises:
+        ConfigError: Names the setting, what was expected and what was found.
+    """
+    settings = suite.settings
+    for name, value in flatten_settings(overrides).items():
+        target = settings
+        *parents, leaf = name.split(".")
+        for parent in parents:
+            target = target[parent]
+        target[leaf] = value
+    identity = {"suite_id": suite.suite_id, "purpose": suite.purpose}
+    try:
+        # Validated as JSON: strict types, but a list may fill a tuple.
+        changed = Suite.model_validate_json(_to_json({**identity, **settings}))
+    except ValidationError as error:
+        raise ConfigError(describe_invalid(error)) from error
+    _check_games(changed.games)
+    return changed
+
+
+def flatten_settings(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Turns nested settings into dotted names, and refuses unknown ones."""
+    known = set(_dotted(SUITES["stream-smoke-v1"].settings))
+    flat = _dotted(overrides)
+    for name in flat:
+        if name not in known:
+            raise UnknownNameError("setting", name, known)
+    return flat
+
+
+def _dotted(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= _dotted(value, f"{prefix}{name}.")
+        else:
+            flat[f"{prefix}{name}"] = value
+    return flat
+
+
+def _to_json(settings: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(settings, allow_nan=False).encode()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"settings must be plain JSON values: {error}") from error
+
+
+def _check_games(games: tuple[str, ...]) -> None:
+    for game_id in games:
+        check_game(game_id)
+    if len(set(games)) != len(games):
+        twice = next(game for game in games if games.count(game) > 1)
+        raise ConfigError(f"games: expected no duplicates, found {twice!r} twice")

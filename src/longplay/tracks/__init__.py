@@ -1,0 +1,1 @@
+"""What an agent sees and answers, one module per track."""

@@ -1,0 +1,51 @@
+"""The streaming track: an agent object answers every frame.
+
+It hands over the percept and nothing else, and takes the answer as it is: what counts
+as an action the stream decides, on decision frames alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from numbers import Real
+from typing import Any
+
+from longplay.agents.base import StreamingAgent
+from longplay.errors import AgentError
+from longplay.stream import Percept
+
+
+class StreamingTrack:
+    """One agent on the streaming track."""
+
+    def __init__(self, agent: StreamingAgent) -> None:
+        self._agent = agent
+        self._step = agent.step
+
+    def answer(self, percept: Percept) -> Any:
+        """The agent's answer to one frame."""
+        return self._step(*percept)
+
+    def metrics(self) -> dict[str, float]:
+        """What the agent wants written down for the visit that just ended."""
+        metrics = getattr(self._agent, "metrics", None)
+        return {} if metrics is None else _check_metrics(metrics())
+
+    def close(self) -> None:
+        """Lets the agent go."""
+        close = getattr(self._agent, "close", None)
+        if close is not None:
+            close()
+
+
+def _check_metrics(given: object) -> dict[str, float]:
+    if not isinstance(given, Mapping):
+        raise AgentError(f"metrics() must return a dict, found {given!r}")
+    for name, value in given.items():
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not is_number or not isfinite(value):
+            raise AgentError(
+                f"metrics()[{name!r}]: expected a finite number, found {value!r}"
+            )
+    return {str(name): float(value) for name, value in given.items()}

@@ -1,0 +1,414 @@
+"""Run directory -> findings: is this what contract v1 says a run is?
+
+Every row of every file is read and held against the rules of `contract.rules`, and the
+score is computed again from the very rows that were judged. A run of longplay's own is
+also held against what its suite and seed make of it, so that an edited schedule, other
+emulator seeds or a borrowed suite name show even under a matching hash.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from longplay.contract.columns import Chunk, RowReader
+from longplay.contract.files import read_document
+from longplay.contract.fingerprint import contract_hash
+from longplay.contract.records import (
+    EpisodeRow,
+    EventRow,
+    ForeignEventRow,
+    RunConfig,
+    RunSummary,
+    Score,
+    SegmentRow,
+)
+from longplay.contract.rules import (
+    ENDED_BY,
+    EventRules,
+    Finding,
+    Findings,
+    Kind,
+    check_spans,
+)
+from longplay.contract.rundir import find_runs
+from longplay.contract.version import CONTRACT_VERSION
+from longplay.errors import ConfigError, DocumentError, NotARunError
+from longplay.plan import plan_run
+from longplay.scoring.metrics import Rewards
+from longplay.scoring.streaming import Play, compute_score, played_visits
+
+# Relative difference up to which two tools' sums of the same rewards may differ.
+_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class Report:
+    """What validation found in one run directory."""
+
+    run_dir: Path
+    frames: int
+    findings: Findings
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings.counts
+
+    def to_json(self) -> dict[str, Any]:
+        """The report for machines."""
+        found = self.findings
+        return {
+            "run_dir": str(self.run_dir),
+            "valid": self.is_valid,
+            "foreign": found.is_foreign,
+            "frames": self.frames,
+            "counts": dict(found.counts),
+            "findings": [_finding_to_json(finding) for finding in found.shown],
+            "note_counts": dict(found.note_counts),
+            "notes": [_finding_to_json(finding) for finding in found.notes],
+        }
+
+
+def _finding_to_json(finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": finding.kind,
+        "file": finding.file,
+        "line": finding.line,
+        "field": finding.field,
+        "message": finding.message,
+    }
+
+
+def validate_run(directory: str | Path, *, workers: int | None = None) -> Report:
+    """Validates a run directory, or the one run of an experiment.
+
+    Args:
+        directory: Where the run is.
+        workers: Processes that read; all cores if not given.
+
+    Raises:
+        NotARunError: The folder holds no run, or several.
+    """
+    runs = find_runs(Path(directory))
+    if len(runs) > 1:
+        raise NotARunError(f"{directory} holds {len(runs)} runs; validate them singly")
+    return _Validation(runs[0], workers or os.cpu_count() or 1).report()
+
+
+class _Validation:
+    """One pass over one run directory."""
+
+    def __init__(self, run_dir: Path, workers: int) -> None:
+        self._run_dir = run_dir
+        self._workers = workers
+        self._findings = Findings()
+
+    def report(self) -> Report:
+        config = self._read("config.json", RunConfig, "missing file")
+        if config is None:
+            return Report(self._run_dir, 0, self._findings)
+        self._findings.is_foreign = not config.is_longplay
+        rules = EventRules(config, self._findings)
+        self._check_config(config)
+        self._check_rows(config, rules)
+        self._check_summary(config, rules)
+        self._check_score(config, rules)
+        return Report(self._run_dir, rules.frames, self._findings)
+
+    def _add(self, kind: Kind, file: str, message: str, field: str = "") -> None:
+        self._findings.add(Finding(kind, file, message, field=field or None))
+
+    def _read(self, name: str, model: type[Any], missing: Kind | None) -> Any:
+        """A document; a finding and None if it is missing or broken."""
+        path = self._run_dir / name
+        if not path.is_file():
+            if missing is not None:
+                self._add(missing, name, "expected this file, found none")
+            return None
+        try:
+            return read_document(path, model)
+        except DocumentError as error:
+            message = str(error).removeprefix(f"{name}").lstrip(": ")
+            self._add("unreadable document", name, message)
+            return None
+
+    # --- config.json ------------------------------------------------------------
+
+    def _check_config(self, config: RunConfig) -> None:
+        if config.benchmark_contract_version != CONTRACT_VERSION:
+            self._add(
+                "contract version",
+                "config.json",
+                f"expected {CONTRACT_VERSION!r}, "
+                f"found {config.benchmark_contract_version!r}",
+                "benchmark_contract_version",
+            )
+        expected = contract_hash(config)
+        if config.benchmark_contract_hash != expected:
+            self._add(
+                "contract hash",
+                "config.json",
+                f"expected {expected} for these settings, "
+                f"found {config.benchmark_contract_hash}",
+                "benchmark_contract_hash",
+            )
+        self._check_schedule_form(config)
+        if config.is_longplay:
+            self._check_claims(config)
+
+    def _check_schedule_form(self, config: RunConfig) -> None:
+        for position, visit in enumerate(config.schedule):
+            if visit.visit_idx != position:
+                self._add(
+                    "schedule",
+                    "config.json",
+                    f"expected visit_idx {position}, found {visit.visit_idx}",
+                    f"schedule.{position}",
+                )
+            if visit.game_id not in config.games:
+                self._add(
+                    "schedule",
+                    "config.json",
+                    f"expected one of the games, found {visit.game_id!r}",
+                    f"schedule.{position}",
+                )
+        if config.default_action_idx >= len(
+            config.action_mapping_policy.global_action_set
+        ):
+            self._add(
+                "action range",
+                "config.json",
+                f"expected an index of global_action_set, "
+                f"found {config.default_action_idx}",
+                "default_action_idx",
+            )
+
+    def _check_claims(self, config: RunConfig) -> None:
+        """Derives the run again from the suite and seed it names."""
+        given = config.config_given
+        if given is None or config.seed is None or config.suite is None:
+            self._add(
+                "suite claim",
+                "config.json",
+                "expected suite, seed and config_given, as longplay writes them",
+            )
+            return
+        try:
+            derived = plan_run(given.suite, config.seed, given.overrides).config
+        except ConfigError as error:
+            self._add("suite claim", "config.json", str(error), "config_given")
+            return
+        for name in _DERIVED:
+            expected, found = getattr(derived, name), getattr(config, name)
+            if found != expected:
+                self._add(
+                    "suite claim",
+                    "config.json",
+                    f"expected {_short(expected)} from suite and seed, "
+                    f"found {_short(found)}",
+                    name,
+                )
+        for name in _WRITTEN:
+            if getattr(config, name) is None:
+                self._add(
+                    "suite claim",
+                    "config.json",
+                    "expected this key, as longplay writes it",
+                    name,
+                )
+
+    # --- rows -------------------------------------------------------------------
+
+    def _check_rows(self, config: RunConfig, rules: EventRules) -> None:
+        is_own = config.is_longplay
+        event_type = EventRow if is_own else ForeignEventRow
+        games = {"game_id": rules.games}
+        for chunk in self._read_rows("events.jsonl", event_type, games, is_own):
+            rules.check(chunk)
+        rules.finish()
+        vocabularies = {**games, "ended_by": ENDED_BY}
+        for file, row_type, kind, table in (
+            ("episodes.jsonl", EpisodeRow, "episode row", rules.episodes),
+            ("segments.jsonl", SegmentRow, "segment row", rules.segments),
+        ):
+            chunks = list(self._read_rows(file, row_type, vocabularies, is_own))
+            if chunks:
+                check_spans(
+                    file,
+                    kind,  # type: ignore[arg-type]
+                    table.columns(),
+                    _join(chunks),
+                    rules.games,
+                    self._findings,
+                )
+
+    def _read_rows(
+        self,
+        file: str,
+        row_type: type[msgspec.Struct],
+        vocabularies: Mapping[str, tuple[str, ...]],
+        canonical: bool,
+    ) -> Any:
+        path = self._run_dir / file
+        if not path.is_file():
+            self._add("missing file", file, "expected this file, found none")
+            return
+        reader = RowReader(row_type, vocabularies, canonical)
+        for chunk in reader.read_chunks(path, self._workers):
+            for bad in chunk.unreadable:
+                self._findings.add(
+                    Finding("unreadable line", file, bad.message, bad.line, bad.field)
+                )
+            for bad in chunk.uncanonical:
+                self._findings.add(
+                    Finding("not canonical", file, bad.message, bad.line, bad.field)
+                )
+            yield chunk
+
+    # --- what was computed from the rows ------------------------------------------
+
+    def _check_summary(self, config: RunConfig, rules: EventRules) -> None:
+        missing: Kind | None = "missing file" if config.is_longplay else None
+        summary = self._read("run_summary.json", RunSummary, missing)
+        if summary is None:
+            return
+        frames, decisions, rewards, episodes = rules.visit_sums
+        segments = len(rules.segments.columns()["length"])
+        expected: dict[str, Any] = {
+            "frames": int(frames.sum()),
+            "decision_frames": int(decisions.sum()),
+            "emulator_frames": int(frames.sum()),
+            "episodes": int(episodes.sum()),
+            "segments": segments,
+        }
+        self._compare("summary", "run_summary.json", expected, summary)
+        begun = [visit for visit in config.schedule if frames[visit.visit_idx] > 0]
+        if len(summary.visits) != len(begun):
+            self._add(
+                "summary",
+                "run_summary.json",
+                f"expected {len(begun)} visits, found {len(summary.visits)}",
+                "visits",
+            )
+        for visit, said in zip(begun, summary.visits, strict=False):
+            k = visit.visit_idx
+            expected = {
+                "visit_idx": k,
+                "game_id": visit.game_id,
+                "cycle_idx": visit.cycle_idx,
+                "frames": int(frames[k]),
+                "decision_frames": int(decisions[k]),
+                "emulator_frames": int(frames[k]),
+                "reward_sum": float(rewards[k]),
+                "game_reward_sum": float(rewards[k]),
+                "episodes": int(episodes[k]),
+            }
+            self._compare("summary", "run_summary.json", expected, said, f"visits.{k}.")
+
+    def _check_score(self, config: RunConfig, rules: EventRules) -> None:
+        missing: Kind | None = "missing file" if config.is_longplay else None
+        score = self._read("score.json", Score, missing)
+        if score is None:
+            return
+        episodes = rules.episodes.columns()
+        order = np.argsort(_concatenate(rules.reward_frames), kind="stable")
+        play = Play(
+            config=config,
+            visits=played_visits(config),
+            rewards=Rewards(
+                _concatenate(rules.reward_frames)[order],
+                _concatenate(rules.rewards)[order],
+            ),
+            terminated_ends=episodes["end_global_frame_idx"][
+                episodes["terminated"].astype(bool)
+            ],
+            fps=self._summary_fps(score),
+        )
+        expected = compute_score(play).model_dump()
+        self._compare("score", "score.json", expected, score)
+
+    def _summary_fps(self, score: Score) -> float | None:
+        path = self._run_dir / "run_summary.json"
+        try:
+            return read_document(path, RunSummary).fps
+        except DocumentError:
+            return score.fps  # nothing to hold it against
+
+    def _compare(
+        self,
+        kind: Kind,
+        file: str,
+        expected: Mapping[str, Any],
+        document: Any,
+        prefix: str = "",
+    ) -> None:
+        for name, wanted in expected.items():
+            found = getattr(document, name)
+            if not _is_equal(wanted, found):
+                self._add(
+                    kind,
+                    file,
+                    f"expected {_short(wanted)} by the rows, found {_short(found)}",
+                    f"{prefix}{name}",
+                )
+
+
+# Fields of config.json that suite and seed determine.
+_DERIVED = (
+    "suite",
+    "track",
+    "games",
+    "schedule",
+    "decision_interval",
+    "delay",
+    "sticky",
+    "life_loss_termination",
+    "full_action_space",
+    "action_mapping_policy",
+    "default_action_idx",
+    "scoring_defaults",
+    "emulator_seeds",
+    "benchmark_contract_hash",
+    "config_effective",
+)
+# Fields that longplay always writes.
+_WRITTEN = ("rom_md5", "rom_sha256", "agent", "git")
+
+
+def _is_equal(expected: Any, found: Any) -> bool:
+    if isinstance(expected, Mapping) and isinstance(found, Mapping):
+        return expected.keys() == found.keys() and all(
+            _is_equal(expected[key], found[key]) for key in expected
+        )
+    if isinstance(expected, float) and isinstance(found, float):
+        return math.isclose(expected, found, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
+    return bool(expected == found)
+
+
+def _short(value: Any, limit: int = 100) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def _concatenate(parts: list[Any]) -> Any:
+    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
+
+
+def _join(chunks: list[Chunk]) -> Chunk:
+    """The chunks of a small file as one."""
+    return Chunk(
+        {
+            name: np.concatenate([chunk.columns[name] for chunk in chunks])
+            for name in chunks[0].columns
+        },
+        np.concatenate([chunk.lines for chunk in chunks]),
+        sum(chunk.line_count for chunk in chunks),
+    )
