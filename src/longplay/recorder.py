@@ -25,10 +25,9 @@ from longplay.contract.records import (
     SegmentRow,
     VisitSummary,
 )
-from longplay.stream import Frame
 
-# Rows encoded at once: large enough to make a call to the encoder cheap.
-_CHUNK_ROWS = 4096
+# Rows encoded at once: few enough to stay in the processor's cache until they are.
+_CHUNK_ROWS = 256
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 _reward_of = attrgetter("reward")
@@ -95,17 +94,21 @@ class Recorder:
         """Starts the sums of a visit, and its clock."""
         self._tally = _VisitTally(visit, actions)
 
-    def write(self, frame: Frame) -> None:
+    def write(self, event: EventRow) -> None:
         """Takes one frame; it reaches the disk with its chunk."""
-        event, episode, segment = frame
         self._event_rows.append(event)
+        if len(self._event_rows) >= _CHUNK_ROWS:
+            self.flush()
+
+    def write_ends(
+        self, episode: EpisodeRow | None, segment: SegmentRow | None
+    ) -> None:
+        """Takes what the frame just written ended; call it before the next frame."""
         if episode is not None:
             self._episode_rows.append(episode)
             self.last_return = episode.return_
         if segment is not None:
             self._segment_rows.append(segment)
-        if len(self._event_rows) >= _CHUNK_ROWS:
-            self.flush()
 
     def flush(self) -> None:
         """Writes what is buffered; events first, as the others refer to them."""

@@ -6,17 +6,17 @@ signals) is the harness's; what an agent may know is the stream's.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import monotonic
 
 from longplay.errors import AgentError, LongplayError, RunCancelled
 from longplay.recorder import Recorder
-from longplay.stream import Frame, Stream
+from longplay.stream import Stream
 from longplay.tracks.streaming import StreamingTrack
 
-# Seconds between two looks at the clock's business: progress, flush, heartbeat.
-_TICK_S = 0.5
+# Seconds between two looks at what is not a frame's business.
+_TICK_S = 0.25
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Run:
             RunFailed: The agent, the console or the disk failed.
         """
         stream, recorder = self._stream, self._recorder
-        self._started_s = time.monotonic()
+        self._started_s = monotonic()
         self._next_tick_s = self._started_s
         while not stream.done:
             recorder.begin_visit(stream.visit, stream.console.actions)
@@ -82,27 +82,24 @@ class Run:
         recorder.sync()
 
     def _play_visit(self) -> None:
-        stream, recorder = self._stream, self._recorder
+        stream, recorder, track = self._stream, self._recorder, self._track
         is_last_frame = False
         while not is_last_frame:
-            frame = self._play_frame()
-            recorder.write(frame)
-            is_last_frame = frame.event.truncated
-            if self._stop.requested:
-                recorder.flush()
-                raise RunCancelled(f"stopped before frame {stream.global_frame_idx}")
-            if time.monotonic() >= self._next_tick_s:
+            percept = stream.percept()
+            try:
+                answer = track.answer(percept)
+            except LongplayError:
+                raise
+            except Exception as error:
+                raise self._blame_agent(error) from error
+            del percept  # its memory is the next frame's, still warm in the cache
+            event = stream.advance(answer)
+            recorder.write(event)
+            is_last_frame = event.truncated
+            if event.terminated or is_last_frame:
+                recorder.write_ends(stream.ended_episode, stream.ended_segment)
+            if monotonic() >= self._next_tick_s:
                 self._tick()
-
-    def _play_frame(self) -> Frame:
-        percept = self._stream.percept()
-        try:
-            answer = self._track.answer(percept)
-        except LongplayError:
-            raise
-        except Exception as error:
-            raise self._blame_agent(error) from error
-        return self._stream.advance(answer)
 
     def _ask_metrics(self) -> dict[str, float]:
         try:
@@ -119,9 +116,12 @@ class Run:
         )
 
     def _tick(self) -> None:
-        now_s = time.monotonic()
+        """What is due now and then: flush, stop if asked to, tell who watches."""
+        now_s = monotonic()
         self._next_tick_s = now_s + _TICK_S
         self._recorder.flush()
+        if self._stop.requested:
+            raise RunCancelled(f"stopped before frame {self._stream.global_frame_idx}")
         visit = self._stream.visit
         self._observer(
             Progress(

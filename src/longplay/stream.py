@@ -3,7 +3,9 @@
     stream = Stream(schedule, emulator_seeds, console, mechanics)
     while not stream.done:
         percept = stream.percept()         # all that an agent may know
-        frame = stream.advance(answer)     # control rules, one console step, boundaries
+        event = stream.advance(answer)     # control rules, one console step, boundaries
+        if event.terminated or event.truncated:
+            stream.ended_episode, stream.ended_segment
 
 No I/O and no agent in here. The whole state is one plain record: `snapshot()` gives it,
 `Stream.restore` takes it together with the actions applied in the current visit, which
@@ -23,12 +25,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
-from msgspec import structs
 
 from longplay.console.base import Console, Observation
 from longplay.contract.records import (
@@ -51,7 +52,7 @@ class Mechanics:
     default_action_idx: int = 0
 
 
-class Percept(NamedTuple):
+class Percept(msgspec.Struct, gc=False):
     """All that an agent may know on one frame."""
 
     observation: Observation
@@ -61,15 +62,8 @@ class Percept(NamedTuple):
     info: dict[str, Any]
 
 
-class Frame(NamedTuple):
-    """What one frame leaves in the record."""
-
-    event: EventRow
-    ended_episode: EpisodeRow | None
-    ended_segment: SegmentRow | None
-
-
-class StreamState(msgspec.Struct, forbid_unknown_fields=True):
+@dataclass(slots=True)
+class StreamState:
     """Where a stream is between two frames; the console aside, all of it."""
 
     global_frame_idx: int = 0
@@ -84,7 +78,7 @@ class StreamState(msgspec.Struct, forbid_unknown_fields=True):
     # Control: phase of the decision interval, decision in force, decisions under way.
     phase: int = 0
     decided: int = 0
-    queue: list[int] = []
+    queue: list[int] = field(default_factory=list)
     prev_applied: int = 0
     has_prev_applied: bool = False
     # Of the last frame, for the next percept.
@@ -119,6 +113,9 @@ class Stream:
         self._emulator_seeds = tuple(emulator_seeds)
         self._mechanics = mechanics
         self._state = StreamState()
+        # What the last frame ended, if it ended anything.
+        self.ended_episode: EpisodeRow | None = None
+        self.ended_segment: SegmentRow | None = None
         self._start_visit()
         self._start_control()
 
@@ -173,20 +170,20 @@ class Stream:
             },
         )
 
-    def advance(self, answer: object) -> Frame:
+    def advance(self, answer: object) -> EventRow:
         """Plays one frame with the agent's answer.
 
         Raises:
             AgentError: The answer to a decision frame is not an action.
         """
         state, visit, mechanics = self._state, self._visit, self._mechanics
-        is_decision = state.phase == 0
-        if is_decision:
+        phase = state.phase
+        if phase == 0:
             state.decided = self._read_action(answer)
-        state.phase = (state.phase + 1) % mechanics.decision_interval
-        applied = state.decided
+        state.phase = (phase + 1) % mechanics.decision_interval
+        applied = decided = state.decided
         if mechanics.delay:
-            state.queue.append(applied)
+            state.queue.append(decided)
             applied = state.queue.pop(0)
 
         reward, game_over, lives = self.console.step(self._console_actions[applied])
@@ -195,37 +192,41 @@ class Stream:
                 f"the console's reward is {reward} at frame {state.global_frame_idx} "
                 f"of {visit.game_id}; expected a finite number"
             )
-        state.terminated = game_over or (
+        terminated = game_over or (
             mechanics.life_loss_termination and lives < state.lives
         )
-        state.truncated = state.visit_frame_idx + 1 == visit.visit_frames
+        frame_idx, visit_frame_idx = state.global_frame_idx, state.visit_frame_idx
+        truncated = visit_frame_idx + 1 == visit.visit_frames
         event = EventRow(
-            state.global_frame_idx,
+            frame_idx,
             visit.game_id,
             visit.visit_idx,
             visit.cycle_idx,
-            state.visit_frame_idx,
+            visit_frame_idx,
             state.episode_id,
             state.segment_id,
-            is_decision,
-            state.decided,
+            phase == 0,
+            decided,
             applied,
             reward,
-            state.terminated,
-            state.truncated,
+            terminated,
+            truncated,
             lives,
         )
         state.reward = reward
+        state.terminated = terminated
+        state.truncated = truncated
         state.lives = lives
-        state.episode_return += reward
-        state.segment_return += reward
         state.prev_applied = applied
         state.has_prev_applied = True
-        state.visit_frame_idx += 1
-        state.global_frame_idx += 1
-        if state.terminated or state.truncated:
-            return self._cross_boundary(event, game_over)
-        return Frame(event, None, None)
+        state.global_frame_idx = frame_idx + 1
+        state.visit_frame_idx = visit_frame_idx + 1
+        if reward:
+            state.episode_return += reward
+            state.segment_return += reward
+        if terminated or truncated:
+            self._cross_boundary(event, game_over)
+        return event
 
     def _read_action(self, answer: object) -> int:
         try:
@@ -241,22 +242,22 @@ class Stream:
             f"of {self._visit.game_id}"
         )
 
-    def _cross_boundary(self, event: EventRow, game_over: bool) -> Frame:
+    def _cross_boundary(self, event: EventRow, game_over: bool) -> None:
         """Closes the episode, and the segment if the console is reset, and goes on."""
-        episode = self._close_episode(event)
+        self.ended_episode = self._close_episode(event)
+        self.ended_segment = None
         if not game_over and not event.truncated:
-            return Frame(event, episode, None)  # a lost life: the game goes on
-        segment = self._close_segment(event)
+            return  # a lost life: the game goes on
+        self.ended_segment = self._close_segment(event)
         if event.truncated:
             self._state.visit_idx += 1
             self._state.visit_frame_idx = 0
             if self.done:
-                return Frame(event, episode, segment)
+                return
             self._start_visit()
         else:
             self.console.reset()
         self._start_control()
-        return Frame(event, episode, segment)
 
     def _close_episode(self, event: EventRow) -> EpisodeRow:
         state, end = self._state, event.global_frame_idx
@@ -292,7 +293,7 @@ class Stream:
 
     def snapshot(self) -> StreamState:
         """The whole state between two frames, as one plain record."""
-        return structs.replace(self._state, queue=list(self._state.queue))
+        return replace(self._state, queue=list(self._state.queue))
 
     def restore(self, state: StreamState, applied: Iterable[int]) -> None:
         """Puts the stream where a snapshot was taken, before its end.
@@ -303,8 +304,9 @@ class Stream:
                 from its first frame on. They are played again: an emulator state
                 saved by ALE lacks the previous action that sticky actions repeat.
         """
-        self._state = structs.replace(state, queue=list(state.queue))
+        self._state = replace(state, queue=list(state.queue))
         self._start_visit()
         for action in applied:
-            if self.console.step(self._console_actions[action]).game_over:
+            _, game_over, _ = self.console.step(self._console_actions[action])
+            if game_over:
                 self.console.reset()

@@ -94,7 +94,7 @@ def _play(agent: StreamingAgent, *, spoil: bool = False) -> list[EventRow]:
         if spoil:  # what an agent kept of this frame is now garbage
             percept.observation[:] = 255
             percept.info.clear()
-        events.append(stream.advance(answer).event)
+        events.append(stream.advance(answer))
     return events
 
 

@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import ale_py
 from ale_py import roms
@@ -61,6 +62,13 @@ def read_rom(game_id: str) -> Rom:
     return Rom(path, found, hashlib.sha256(content).hexdigest())
 
 
+class _NoGame:
+    """Stands for the emulator before the first visit: whatever is asked, it raises."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ConsoleError("the console has no game yet; call start_visit first")
+
+
 class AleConsole:
     """Plays Atari 2600 games, one emulator frame per step."""
 
@@ -69,7 +77,7 @@ class AleConsole:
             raise ConfigError(f"sticky: expected a number in [0, 1), found {sticky}")
         self._sticky = float(sticky)
         self._full_action_space = full_action_space
-        self._ale: ale_py.ALEInterface | None = None
+        self._ale: ale_py.ALEInterface = cast(ale_py.ALEInterface, _NoGame())
         self._actions: tuple[int, ...] = ()
         self._takes: frozenset[int] = frozenset()
 
@@ -106,35 +114,30 @@ class AleConsole:
         )
         self._takes = frozenset(self._actions)
 
-    def _machine(self) -> ale_py.ALEInterface:
-        if self._ale is None:
-            raise ConsoleError("the console has no game yet; call start_visit first")
-        return self._ale
-
     def reset(self) -> None:
         """Starts the game again on the same emulator."""
-        self._machine().reset_game()
+        self._ale.reset_game()
 
     def step(self, action: int) -> ConsoleStep:
         """Plays one emulator frame."""
+        ale = self._ale
         if action not in self._takes:
-            raise ConsoleError(self._refusal(action))
-        ale = self._machine()
-        return ConsoleStep(float(ale.act(action)), ale.game_over(), ale.lives())
+            raise ConsoleError(self._refuse(action))
+        return float(ale.act(action)), ale.game_over(), ale.lives()
 
-    def _refusal(self, action: object) -> str:
-        self._machine()
+    def _refuse(self, action: object) -> str:
+        self._ale.lives()  # without a game, that is what is wrong
         names = ", ".join(ACTION_NAMES[known] for known in self._actions)
         return f"action: expected one of {self._actions} ({names}), found {action!r}"
 
     def lives(self) -> int:
         """Lives left at this moment."""
-        return self._machine().lives()
+        return self._ale.lives()
 
     def observation(self) -> Observation:
         """The current frame; ale-py makes a new array for every call."""
-        return self._machine().getScreenRGB()
+        return self._ale.getScreenRGB()
 
     def ram(self) -> bytes:
         """The 128 bytes of memory."""
-        return self._machine().getRAM().tobytes()
+        return self._ale.getRAM().tobytes()

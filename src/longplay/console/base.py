@@ -7,7 +7,7 @@ and actions: `start_visit` brings up a machine that remembers nothing of the las
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,12 +39,9 @@ ACTION_NAMES = (
 )
 
 
-class ConsoleStep(NamedTuple):
-    """What one console step did."""
-
-    reward: float
-    game_over: bool
-    lives: int
+# What one console step did: reward, game over, lives left. A plain tuple, because one
+# is made on every frame.
+ConsoleStep = tuple[float, bool, int]
 
 
 class Console(Protocol):

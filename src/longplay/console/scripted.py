@@ -71,7 +71,7 @@ class ScriptedConsole:
         if self._life_ends_in == 0:
             self._lives -= 1
             self._start_life()
-        return ConsoleStep(reward, self._lives == 0, self._lives)
+        return reward, self._lives == 0, self._lives
 
     def lives(self) -> int:
         """Lives left at this moment."""

@@ -25,7 +25,13 @@ class StreamingTrack:
 
     def answer(self, percept: Percept) -> Any:
         """The agent's answer to one frame."""
-        return self._step(*percept)
+        return self._step(
+            percept.observation,
+            percept.reward,
+            percept.terminated,
+            percept.truncated,
+            percept.info,
+        )
 
     def metrics(self) -> dict[str, float]:
         """What the agent wants written down for the visit that just ended."""

@@ -1,0 +1,236 @@
+"""What is fast, measured against bare ALE and plain JSON in the same process.
+
+    python benchmarks/bench.py [--trials 5] [--visit-frames 20000] [--only run,score,…]
+
+Absolute times differ from machine to machine and from minute to minute; the ratios are
+what is promised. The things compared take turns, and the median of the ratios counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import ale_py
+from rich.console import Console
+from rich.table import Table
+
+from longplay.agents.base import load_agent
+from longplay.console.ale import read_rom
+from longplay.contract.records import RunConfig
+from longplay.contract.rundir import RunDirectory
+from longplay.harness.episode import Episode
+from longplay.plan import plan_run
+from longplay.scoring.streaming import score_run, write_score
+from longplay.validation import validate_run
+
+Row = tuple[str, str, str]
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="longplay-bench-") as name:
+        yield Path(name)
+
+
+def timed(function: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    function()
+    return time.perf_counter() - start
+
+
+def play_run(run_dir: Path, visit_frames: int, num_cycles: int = 1) -> None:
+    """A complete run of the random agent: everything recorded."""
+    settings = {
+        "base_visit_frames": visit_frames,
+        "jitter_pct": 0,
+        "num_cycles": num_cycles,
+    }
+    plan = plan_run("stream-3x2-v1", 0, settings)
+    Episode(plan, load_agent("random"), run_dir).run()
+
+
+def play_bare(config: RunConfig, actions: list[list[int]]) -> None:
+    """The same frames by the calls that nobody can do without."""
+    for visit, seed, applied in zip(
+        config.schedule, config.emulator_seeds or (), actions, strict=True
+    ):
+        ale = ale_py.ALEInterface()
+        ale.setInt("random_seed", seed)
+        ale.setFloat("repeat_action_probability", config.sticky)
+        ale.setInt("frame_skip", 1)
+        ale.loadROM(read_rom(visit.game_id).path)
+        ale.reset_game()
+        for action in applied:
+            ale.getScreenRGB()
+            ale.act(action)
+            ale.lives()
+            if ale.game_over():
+                ale.reset_game()
+
+
+def bench_run(trials: int, visit_frames: int) -> list[Row]:
+    """The complete run against the bare loop, in turns."""
+    ratios, fps = [], []
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    for trial in range(trials):
+        with temporary_folder() as folder:
+            run_s = timed(lambda: play_run(folder / "run", visit_frames))
+            run = RunDirectory(folder / "run")
+            events = run.events.numpy("visit_idx", "applied_action_idx")
+            actions = [
+                events["applied_action_idx"][events["visit_idx"] == k].tolist()
+                for k in range(len(run.config.schedule))
+            ]
+            bare_s = timed(lambda: play_bare(run.config, actions))
+            ratios.append(bare_s / run_s)
+            fps.append(run.config.total_frames / run_s)
+            print(
+                f"  run, trial {trial}: {ratios[-1]:.3f} of the bare loop", flush=True
+            )
+    spread = f"{min(ratios):.3f} … {max(ratios):.3f}, {statistics.median(fps):,.0f} fps"
+    return [
+        (
+            "complete run / bare loop",
+            "≥ 0.95",
+            f"{statistics.median(ratios):.3f}  ({spread})",
+        )
+    ]
+
+
+def sum_rewards(events: Path) -> float:
+    """The plain loop that everybody writes first."""
+    total = 0.0
+    with events.open() as lines:
+        for line in lines:
+            total += json.loads(line)["reward"]
+    return total
+
+
+def grow_run(source: Path, target: Path, copies: int) -> None:
+    """Not a benchmark of ALE: a run is played once and its reading measured."""
+    shutil.copytree(source, target)
+
+
+def bench_reading(trials: int, visit_frames: int) -> list[Row]:
+    """Scoring and validating against a plain json.loads loop, in turns."""
+    ratios: dict[str, list[float]] = {"score": [], "all": [], "one": []}
+    with temporary_folder() as folder:
+        run_dir = folder / "run"
+        play_run(run_dir, visit_frames)
+        write_score(run_dir, score_run(run_dir))
+        frames = RunDirectory(run_dir).config.total_frames
+        for trial in range(trials):
+            plain_s = timed(lambda: sum_rewards(run_dir / "events.jsonl"))
+            ratios["score"].append(plain_s / timed(lambda: score_run(run_dir)))
+            ratios["all"].append(plain_s / timed(lambda: validate_run(run_dir)))
+            ratios["one"].append(
+                plain_s / timed(lambda: validate_run(run_dir, workers=1))
+            )
+            shown = ", ".join(f"{k} {v[-1]:.1f}x" for k, v in ratios.items())
+            print(f"  reading, trial {trial}: {shown}", flush=True)
+    names = {
+        "score": ("scoring / json.loads loop", "≥ 10"),
+        "all": ("validating, all cores / json.loads loop", "≥ 3"),
+        "one": ("validating, one core / json.loads loop", "≥ 2"),
+    }
+    return [
+        (f"{name} ({frames:,} rows)", goal, f"{statistics.median(ratios[key]):.1f}")
+        for key, (name, goal) in names.items()
+    ]
+
+
+_PEAK_MEMORY = """
+import resource, sys
+from pathlib import Path
+sys.path.insert(0, {benchmarks!r})
+from bench import play_run
+play_run(Path({folder!r}) / "run", {visit_frames})
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def peak_memory_mib(frames: int) -> float:
+    """Peak memory of a process that does nothing but one run of three visits."""
+    with temporary_folder() as folder:
+        code = _PEAK_MEMORY.format(
+            benchmarks=str(Path(__file__).parent),
+            folder=str(folder),
+            visit_frames=frames // 3,
+        )
+        printed = subprocess.check_output([sys.executable, "-c", code], text=True)
+    return float(printed.splitlines()[-1])
+
+
+def bench_memory() -> list[Row]:
+    """A long run against a short one."""
+    short, long = peak_memory_mib(100_000), peak_memory_mib(1_000_000)
+    return [
+        (
+            "peak memory, 1,000,000 frames - 100,000 frames",
+            "≤ 50 MiB",
+            f"{long - short:.1f} MiB  ({long:.0f} - {short:.0f})",
+        )
+    ]
+
+
+def import_seconds(statement: str) -> float:
+    code = f"import time; t = time.perf_counter(); {statement}; print(time.perf_counter() - t)"
+    return float(subprocess.check_output([sys.executable, "-c", code], text=True))
+
+
+def bench_import(trials: int) -> list[Row]:
+    """Importing longplay against importing what it stands on."""
+    ratios = [
+        import_seconds("import longplay") / import_seconds("import numpy, pydantic")
+        for _ in range(trials)
+    ]
+    every = "import longplay; longplay.run; longplay.validate_run; longplay.score_run"
+    full = [
+        import_seconds(every) / import_seconds("import numpy, pydantic")
+        for _ in range(trials)
+    ]
+    return [
+        (
+            "import longplay / import numpy, pydantic",
+            "≤ 2",
+            f"{statistics.median(ratios):.2f}  "
+            f"({statistics.median(full):.2f} with every public name used)",
+        )
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trials", type=int, default=5)
+    parser.add_argument("--visit-frames", type=int, default=20_000)
+    parser.add_argument("--reading-visit-frames", type=int, default=200_000)
+    parser.add_argument("--only", default="run,reading,memory,import")
+    options = parser.parse_args()
+    wanted = options.only.split(",")
+    rows: list[Row] = []
+    if "run" in wanted:
+        rows += bench_run(options.trials, options.visit_frames)
+    if "reading" in wanted:
+        rows += bench_reading(options.trials, options.reading_visit_frames)
+    if "memory" in wanted:
+        rows += bench_memory()
+    if "import" in wanted:
+        rows += bench_import(options.trials)
+    table = Table("what", "goal", "measured (median)", box=None)
+    for row in rows:
+        table.add_row(*row)
+    Console(width=120).print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""What the tests share: a finished run, copies of it, and the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import longplay
+from longplay.cli.app import app
+
+# Three games, two cycles, short visits: every kind of boundary in a second of play.
+TINY = {"base_visit_frames": 700, "jitter_pct": 0.1}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command answered."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.stdout)
+
+
+@pytest.fixture
+def invoke() -> Callable[..., Answer]:
+    """Runs a command in this process: `invoke("run", "stream-smoke-v1", …)`."""
+
+    def invoke(*args: object) -> Answer:
+        result = CliRunner().invoke(app, [str(arg) for arg in args])
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Answer(result.exit_code, result.stdout, result.stderr)
+
+    return invoke
+
+
+@pytest.fixture
+def spawn() -> Callable[..., Answer]:
+    """Runs a command in a process of its own."""
+
+    def spawn(*args: object, **options: Any) -> Answer:
+        command = [sys.executable, "-m", "longplay", *(str(arg) for arg in args)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, **options
+        )
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    return spawn
+
+
+@pytest.fixture(scope="session")
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run directory of a tiny, valid, scored run. Not to be changed: copy it."""
+    out = tmp_path_factory.mktemp("finished") / "experiment"
+    return longplay.run("stream-smoke-v1", "random", out=out, overrides=TINY).run_dir
+
+
+@pytest.fixture(scope="session")
+def life_loss_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As `finished_run`, with life-loss termination, a delay of 6 and small sets."""
+    settings = {
+        **TINY,
+        "base_visit_frames": 1500,
+        "life_loss_termination": True,
+        "delay": 6,
+        "full_action_space": False,
+        "sticky": 0.0,
+    }
+    out = tmp_path_factory.mktemp("life-loss") / "experiment"
+    return longplay.run(
+        "stream-smoke-v1", "random", seed=3, out=out, overrides=settings
+    ).run_dir
+
+
+@pytest.fixture
+def copy_of(tmp_path: Path) -> Callable[[Path], Path]:
+    """Copies a run directory so that a test may damage it."""
+
+    def copy_of(run_dir: Path) -> Path:
+        return Path(shutil.copytree(run_dir, tmp_path / "copy"))
+
+    return copy_of
