@@ -112,8 +112,6 @@ class Recorder:
 
     def flush(self) -> None:
         """Writes what is buffered; events first, as the others refer to them."""
-        if not self._event_rows:
-            return
         events, episodes, segments = (
             self._event_rows,
             self._episode_rows,
@@ -124,8 +122,10 @@ class Recorder:
         self._events.append(_encode_lines(events))
         if self._tally is not None:
             self._tally.add(events, len(episodes))
-        self._episodes.append(_encode_lines(episodes))
-        self._segments.append(_encode_lines(segments))
+        if episodes:
+            self._episodes.append(_encode_lines(episodes))
+        if segments:
+            self._segments.append(_encode_lines(segments))
         self._segment_count += len(segments)
 
     def end_visit(self, metrics: dict[str, float]) -> None:

@@ -74,7 +74,7 @@ class Run:
         """
         stream, recorder = self._stream, self._recorder
         self._started_s = monotonic()
-        self._next_tick_s = self._started_s
+        self._next_tick_s = self._started_s + _TICK_S
         while not stream.done:
             recorder.begin_visit(stream.visit, stream.console.actions)
             self._play_visit()

@@ -83,7 +83,7 @@ SUITES: Mapping[str, Suite] = {
     for suite in (
         Suite(
             suite_id="stream-smoke-v1",
-            purpose="does it run: a few seconds, every boundary kind",
+            purpose="does it run",
             games=_THREE_GAMES,
             num_cycles=2,
             base_visit_frames=2_000,
@@ -94,7 +94,7 @@ SUITES: Mapping[str, Suite] = {
         ),
         Suite(
             suite_id="stream-3x2-v1",
-            purpose="a first result: three games, each seen again once",
+            purpose="a first result",
             games=_THREE_GAMES,
             num_cycles=2,
             base_visit_frames=200_000,
@@ -105,7 +105,7 @@ SUITES: Mapping[str, Suite] = {
         ),
         Suite(
             suite_id="stream-8x3-v1",
-            purpose="the benchmark: eight games, each seen three times",
+            purpose="the benchmark",
             games=_EIGHT_GAMES,
             num_cycles=3,
             base_visit_frames=200_000,
@@ -117,7 +117,7 @@ SUITES: Mapping[str, Suite] = {
         ),
         Suite(
             suite_id="stream-8x3-1m-v1",
-            purpose="the long one: five times the visits, a decision every frame",
+            purpose="the long one",
             games=_EIGHT_GAMES,
             num_cycles=3,
             base_visit_frames=1_000_000,

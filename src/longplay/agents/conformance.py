@@ -48,13 +48,12 @@ class Check:
 def check_agent(loaded: LoadedAgent) -> list[Check]:
     """Goes through the contract with fresh agents."""
     return [
-        _check("can be built as Agent(num_actions, seed, **args)", _build, loaded),
-        _check("answers every decision frame with an action", _plays, loaded),
-        _check("makes the same choices for the same seed", _repeats, loaded),
+        _check("is built as Agent(num_actions, seed, **args)", _build, loaded),
+        _check("answers every decision with an action", _plays, loaded),
+        _check("repeats its choices for the same seed", _repeats, loaded),
         _check("leaves NumPy's global random state alone", _spares_random, loaded),
-        _check("does not depend on what it keeps of a frame", _survives, loaded),
-        _check("offers metrics() as finite numbers", _metrics, loaded),
-        _check("offers save(directory) and load(directory) together", _saves, loaded),
+        _check("offers metrics(): finite numbers", _metrics, loaded),
+        _check("offers save() and load() together", _saves, loaded),
     ]
 
 
@@ -85,16 +84,11 @@ def _make_stream() -> Stream:
     return Stream(schedule, range(len(schedule)), ScriptedConsole(), _MECHANICS)
 
 
-def _play(agent: StreamingAgent, *, spoil: bool = False) -> list[EventRow]:
+def _play(agent: StreamingAgent) -> list[EventRow]:
     """Plays a short stream with every kind of boundary."""
     stream, track, events = _make_stream(), StreamingTrack(agent), []
     while not stream.done:
-        percept = stream.percept()
-        answer = track.answer(percept)
-        if spoil:  # what an agent kept of this frame is now garbage
-            percept.observation[:] = 255
-            percept.info.clear()
-        events.append(stream.advance(answer))
+        events.append(stream.advance(track.answer(stream.percept())))
     return events
 
 
@@ -129,14 +123,6 @@ def _spares_random(loaded: LoadedAgent) -> str:
     after = np.random.get_state(legacy=False)  # noqa: NPY002
     if repr(before) != repr(after):
         raise ValueError("it drew from numpy.random; use the seed it is given")
-    return ""
-
-
-def _survives(loaded: LoadedAgent) -> str:
-    plain = _choices(_play(loaded.build(_SEED)))
-    spoilt = _choices(_play(loaded.build(_SEED), spoil=True))
-    if plain != spoilt:
-        raise _NotOfferedError
     return ""
 
 

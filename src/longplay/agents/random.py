@@ -13,7 +13,7 @@ _BLOCK = 512
 
 
 class RandomAgent:
-    """Answers every decision frame with an action drawn uniformly."""
+    """Draws a new action, uniformly, on every decision frame."""
 
     def __init__(self, num_actions: int, seed: int) -> None:
         self._num_actions = num_actions

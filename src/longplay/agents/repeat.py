@@ -9,7 +9,7 @@ from longplay.errors import AgentLoadError
 
 
 class RepeatAgent:
-    """Answers every frame with the same action (`--agent-arg action=3`; FIRE)."""
+    """Answers every frame with one action, FIRE or `action=N`."""
 
     def __init__(self, num_actions: int, seed: int, action: int = 1) -> None:
         if isinstance(action, bool) or action not in range(num_actions):

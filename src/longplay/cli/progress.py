@@ -82,7 +82,7 @@ class ProgressLine:
         elif time.monotonic() >= self._next_plain_s:
             self._next_plain_s = time.monotonic() + _PLAIN_EVERY_S
             parts = filter(None, describe_progress(progress).values())
-            print(" · ".join(parts), file=self._console.file, flush=True)  # noqa: T201
+            print(" · ".join(parts), file=self._console.file, flush=True)
 
 
 def _live_line(progress: Progress) -> Table:

@@ -201,9 +201,9 @@ def list_named_agents() -> list[dict[str, Any]]:
 
 def agents_table(rows: Sequence[dict[str, Any]]) -> Table:
     """The agents for people."""
-    table = _table("", "agent", "location", "what it does", left=(0, 1, 2))
+    table = _table("", "agent", "what it does", left=(0, 1))
     for row in rows:
-        table.add_row(row["agent"], row["location"], row["summary"])
+        table.add_row(row["agent"], row["summary"] or row["location"])
     table.caption = "or your own: file.py[:Agent], module:Agent"
     table.caption_justify = "left"
     return table
@@ -292,33 +292,34 @@ def _explain_columns(score: Score, config: RunConfig) -> str:
 
 def show_details(run: RunDirectory) -> list[RenderableType]:
     """What `show` adds: the visits, and where the run comes from."""
-    parts: list[RenderableType] = []
-    if run.summary is not None:
-        visits = _table(
-            "visits",
-            "visit",
-            "cycle",
-            "game",
-            "frames",
-            "reward",
-            "per frame",
-            "episodes",
-            "seconds",
-            left=(2,),
+    columns = (
+        "visit",
+        "cycle",
+        "game",
+        "frames",
+        "reward",
+        "per frame",
+        "episodes",
+        "s",
+    )
+    table = _table("visits", *columns, left=(2,))
+    played = {v.visit_idx: v for v in run.summary.visits} if run.summary else {}
+    for visit in run.config.schedule:
+        place = [str(visit.visit_idx), str(visit.cycle_idx), visit.game_id]
+        seen = played.get(visit.visit_idx)
+        if seen is None:
+            table.add_row(*place, f"0/{visit.visit_frames:,}", style="dim")
+            continue
+        is_whole = seen.frames == visit.visit_frames
+        table.add_row(
+            *place,
+            f"{seen.frames:,}" + ("" if is_whole else f"/{visit.visit_frames:,}"),
+            f"{seen.reward_sum:g}",
+            _number(seen.reward_sum / seen.frames if seen.frames else None),
+            str(seen.episodes),
+            f"{seen.wall_time_s:.1f}",
         )
-        for visit in run.summary.visits:
-            visits.add_row(
-                str(visit.visit_idx),
-                str(visit.cycle_idx),
-                visit.game_id,
-                f"{visit.frames:,}",
-                f"{visit.reward_sum:g}",
-                _number(visit.reward_sum / visit.frames if visit.frames else None),
-                str(visit.episodes),
-                f"{visit.wall_time_s:.1f}",
-            )
-        parts += [Text(), visits]
-    return [*parts, _provenance(run)]
+    return [Text(), table, _provenance(run)]
 
 
 def _provenance(run: RunDirectory) -> Padding:

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
+from io import BytesIO
 from itertools import repeat
 from multiprocessing import get_context
 from operator import attrgetter
@@ -24,7 +26,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-_RANGE_BYTES = 4 * 1024 * 1024
+_RANGE_BYTES = 1024 * 1024
 # Below this, starting processes takes longer than reading.
 _PARALLEL_FROM_BYTES = 64 * 1024 * 1024
 
@@ -71,7 +73,7 @@ class RowReader:
 
     def read_chunks(self, path: Path, workers: int = 1) -> Iterator[Chunk]:
         """Reads a file in order, line numbers counted from 1."""
-        ranges = list(_line_ranges(path))
+        ranges = _line_ranges(path)
         line_count = 0
         for chunk in self._map(path, ranges, workers):
             chunk.lines += line_count
@@ -97,30 +99,35 @@ class RowReader:
                 yield ahead.popleft().result()
 
     def read_range(self, path: Path, start: int, end: int) -> Chunk:
-        """Reads the lines that begin in a range of bytes, counted from its first."""
-        data = _read_lines(path, start, end)
+        """Reads a range of bytes that holds whole lines, counted from its first."""
+        with path.open("rb") as file:
+            file.seek(start)
+            data = file.read(end - start)
         decoder = msgspec.json.Decoder(self.row_type)
-        line_count = data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
         try:
             rows = decoder.decode_lines(data)
-            is_sound = len(rows) == line_count and data.endswith(b"\n")
-            if is_sound and self.canonical:
-                is_sound = msgspec.json.Encoder().encode_lines(rows) == data
         except (msgspec.DecodeError, UnicodeDecodeError):
-            is_sound = False
-        if is_sound or not data:
-            lines = np.arange(1, line_count + 1, dtype=np.int64)
-            return Chunk(self._to_columns(rows), lines, line_count)
-        return self._read_line_by_line(data, line_count, decoder)
+            return self._read_line_by_line(data, decoder)
+        if not self._is_sound(rows, data):
+            return self._read_line_by_line(data, decoder)
+        lines = np.arange(1, len(rows) + 1, dtype=np.int64)
+        return Chunk(self._to_columns(rows), lines, len(rows))
+
+    def _is_sound(self, rows: list[Any], data: bytes) -> bool:
+        """Whether every line is one row, and spelt as it must be."""
+        if self.canonical:
+            return msgspec.json.Encoder().encode_lines(rows) == data
+        return len(rows) == data.count(b"\n") and data[-1:] in (b"\n", b"")
 
     def _read_line_by_line(
-        self, data: bytes, line_count: int, decoder: msgspec.json.Decoder[Any]
+        self, data: bytes, decoder: msgspec.json.Decoder[Any]
     ) -> Chunk:
         rows, lines = [], []
         unreadable: list[BadLine] = []
         uncanonical: list[BadLine] = []
         encode = msgspec.json.Encoder().encode
-        for number, line in enumerate(data.splitlines(keepends=True), start=1):
+        all_lines = BytesIO(data).readlines()
+        for number, line in enumerate(all_lines, start=1):
             try:
                 row = decoder.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -136,7 +143,7 @@ class RowReader:
         return Chunk(
             self._to_columns(rows),
             np.array(lines, np.int64),
-            line_count,
+            len(all_lines),
             unreadable,
             uncanonical,
         )
@@ -152,26 +159,21 @@ class RowReader:
         return columns
 
 
-def _line_ranges(path: Path) -> Iterator[tuple[int, int]]:
-    """Ranges of bytes that cover a file; an empty file has one, too."""
+def _line_ranges(path: Path) -> list[tuple[int, int]]:
+    """Ranges of whole lines that cover a file; an empty file has one, too."""
     size = path.stat().st_size
-    for start in range(0, max(size, 1), _RANGE_BYTES):
-        yield start, min(start + _RANGE_BYTES, size)
-
-
-def _read_lines(path: Path, start: int, end: int) -> bytes:
-    """The lines whose first byte lies in [start, end)."""
+    ranges = [(0, 0)] if size == 0 else []
+    start = 0
     with path.open("rb") as file:
-        if start > 0:
-            file.seek(start - 1)
+        while start < size:
+            file.seek(min(start + _RANGE_BYTES, size) - 1)
             file.readline()
-        position = file.tell()
-        if position >= end:
-            return b""
-        data = file.read(end - position)
-        return data if data.endswith(b"\n") else data + file.readline()
+            ranges.append((start, file.tell()))
+            start = file.tell()
+    return ranges
 
 
+@cache
 def _column_kinds(row_type: type[msgspec.Struct]) -> dict[str, Any]:
     """Field -> int64, float64, bool or str; optional fields become no column."""
     kinds: dict[str, Any] = {}

@@ -1,0 +1,99 @@
+"""What the docs print is what the code does."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from longplay.cli.app import app
+from longplay.console.scripted import ScriptedConsole
+from longplay.contract.records import ScheduledVisit
+from longplay.contract.schema import (
+    DOCUMENTS,
+    ROWS,
+    fill_tables,
+    make_schemas,
+    render_schema,
+    schema_path,
+)
+from longplay.stream import Mechanics, Stream
+
+ROOT = Path(__file__).parent.parent
+
+
+def read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_architecture_tree_is_the_tree() -> None:
+    block = (
+        read("docs/architecture.md").split("src/longplay/\n")[1].split("\ntests/")[0]
+    )
+    drawn, folders = set(), []
+    for line in block.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        name = line.split()[0]
+        folders[depth - 1 :] = [name.rstrip("/")]
+        if name.endswith(".py"):
+            drawn.add("/".join(folders))
+    package = ROOT / "src/longplay"
+    found = {p.relative_to(package).as_posix() for p in package.rglob("*.py")}
+    assert drawn == {name for name in found if not name.endswith("__init__.py")}
+
+
+@pytest.mark.parametrize("name", [*ROWS, *DOCUMENTS])
+def test_schema_files_match_the_records(name: str) -> None:
+    expected = render_schema(make_schemas()[name])
+    assert schema_path(name).read_text(encoding="utf-8") == expected, (
+        "run `make schema`"
+    )
+
+
+def test_field_tables_match_the_records() -> None:
+    page = read("docs/contract.md")
+    assert page == fill_tables(page), "run `make schema`"
+    assert page.count("<!-- fields:") == len(ROWS) + len(DOCUMENTS)
+
+
+def boundary_table() -> list[str]:
+    """Calls of `step` around a game over and a visit's end, as markdown rows."""
+    visits = [
+        ScheduledVisit(visit_idx=0, cycle_idx=0, game_id="alpha", visit_frames=6),
+        ScheduledVisit(visit_idx=1, cycle_idx=0, game_id="beta", visit_frames=3),
+    ]
+    console = ScriptedConsole(life_frames=2)
+    stream = Stream(visits, (28, 9), console, Mechanics(decision_interval=2, delay=1))
+    rows, shows = [], "first of the run"
+    while not stream.done:
+        percept = stream.percept()
+        info = percept.info
+        previous = info["prev_applied_action_idx"]
+        rows.append(
+            f"| {info['global_frame_idx']} | {shows} | {percept.reward} "
+            f"| {percept.terminated} | {percept.truncated} | {info['lives']} "
+            f"| {'yes' if info['is_decision_frame'] else ''} "
+            f"| {previous if info['has_prev_applied_action'] else 'none'} |"
+        )
+        event = stream.advance(2 + info["global_frame_idx"])
+        shows = f"after frame {event.global_frame_idx}"
+        if event.terminated:
+            shows = "first of a new game"
+        if event.truncated:
+            shows = "first of a new visit"
+    return rows
+
+
+def test_boundary_table_is_what_step_sees() -> None:
+    page = read("docs/agents.md").split("<!-- boundary table -->")[1]
+    printed = page.split("<!-- end -->")[0].strip().splitlines()[2:]
+    assert printed == boundary_table()[2:8]
+    assert len(printed) == 6
+
+
+def test_readme_commands_exist() -> None:
+    commands = {command.name for command in app.registered_commands}
+    used = set(re.findall(r"^(?:\$ )?longplay ([a-z-]+)", read("README.md"), re.M))
+    assert used
+    assert used <= commands
