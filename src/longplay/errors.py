@@ -47,7 +47,7 @@ class UnknownNameError(ConfigError):
         message = f"unknown {kind} {name!r}"
         if self.matches:
             message += f"; did you mean {' or '.join(map(repr, self.matches))}?"
-        elif len(known) <= 12:
+        elif len(known) <= 20:
             message += f"; there are {', '.join(known)}"
         super().__init__(f"{message} {hint}".rstrip())
 

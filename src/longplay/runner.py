@@ -90,7 +90,7 @@ class Run:
                 answer = track.answer(percept)
             except LongplayError:
                 raise
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise self._blame_agent(error) from error
             del percept  # its memory is the next frame's, still warm in the cache
             event = stream.advance(answer)
@@ -106,10 +106,10 @@ class Run:
             return self._track.metrics()
         except LongplayError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise self._blame_agent(error) from error
 
-    def _blame_agent(self, error: Exception) -> AgentError:
+    def _blame_agent(self, error: BaseException) -> AgentError:
         return AgentError(
             f"the agent raised {type(error).__name__}: {error} at frame "
             f"{self._stream.global_frame_idx} of {self._stream.visit.game_id}"

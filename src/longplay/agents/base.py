@@ -13,18 +13,20 @@ the SHA-256 of its source; `agent_id` is the hash of that. No path, no seed.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
 import inspect
+import io
 import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Protocol
+from types import MappingProxyType, ModuleType
+from typing import Any, NamedTuple, Protocol
 
 from longplay.agents.functional import FunctionalAgent, is_functional
 from longplay.console.base import Observation
@@ -63,6 +65,7 @@ class LoadedAgent:
     entry: AgentEntry
     factory: Callable[..., StreamingAgent]
     agent_args: Mapping[str, Any] = field(default_factory=dict)
+    printed: str = ""
 
     def build(self, seed: int) -> StreamingAgent:
         """Makes a new agent.
@@ -74,7 +77,7 @@ class LoadedAgent:
             agent = self.factory(len(GLOBAL_ACTION_SET), seed, **self.agent_args)
         except LongplayError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise AgentLoadError(
                 f"agent {self.reference}: building it as "
                 f"Agent(num_actions, seed, **agent_args) raised "
@@ -109,58 +112,57 @@ def load_agent(
         UnknownNameError: No agent has this name.
     """
     agent_args = dict(agent_args or {})
-    if not isinstance(reference, str):
-        name, type_name = _name_of(reference), reference.__module__
-        return _describe_agent(
-            name, f"{type_name}:{name}", type_name, reference, agent_args
-        )
-    location, _, attribute = reference.partition(":")
-    source: dict[str, str] = {}
-    if location.endswith(".py"):
-        path = Path(location)
-        module = _import_file(path)
-        source = {
-            "file": path.name,
-            "source_sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        }
-        name, type_name = path.stem, path.stem
-    elif attribute:
-        module, name, type_name = _import_module(location), attribute, location
-    else:
-        known = list_agents()
-        if reference not in known:
-            raise UnknownNameError(
-                "agent",
-                reference,
-                known,
-                hint="(or give a file.py[:Agent] or module:Agent)",
-            )
-        type_name, _, attribute = known[reference].partition(":")
-        module, name = _import_module(type_name), reference
-    found = _find_agent(module, attribute, reference)
-    return _describe_agent(name, reference, type_name, found, agent_args, source)
-
-
-def _describe_agent(
-    name: str,
-    reference: str,
-    type_name: str,
-    found: Any,
-    agent_args: dict[str, Any],
-    source: Mapping[str, str] | None = None,
-) -> LoadedAgent:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        found = _find(reference)
     config = {
-        "_type": f"{type_name}.{_name_of(found)}",
+        "_type": f"{found.module}.{_name_of(found.agent)}",
         "args": agent_args,
-        **(source or {}),
+        **found.source,
     }
     return LoadedAgent(
-        name=name,
-        reference=reference,
+        name=found.name,
+        reference=found.reference,
         entry=AgentEntry(config=config, agent_id=hash_agent_config(config)),
-        factory=FunctionalAgent.factory(found) if is_functional(found) else found,
+        factory=FunctionalAgent.factory(found.agent)
+        if is_functional(found.agent)
+        else found.agent,
         agent_args=agent_args,
+        printed=printed.getvalue(),
     )
+
+
+class _Found(NamedTuple):
+    """Where a reference led."""
+
+    name: str
+    reference: str
+    module: str
+    agent: Any
+    source: Mapping[str, str] = MappingProxyType({})
+
+
+def _find(reference: str | Callable[..., StreamingAgent]) -> _Found:
+    if not isinstance(reference, str):
+        name, module = _name_of(reference), reference.__module__
+        return _Found(name, f"{module}:{name}", module, reference)
+    location, _, attribute = reference.partition(":")
+    if location.endswith(".py"):
+        path = Path(location)
+        agent = _pick_agent(_import_file(path), attribute, reference)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        source = {"file": path.name, "source_sha256": digest}
+        return _Found(path.stem, reference, path.stem, agent, source)
+    name = attribute
+    if not attribute:
+        known = list_agents()
+        if reference not in known:
+            hint = "(or give a file.py[:Agent] or module:Agent)"
+            raise UnknownNameError("agent", reference, known, hint)
+        name = reference
+        location, _, attribute = known[reference].partition(":")
+    agent = _pick_agent(_import_module(location), attribute, reference)
+    return _Found(name, reference, location, agent)
 
 
 def hash_agent_config(config: Mapping[str, Any]) -> str:
@@ -191,7 +193,7 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise AgentLoadError(
             f"agent file {path}: importing it raised {type(error).__name__}: {error}"
@@ -205,13 +207,13 @@ def _import_module(name: str) -> ModuleType:
         sys.path.append(folder)
     try:
         return importlib.import_module(name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise AgentLoadError(
             f"agent module {name}: importing it raised {type(error).__name__}: {error}"
         ) from error
 
 
-def _find_agent(module: ModuleType, attribute: str, reference: str) -> Any:
+def _pick_agent(module: ModuleType, attribute: str, reference: str) -> Any:
     """The class, factory or functional module that a reference means."""
     if attribute:
         if not hasattr(module, attribute):

@@ -68,6 +68,8 @@ def _command(function: Callable[..., None]) -> Callable[..., None]:
                 message = Text.assemble(("error: ", "bold red"), str(error))
                 Console(stderr=True).print(message, soft_wrap=True)
             raise typer.Exit(error.exit_code) from error
+        except KeyboardInterrupt as error:
+            raise typer.Exit(RunCancelled.exit_code) from error
 
     return app.command(function.__name__.replace("_", "-"))(guarded)
 
@@ -163,8 +165,11 @@ def _run(
             }
         )
     else:
-        run_directory = RunDirectory(result.run_dir)
-        _print(*tables.show_run(run_directory), tables.report_line(result.report))
+        _print(
+            *tables.show_run(RunDirectory(result.run_dir)),
+            tables.report_line(result.report),
+            Text(f" {result.experiment_dir}", "dim"),
+        )
     if not result.report.is_valid:
         raise typer.Exit(1)
 

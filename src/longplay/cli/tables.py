@@ -215,6 +215,7 @@ def checklist_table(reference: str, checks: Sequence[Check]) -> Table:
     marks = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "dim")}
     for check in checks:
         table.add_row(Text(*marks[check.passed]), check.sentence, check.detail)
+    table.columns[1].no_wrap = True
     return table
 
 

@@ -57,6 +57,7 @@ class Episode:
         self._run_dir = run_dir
         self._observer = observer
         self._output = AgentOutput()
+        self._output.write(agent.printed)
         self._config = self._complete_config()
         with self._output.capture():
             self._track = StreamingTrack(agent.build(agent_seed(plan.seed)))
