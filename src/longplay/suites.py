@@ -20,11 +20,15 @@ from longplay.contract.files import describe_invalid
 from longplay.contract.records import (
     ActionIdx,
     Count,
+    Delay,
     Document,
     ScoringDefaults,
     Sticky,
 )
 from longplay.errors import ConfigError, UnknownNameError
+
+# A schedule is drawn and written down before the first frame.
+MAX_VISITS = 10_000
 
 
 class Suite(Document):
@@ -43,7 +47,7 @@ class Suite(Document):
     min_visit_frames: Count = 1
 
     decision_interval: Count
-    delay: Annotated[int, Field(ge=0)]
+    delay: Delay
     sticky: Sticky = 0.25
     full_action_space: bool = True
     life_loss_termination: bool = False
@@ -164,6 +168,11 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
     except ValidationError as error:
         raise ConfigError(describe_invalid(error)) from error
     _check_games(changed.games)
+    if changed.num_cycles * len(changed.games) > MAX_VISITS:
+        raise ConfigError(
+            f"num_cycles: expected at most {MAX_VISITS:,} visits in all, found "
+            f"{changed.num_cycles:,} cycles of {len(changed.games)} games"
+        )
     return changed
 
 

@@ -20,11 +20,11 @@ import numpy as np
 
 from longplay.contract.columns import Chunk, RowReader
 from longplay.contract.files import read_document
-from longplay.contract.fingerprint import contract_hash
+from longplay.contract.fingerprint import agent_id, contract_hash
 from longplay.contract.records import (
     EpisodeRow,
     EventRow,
-    ForeignEventRow,
+    RequiredEventRow,
     RunConfig,
     RunSummary,
     Score,
@@ -208,7 +208,8 @@ class _Validation:
             return
         for name in _DERIVED:
             expected, found = getattr(derived, name), getattr(config, name)
-            if found != expected:
+            # As text, because to Python 2 is 2.0 and 1 is True.
+            if repr(found) != repr(expected):
                 self._add(
                     "suite claim",
                     "config.json",
@@ -216,20 +217,34 @@ class _Validation:
                     f"found {_short(found)}",
                     name,
                 )
-        for name in _WRITTEN:
-            if getattr(config, name) is None:
+        self._check_provenance(config)
+
+    def _check_provenance(self, config: RunConfig) -> None:
+        """What longplay always writes of agent and ROMs."""
+        for name in ("rom_md5", "rom_sha256"):
+            games = getattr(config, name) or {}
+            if set(games) != set(config.games):
                 self._add(
                     "suite claim",
                     "config.json",
-                    "expected this key, as longplay writes it",
+                    f"expected a hash for each of the games, found {sorted(games)}",
                     name,
                 )
+        if config.agent is None or config.agent.agent_id != agent_id(
+            config.agent.config
+        ):
+            self._add(
+                "suite claim",
+                "config.json",
+                "expected an agent's config and the agent_id that is its hash",
+                "agent",
+            )
 
     # --- rows -------------------------------------------------------------------
 
     def _check_rows(self, config: RunConfig, rules: EventRules) -> None:
         is_own = config.is_longplay
-        event_type = EventRow if is_own else ForeignEventRow
+        event_type = EventRow if is_own else RequiredEventRow
         games = {"game_id": rules.games}
         for chunk in self._read_rows("events.jsonl", event_type, games, is_own):
             rules.check(chunk)
@@ -288,9 +303,10 @@ class _Validation:
             "emulator_frames": int(frames.sum()),
             "episodes": int(episodes.sum()),
             "segments": segments,
+            "fps": frames.sum() / summary.wall_time_s if summary.wall_time_s else None,
         }
         self._compare("summary", "run_summary.json", expected, summary)
-        begun = [visit for visit in config.schedule if frames[visit.visit_idx] > 0]
+        begun = [(k, v) for k, v in enumerate(config.schedule) if frames[k] > 0]
         if len(summary.visits) != len(begun):
             self._add(
                 "summary",
@@ -298,8 +314,7 @@ class _Validation:
                 f"expected {len(begun)} visits, found {len(summary.visits)}",
                 "visits",
             )
-        for visit, said in zip(begun, summary.visits, strict=False):
-            k = visit.visit_idx
+        for (k, visit), said in zip(begun, summary.visits, strict=False):
             expected = {
                 "visit_idx": k,
                 "game_id": visit.game_id,
@@ -379,8 +394,6 @@ _DERIVED = (
     "benchmark_contract_hash",
     "config_effective",
 )
-# Fields that longplay always writes.
-_WRITTEN = ("rom_md5", "rom_sha256", "agent", "git")
 
 
 def _is_equal(expected: Any, found: Any) -> bool:

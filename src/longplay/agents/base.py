@@ -20,7 +20,6 @@ import importlib.metadata
 import importlib.util
 import inspect
 import io
-import json
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -30,6 +29,7 @@ from typing import Any, NamedTuple, Protocol
 
 from longplay.agents.functional import FunctionalAgent, is_functional
 from longplay.console.base import Observation
+from longplay.contract.fingerprint import agent_id
 from longplay.contract.records import GLOBAL_ACTION_SET, AgentEntry
 from longplay.errors import AgentLoadError, LongplayError, UnknownNameError
 
@@ -123,7 +123,7 @@ def load_agent(
     return LoadedAgent(
         name=found.name,
         reference=found.reference,
-        entry=AgentEntry(config=config, agent_id=hash_agent_config(config)),
+        entry=AgentEntry(config=config, agent_id=_hash_config(config)),
         factory=FunctionalAgent.factory(found.agent)
         if is_functional(found.agent)
         else found.agent,
@@ -165,13 +165,11 @@ def _find(reference: str | Callable[..., StreamingAgent]) -> _Found:
     return _Found(name, reference, location, agent)
 
 
-def hash_agent_config(config: Mapping[str, Any]) -> str:
-    """`agent_id`: equal for equal configs, on every machine."""
+def _hash_config(config: Mapping[str, Any]) -> str:
     try:
-        text = json.dumps(config, sort_keys=True, allow_nan=False)
+        return agent_id(config)
     except (TypeError, ValueError) as error:
         raise AgentLoadError(f"agent args must be plain JSON: {error}") from error
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _name_of(found: object) -> str:

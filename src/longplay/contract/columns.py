@@ -32,6 +32,9 @@ _PARALLEL_FROM_BYTES = 64 * 1024 * 1024
 
 Column = NDArray[Any]
 
+# What msgspec raises for a line that is not a row, however it is broken.
+_NOT_A_ROW = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 
 @dataclass(frozen=True)
 class BadLine:
@@ -106,7 +109,7 @@ class RowReader:
         decoder = msgspec.json.Decoder(self.row_type)
         try:
             rows = decoder.decode_lines(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _NOT_A_ROW:
             return self._read_line_by_line(data, decoder)
         if not self._is_sound(rows, data):
             return self._read_line_by_line(data, decoder)
@@ -130,7 +133,7 @@ class RowReader:
         for number, line in enumerate(all_lines, start=1):
             try:
                 row = decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except _NOT_A_ROW as error:
                 unreadable.append(_describe_bad(number, line, str(error)))
                 continue
             rows.append(row)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -152,6 +153,12 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON; numbers must be finite")
 
 
+def _read_finite(text: str) -> float:
+    if isfinite(number := float(text)):
+        return number
+    raise ValueError(f"{text} is too large; numbers must be finite")
+
+
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
@@ -169,8 +176,9 @@ def read_json(path: Path) -> Any:
     """
     try:
         return json.loads(
-            path.read_bytes(),
+            path.read_text(encoding="utf-8"),
             parse_constant=_refuse_constant,
+            parse_float=_read_finite,
             object_pairs_hook=_refuse_duplicates,
         )
     except FileNotFoundError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from longplay.contract.records import RunConfig, ScoringDefaults
@@ -56,6 +57,12 @@ def hash_payload(payload: dict[str, Any]) -> str:
         allow_nan=False,
     )
     return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def agent_id(agent_config: Mapping[str, Any]) -> str:
+    """SHA-256 of an agent's config: equal for equal configs, on every machine."""
+    text = json.dumps(agent_config, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def contract_hash(config: RunConfig) -> str:

@@ -20,8 +20,10 @@ from longplay.contract.version import SCHEMA_VERSION
 
 GLOBAL_ACTION_SET = tuple(range(18))
 
-# Far above any run and far below int64, so that columns never overflow.
+# Far above any run, and low enough that sums never overflow.
 _LARGEST = 2**62
+_LARGEST_COUNT = 2**40
+_LARGEST_REWARD = 1e15
 
 
 def _count(description: str) -> Any:
@@ -48,7 +50,14 @@ class RequiredEventRow(msgspec.Struct, gc=False):
     applied_action_idx: Annotated[
         int, _count("Global index of the action the console got.")
     ]
-    reward: Annotated[float, Meta(description="Reward of this console step.")]
+    reward: Annotated[
+        float,
+        Meta(
+            ge=-_LARGEST_REWARD,
+            le=_LARGEST_REWARD,
+            description="Reward of this console step.",
+        ),
+    ]
     terminated: Annotated[
         bool, Meta(description="The game episode ended with this step.")
     ]
@@ -59,13 +68,6 @@ class EventRow(RequiredEventRow, gc=False):
     """One frame: a row of events.jsonl as longplay writes it."""
 
     lives: Annotated[int, _count("Lives after the console step, before any reset.")]
-
-
-class ForeignEventRow(RequiredEventRow, gc=False):
-    """One frame as another tool may have written it."""
-
-    lives: int | None = None
-    wallclock_time: float | None = None
 
 
 EndedBy = Literal["terminated", "truncated"]
@@ -104,7 +106,8 @@ class SegmentRow(msgspec.Struct, gc=False, rename={"return_": "return"}):
 # --- Documents ------------------------------------------------------------------
 
 # The ranges of decisions on v1, shared by config.json and the suites.
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT)]
+Delay = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
 Sticky = Annotated[float, Field(ge=0, lt=1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Weight = Annotated[float, Field(ge=0)]
@@ -127,10 +130,8 @@ class Document(BaseModel):
 class ScheduledVisit(Document):
     """One visit of the realised schedule."""
 
-    model_config = ConfigDict(extra="forbid")
-
     visit_idx: int = Field(ge=0, description="Position in the schedule, from 0.")
-    cycle_idx: int = Field(ge=0, description="Cycle, from 0.")
+    cycle_idx: int = Field(ge=0, le=_LARGEST_COUNT, description="Cycle, from 0.")
     game_id: str = Field(min_length=1, description="Game of the visit.")
     visit_frames: Count = Field(description="Exact number of frames.")
 
@@ -184,9 +185,7 @@ class RunConfig(Document):
         min_length=1, description="Realised visits, in order."
     )
     decision_interval: Count = Field(description="Frames per decision.")
-    delay: int = Field(
-        ge=0, description="Frames between a decision and its application."
-    )
+    delay: Delay = Field(description="Frames between a decision and its application.")
     sticky: Sticky = Field(
         description="Probability that the emulator repeats its previous action."
     )

@@ -34,6 +34,7 @@ Kind = Literal[
     "visit end",
     "episode id",
     "segment id",
+    "life loss",
     "decision cadence",
     "held decision",
     "delay law",
@@ -54,6 +55,7 @@ UNSTATED: frozenset[Kind] = frozenset(
         "visit end",
         "episode id",
         "segment id",
+        "life loss",
         "decision cadence",
         "held decision",
         "delay law",
@@ -173,12 +175,10 @@ class SpanTable:
     def columns(self) -> dict[str, Column]:
         """The rows that the file must have, as columns; flags beside them."""
         names = (*self._COLUMNS, self._id_column, "return")
-        found = {
-            name: np.concatenate([part[name] for part in self._parts])
-            if self._parts
-            else np.zeros(0, np.int64)
-            for name in names
-        }
+        parts = self._parts or [{name: np.zeros(0, np.int64) for name in names}]
+        found = {name: np.concatenate([part[name] for part in parts]) for name in names}
+        for flag in ("terminated", "truncated"):
+            found[flag] = found[flag].astype(bool)
         end = found.pop("global_frame_idx")
         start = np.concatenate(([0], end[:-1] + 1)) if len(end) else end
         return {
@@ -403,8 +403,11 @@ class EventRules:
             advance = found - previous["segment_id"]
             must = previous["truncated"].copy()
             if "lives" in columns:
-                is_same = (advance == 0) & (self._last is not None)
-                kept_life = is_same & (columns["lives"] >= previous["lives"])
+                is_same = advance == 0
+                is_same[0] &= self._last is not None
+                lost_life = is_same & (columns["lives"] < previous["lives"])
+                self._report_lost_lives(lost_life, columns, lines)
+                kept_life = is_same & ~lost_life
                 must[1:] |= previous["terminated"][1:] & kept_life[:-1]
                 must[0] |= previous["terminated"][0] & self._kept_life
                 self._kept_life = bool(kept_life[-1])
@@ -413,6 +416,14 @@ class EventRules:
             starts = advance != 0
         self._report("segment id", "segment_id", bad, lines, expected, found)
         return starts
+
+    def _report_lost_lives(
+        self, lost_life: Mask, columns: dict[str, Column], lines: NDArray[np.int64]
+    ) -> None:
+        found = columns["terminated"]
+        expected = "True where a life was lost"
+        bad = lost_life & ~found
+        self._report("life loss", "terminated", bad, lines, expected, found)
 
     def _check_control(
         self,
@@ -462,7 +473,9 @@ class EventRules:
         all_frames = np.concatenate((self._tail["global_frame_idx"], frames))
         all_decided = np.concatenate((self._tail["decided_action_idx"], decided))
         at = np.arange(len(frames)) + len(all_frames) - len(frames) - delay
-        is_there = (at >= 0) & (all_frames[at] == frames - delay)
+        is_there = at >= 0
+        at = np.maximum(at, 0)
+        is_there &= all_frames[at] == frames - delay
         is_early = since_reset < delay
         due = np.where(is_early, self._config.default_action_idx, all_decided[at])
         keep_from = max(len(all_frames) - delay, 0)

@@ -40,8 +40,9 @@ _EVENT_TYPES = {
     "terminated": "BOOLEAN",
     "truncated": "BOOLEAN",
     "lives": "BIGINT",
-    "wallclock_time": "DOUBLE",
 }
+# Read where another tool wrote it, whatever it wrote.
+_HIDDEN_TYPES = {"wallclock_time": "VARCHAR"}
 _SPAN_TYPES = {
     "game_id": "VARCHAR",
     "start_global_frame_idx": "BIGINT",
@@ -68,7 +69,8 @@ class Rows:
         """Selects expressions over the columns they need, in file order."""
         if not self._path.is_file():
             raise DocumentError(f"{self._path.name}: missing in {self._path.parent}")
-        types = ", ".join(f"'{name}': '{self._types[name]}'" for name in needs)
+        known = {**self._types, **_HIDDEN_TYPES}
+        types = ", ".join(f"'{name}': '{known[name]}'" for name in needs)
         return (
             f"SELECT {expressions} FROM read_json({_quote_path(self._path)}, "
             f"format='newline_delimited', columns={{{types}}}, "

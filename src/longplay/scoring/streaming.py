@@ -166,7 +166,8 @@ def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
             min(global_frame_idx), max(global_frame_idx), sum(global_frame_idx),
             list(global_frame_idx) FILTER (WHERE reward <> 0),
             list(reward) FILTER (WHERE reward <> 0),
-            max(wallclock_time) - min(wallclock_time)""",
+            max(TRY_CAST(wallclock_time AS DOUBLE))
+            - min(TRY_CAST(wallclock_time AS DOUBLE))""",
             needs=("global_frame_idx", "reward", "wallclock_time"),
             skip_broken=partial,
         )

@@ -1,0 +1,468 @@
+"""A run of another tool: contract v1's required keys and nothing of longplay's own.
+
+What the contract document does not say is a note there, and what it says is a finding.
+"""
+
+# Tables read best with one trick per line, however long.
+# ruff: noqa: E501
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longplay.contract.rundir import read_run
+from longplay.scoring.streaming import score_run
+from longplay.validation import validate_run
+from tampering import (
+    CONFIG,
+    EPISODES,
+    EVENTS,
+    SCORE,
+    SEGMENTS,
+    Row,
+    Trick,
+    both,
+    drop_key,
+    on_bytes,
+    on_json,
+    put,
+    read_json,
+    remove,
+    respell,
+    write_json,
+)
+
+GAMES = ("tron", "snake")
+VISITS = (("snake", 0, 12), ("tron", 0, 9), ("tron", 1, 10), ("snake", 1, 15))
+GAME_FRAMES = 5  # a game is over after so many frames
+DELAY, INTERVAL, DEFAULT = 1, 2, 3
+SECONDS_PER_FRAME = 0.02
+
+
+def write_lines(path: Path, rows: list[Row]) -> None:
+    """As json.dumps spells rows: spaces after commas and colons."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def read_lines(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def make_config() -> dict[str, Any]:
+    schedule = [
+        {"game_id": game, "visit_frames": n, "cycle_idx": cycle, "visit_idx": i}
+        for i, (game, cycle, n) in enumerate(VISITS)
+    ]
+    scoring = {
+        "window_frames": 4,
+        "revisit_frames": 3,
+        "bottom_k_frac": 0.5,
+        "final_score_weights": [0.25, 0.75],
+    }
+    hashed = {
+        "games": list(GAMES),
+        "schedule": schedule,
+        "decision_interval": INTERVAL,
+        "sticky": 0.0,
+        "life_loss_termination": False,
+        "full_action_space": True,
+        "default_action_idx": DEFAULT,
+    }
+    return {
+        "benchmark_contract_version": "v1",
+        "benchmark_contract_hash": hash_settings(
+            {
+                **hashed,
+                "delay_frames": DELAY,
+                "global_action_set": [0, 1, 2, 3],
+                "scoring_defaults": scoring,
+            }
+        ),
+        **hashed,
+        "sticky": 0,
+        "runner_config": {"delay_frames": DELAY, "device": "cpu"},
+        "action_mapping_policy": {"global_action_set": [0, 1, 2, 3], "kind": "clip"},
+        "scoring_defaults": scoring,
+        "logdir": "somewhere",
+    }
+
+
+def hash_settings(payload: dict[str, Any]) -> str:
+    text = json.dumps(payload, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def make_events() -> list[Row]:
+    rng = random.Random(0)
+    events: list[Row] = []
+    span = 0
+    for visit_idx, (game, cycle, frames) in enumerate(VISITS):
+        for visit_frame in range(frames):
+            since_reset = visit_frame % GAME_FRAMES
+            if since_reset % INTERVAL == 0:
+                decided = rng.randrange(4)
+            applied = events[-1]["decided_action_idx"] if since_reset else DEFAULT
+            row = {
+                "reward": rng.choice([0, 0, 1, 2.5]),
+                "terminated": since_reset == GAME_FRAMES - 1,
+                "truncated": visit_frame == frames - 1,
+                "wallclock_time": 1e9 + len(events) * SECONDS_PER_FRAME,
+                "applied_action_idx": applied,
+                "decided_action_idx": decided,
+                "is_decision_frame": since_reset % INTERVAL == 0,
+                "segment_id": span,
+                "episode_id": span,
+                "visit_frame_idx": visit_frame,
+                "cycle_idx": cycle,
+                "visit_idx": visit_idx,
+                "game_id": game,
+                "global_frame_idx": len(events),
+            }
+            events.append(row)
+            span += row["terminated"] or row["truncated"]
+    return events
+
+
+def make_spans(events: list[Row], key: str) -> list[Row]:
+    spans = []
+    for i in range(events[-1][key] + 1):
+        rows = [row for row in events if row[key] == i]
+        spans.append(
+            {
+                "ended_by": "terminated" if rows[-1]["terminated"] else "truncated",
+                "return": sum(row["reward"] for row in rows),
+                "length": len(rows),
+                "start_global_frame_idx": rows[0]["global_frame_idx"],
+                "end_global_frame_idx": rows[-1]["global_frame_idx"],
+                key: i,
+                "game_id": rows[0]["game_id"],
+            }
+        )
+    return spans
+
+
+def on_events(edit: Callable[[list[Row]], Any]) -> Trick:
+    def trick(run: Path) -> None:
+        rows = read_lines(run / EVENTS)
+        edit(rows)
+        write_lines(run / EVENTS, rows)
+
+    return trick
+
+
+def set_event(index: int, **values: Any) -> Trick:
+    return on_events(lambda rows: rows[index].update(values))
+
+
+def set_span(file: str, index: int, **values: Any) -> Trick:
+    def trick(run: Path) -> None:
+        rows = read_lines(run / file)
+        rows[index].update({k.rstrip("_"): v for k, v in values.items()})
+        write_lines(run / file, rows)
+
+    return trick
+
+
+@pytest.fixture
+def foreign_run(tmp_path: Path) -> Path:
+    """A valid run of another tool, not scored."""
+    run = tmp_path / "foreign"
+    run.mkdir()
+    write_json(run / CONFIG, make_config())
+    events = make_events()
+    write_lines(run / EVENTS, events)
+    write_lines(run / EPISODES, make_spans(events, "episode_id"))
+    write_lines(run / SEGMENTS, make_spans(events, "segment_id"))
+    return run
+
+
+# --- Valid ------------------------------------------------------------------------
+
+
+def test_is_valid_without_a_note(foreign_run: Path, invoke: Callable[..., Any]) -> None:
+    report = validate_run(foreign_run)
+    assert report.findings.shown == report.findings.notes == []
+    assert (report.is_valid, report.findings.is_foreign) == (True, True)
+    assert report.frames == sum(frames for _, _, frames in VISITS)
+    answer = invoke("validate", foreign_run, "--json")
+    assert answer.exit_code == 0
+    assert answer.json[0]["foreign"] is True
+
+
+def test_is_scored(foreign_run: Path, invoke: Callable[..., Any]) -> None:
+    assert invoke("score", foreign_run).exit_code == 0
+    score = read_json(foreign_run / SCORE)
+    events = make_events()
+    tails = {
+        "tron": sum(row["reward"] for row in events[27:31]) / 4,
+        "snake": sum(row["reward"] for row in events[42:46]) / 4,
+    }
+    assert score["per_game_scores"] == pytest.approx(tails)
+    mean, bottom = sum(tails.values()) / 2, min(tails.values())
+    assert score["final_score"] == pytest.approx(0.25 * mean + 0.75 * bottom)
+    # tron's two visits are next to each other: one long visit, nothing forgotten.
+    assert set(score["per_game_forgetting"]) == {"snake"}
+    assert score["per_game_episode_counts"] == {"tron": 2, "snake": 3}
+    assert invoke("validate", foreign_run).exit_code == 0
+
+
+def test_fps_comes_from_the_clock_in_the_events(foreign_run: Path) -> None:
+    assert score_run(foreign_run).fps == pytest.approx(1 / SECONDS_PER_FRAME)
+
+
+def test_fps_is_null_without_a_clock(foreign_run: Path) -> None:
+    on_events(lambda rows: [row.pop("wallclock_time") for row in rows])(foreign_run)
+    assert score_run(foreign_run).fps is None
+    assert validate_run(foreign_run).is_valid
+
+
+ALLOWED: list[tuple[str, Trick]] = [
+    ("CRLF", on_bytes(EVENTS, lambda data: data.replace(b"\n", b"\r\n"))),
+    ("no newline at the end", on_bytes(EVENTS, lambda data: data[:-1])),
+    ("lives", on_events(lambda rows: [row.update(lives=3) for row in rows])),
+    (
+        "additional keys",
+        on_events(lambda rows: [row.update(q=[0.5, None, {}]) for row in rows]),
+    ),
+    (
+        "a clock in words",
+        on_events(lambda rows: [row.update(wallclock_time="noon") for row in rows]),
+    ),
+    ("additional keys in an episode", set_span(EPISODES, 0, note="first")),
+    ("versions of its own", put(CONFIG, "versions", {"other_tool": "3"})),
+    (
+        "delay at the top",
+        on_json(CONFIG, lambda c: c.update(delay=c.pop("runner_config")["delay_frames"])),
+    ),
+    ("delay_frames first", both(put(CONFIG, "delay_frames", 1), put(CONFIG, "delay", 9))),
+    ("delay before the runner's", both(put(CONFIG, "delay", 1), put(CONFIG, "runner_config.delay_frames", 9))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("trick", [pytest.param(t, id=i) for i, t in ALLOWED])
+def test_may_do_as_it_likes_where_the_contract_is_silent(
+    trick: Trick, foreign_run: Path
+) -> None:
+    trick(foreign_run)
+    report = validate_run(foreign_run)
+    assert report.findings.shown == []
+    assert set(report.findings.note_counts) <= {"not canonical"}
+
+
+def test_may_let_either_flag_win_where_both_are_set(foreign_run: Path) -> None:
+    both_set = next(
+        row["episode_id"]
+        for row in make_events()
+        if row["terminated"] and row["truncated"]
+    )
+    for file in (EPISODES, SEGMENTS):
+        set_span(file, both_set, ended_by="truncated")(foreign_run)
+        assert validate_run(foreign_run).is_valid
+
+
+def test_life_loss_may_end_segments_or_not(foreign_run: Path) -> None:
+    """Without lives in the rows nobody can tell a lost life from a lost game."""
+
+    def one_segment_per_visit(rows: list[Row]) -> None:
+        for row in rows:
+            row["segment_id"] = row["visit_idx"]
+
+    put(CONFIG, "life_loss_termination", True)(foreign_run)
+    mend_hash(foreign_run)
+    assert validate_run(foreign_run).is_valid
+    on_events(one_segment_per_visit)(foreign_run)
+    events = read_lines(foreign_run / EVENTS)
+    spans = make_spans(events, "segment_id")
+    write_lines(foreign_run / SEGMENTS, spans)
+    assert validate_run(foreign_run).is_valid
+
+
+def mend_hash(run: Path) -> None:
+    config = read_json(run / CONFIG)
+    keys = (
+        "games schedule decision_interval sticky life_loss_termination"
+        " full_action_space default_action_idx scoring_defaults"
+    ).split()
+    payload = {key: config[key] for key in keys}
+    payload["sticky"] = float(payload["sticky"])
+    payload["delay_frames"] = config["runner_config"]["delay_frames"]
+    policy = config["action_mapping_policy"]
+    payload["global_action_set"] = policy["global_action_set"]
+    put(CONFIG, "benchmark_contract_hash", hash_settings(payload))(run)
+
+
+# --- Notes ------------------------------------------------------------------------
+
+
+def _number_from_one(key: str, file: str) -> Trick:
+    def trick(run: Path) -> None:
+        for name in (EVENTS, file):
+            rows = read_lines(run / name)
+            for row in rows:
+                row[key] += 1
+            write_lines(run / name, rows)
+
+    return trick
+
+
+def _decide_never(rows: list[Row]) -> None:
+    for row in rows:
+        row["is_decision_frame"] = False
+
+
+def _change_held(rows: list[Row]) -> None:
+    row = rows[3]
+    row["decided_action_idx"] = (row["decided_action_idx"] + 1) % 4
+
+
+def _change_applied(rows: list[Row]) -> None:
+    row = rows[3]
+    row["applied_action_idx"] = (row["applied_action_idx"] + 1) % 4
+
+
+NOTES: list[tuple[str, Trick]] = [
+    ("decision cadence", on_events(_decide_never)),
+    ("held decision", on_events(_change_held)),
+    ("delay law", on_events(_change_applied)),
+    ("episode id", _number_from_one("episode_id", EPISODES)),
+    ("segment id", _number_from_one("segment_id", SEGMENTS)),
+]
+
+
+@pytest.mark.parametrize(("kind", "trick"), NOTES, ids=[kind for kind, _ in NOTES])
+def test_unstated_rule_is_a_note(
+    kind: str, trick: Trick, foreign_run: Path, invoke: Callable[..., Any]
+) -> None:
+    trick(foreign_run)
+    report = validate_run(foreign_run)
+    assert report.findings.counts == {}
+    assert kind in report.findings.note_counts
+    assert kind in {note.kind for note in report.findings.notes}
+    answer = invoke("validate", foreign_run)
+    assert answer.exit_code == 0
+    assert kind in answer.stdout
+
+
+def test_unmarked_end_of_a_visit_is_a_note_in_events(foreign_run: Path) -> None:
+    """The contract says where truncated may be, not where it must be."""
+    set_event(-1, truncated=False)(foreign_run)
+    report = validate_run(foreign_run)
+    assert report.findings.note_counts["visit end"] == 1
+    assert "visit end" not in report.findings.counts
+
+
+def test_notes_are_counted_and_five_are_shown(foreign_run: Path) -> None:
+    def all_decide(rows: list[Row]) -> None:
+        for row in rows:
+            row["is_decision_frame"] = True
+
+    wrong = sum(not row["is_decision_frame"] for row in make_events())
+    on_events(all_decide)(foreign_run)
+    report = validate_run(foreign_run)
+    assert report.findings.note_counts == {"decision cadence": wrong}
+    assert [note.line for note in report.findings.notes] == [2, 4, 7, 9, 12]
+
+
+# --- Findings ---------------------------------------------------------------------
+
+FINDINGS: list[tuple[str, Trick, str]] = [
+    ("frame dropped", on_events(lambda rows: rows.pop(7)), "frame order"),
+    ("frames swapped", on_events(lambda rows: rows.insert(7, rows.pop(8))), "frame order"),
+    ("last frame dropped", on_events(lambda rows: rows.pop()), "missing frames"),
+    ("visit", set_event(7, visit_idx=1), "schedule"),
+    ("cycle", set_event(7, cycle_idx=1), "schedule"),
+    ("visit frame", set_event(7, visit_frame_idx=8), "schedule"),
+    ("game", set_event(7, game_id="tron"), "schedule"),
+    ("truncated early", set_event(7, truncated=True), "truncated flag"),
+    ("action 4 of 0 to 3", set_event(8, applied_action_idx=4), "action range"),
+    ("action -1", set_event(8, applied_action_idx=-1), "unreadable line"),
+    ("reward", set_event(8, reward=99), "episode row"),
+    ("NaN", set_event(8, reward=float("nan")), "unreadable line"),
+    ("no reward", on_events(lambda rows: rows[8].pop("reward")), "unreadable line"),
+    ("float for int", set_event(8, global_frame_idx=8.0), "unreadable line"),
+    ("bool for int", set_event(0, visit_idx=False), "unreadable line"),
+    ("int for bool", set_event(8, terminated=0), "unreadable line"),
+    ("blank line", respell(EVENTS, 8, b"{", b"\n{"), "unreadable line"),
+    ("episode length", set_span(EPISODES, 1, length=4), "episode row"),
+    ("episode return", set_span(EPISODES, 1, return_=-1), "episode row"),
+    ("episode ended_by", set_span(EPISODES, 0, ended_by="truncated"), "episode row"),
+    ("segment start", set_span(SEGMENTS, 1, start_global_frame_idx=6), "segment row"),
+    ("segment ended_by", set_span(SEGMENTS, 0, ended_by="truncated"), "segment row"),
+    ("hash", put(CONFIG, "benchmark_contract_hash", "a" * 64), "contract hash"),
+    ("sticky without a new hash", put(CONFIG, "sticky", 0.25), "contract hash"),
+    ("delay without a new hash", put(CONFIG, "runner_config.delay_frames", 2), "contract hash"),
+    ("schedule without a new hash", put(CONFIG, "schedule.0.visit_frames", 13), "contract hash"),
+    ("schedule with a new hash", both(put(CONFIG, "schedule.0.visit_frames", 13), mend_hash), "schedule"),
+    ("a game not among the games", both(put(CONFIG, "games", ["tron"]), mend_hash), "schedule"),
+    ("visits numbered wrongly", both(put(CONFIG, "schedule.3.visit_idx", 9), mend_hash), "schedule"),
+    ("default action out of range", both(put(CONFIG, "default_action_idx", 4), mend_hash), "action range"),
+    ("version", put(CONFIG, "benchmark_contract_version", "v2"), "contract version"),
+    ("no delay anywhere", drop_key(CONFIG, "runner_config"), "unreadable document"),
+    ("a delay that is null", put(CONFIG, "runner_config.delay_frames", None), "unreadable document"),
+    ("no episodes", remove(EPISODES), "missing file"),
+    ("no events", remove(EVENTS), "missing file"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("trick", "kind"), [pytest.param(t, k, id=i) for i, t, k in FINDINGS]
+)
+def test_stated_rule_is_a_finding(
+    trick: Trick, kind: str, foreign_run: Path, invoke: Callable[..., Any]
+) -> None:
+    trick(foreign_run)
+    report = validate_run(foreign_run)
+    assert kind in report.findings.counts
+    assert invoke("validate", foreign_run).exit_code == 1
+
+
+SCORE_EDITS: list[tuple[str, Any]] = [
+    ("final_score", 1000.0),
+    ("per_game_scores.tron", 1000.0),
+    ("per_game_episode_counts.tron", 9),
+    ("plasticity_mean", None),
+    ("frames", 1),
+    ("benchmark_contract_version", "v2"),
+    ("benchmark_contract_hash", "a" * 64),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), SCORE_EDITS)
+def test_edited_score_is_a_finding(
+    key: str, value: Any, foreign_run: Path, invoke: Callable[..., Any]
+) -> None:
+    assert invoke("score", foreign_run).exit_code == 0
+    put(SCORE, key, value)(foreign_run)
+    report = validate_run(foreign_run)
+    assert report.findings.counts["score"] == 1
+    assert report.findings.shown[0].field == key.partition(".")[0]
+
+
+def test_score_needs_no_key_but_the_required_ones(
+    foreign_run: Path, invoke: Callable[..., Any]
+) -> None:
+    invoke("score", foreign_run)
+    for key in ("complete", "incomplete_visits"):
+        drop_key(SCORE, key)(foreign_run)
+    assert validate_run(foreign_run).is_valid
+
+
+# --- A run of longplay's own in another tool's clothes -----------------------------
+
+
+def test_run_without_its_version_is_called_foreign(
+    finished_run: Path, tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    run = Path(shutil.copytree(finished_run, tmp_path / "stripped"))
+    drop_key(CONFIG, "versions")(run)
+    assert read_run(run).config.is_longplay is False
+    answer = invoke("validate", run, "--json")
+    assert answer.exit_code == 0
+    assert answer.json[0]["foreign"] is True
