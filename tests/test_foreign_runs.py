@@ -193,7 +193,7 @@ def test_is_valid_without_a_note(foreign_run: Path, invoke: Callable[..., Any]) 
     assert report.frames == sum(frames for _, _, frames in VISITS)
     answer = invoke("validate", foreign_run, "--json")
     assert answer.exit_code == 0
-    assert answer.json[0]["foreign"] is True
+    assert answer.json["foreign"] is True
 
 
 def test_is_scored(foreign_run: Path, invoke: Callable[..., Any]) -> None:
@@ -465,4 +465,4 @@ def test_run_without_its_version_is_called_foreign(
     assert read_run(run).config.is_longplay is False
     answer = invoke("validate", run, "--json")
     assert answer.exit_code == 0
-    assert answer.json[0]["foreign"] is True
+    assert answer.json["foreign"] is True

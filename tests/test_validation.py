@@ -172,7 +172,7 @@ def test_command_exits_with_1(
 
     answer = invoke("validate", run, "--json")
     assert answer.exit_code == 1
-    (report,) = answer.json
+    report = answer.json
     assert report["valid"] is False
     assert BY_NAME[name].kinds[0] in report["counts"]
 
@@ -259,7 +259,7 @@ def test_finding_on_the_command_line_names_its_place(
     play_trick: Callable[..., Path], invoke: Callable[..., Any]
 ) -> None:
     run = play_trick(on_row(EPISODES, 2, length=743))
-    (report,) = invoke("validate", run, "--json").json
+    report = invoke("validate", run, "--json").json
     assert report["findings"] == [
         {
             "kind": "episode row",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
+from typing import TypeVar
 
 from longplay.errors import AgentError, LongplayError, RunCancelled
 from longplay.recorder import Recorder
@@ -39,6 +40,7 @@ class Progress:
 
 
 Observer = Callable[[Progress], None]
+_Answer = TypeVar("_Answer")
 
 
 class StopRequest:
@@ -78,8 +80,9 @@ class Run:
         while not stream.done:
             recorder.begin_visit(stream.visit, stream.console.actions)
             self._play_visit()
-            recorder.end_visit(self._ask_metrics())
+            recorder.end_visit(self._ask(self._track.metrics))
         recorder.sync()
+        self._ask(self._track.close)
 
     def _play_visit(self) -> None:
         stream, recorder, track = self._stream, self._recorder, self._track
@@ -101,9 +104,10 @@ class Run:
             if monotonic() >= self._next_tick_s:
                 self._tick()
 
-    def _ask_metrics(self) -> dict[str, float]:
+    def _ask(self, question: Callable[[], _Answer]) -> _Answer:
+        """Asks what is not asked on every frame."""
         try:
-            return self._track.metrics()
+            return question()
         except LongplayError:
             raise
         except (Exception, SystemExit) as error:

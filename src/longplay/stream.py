@@ -231,7 +231,7 @@ class Stream:
     def _read_action(self, answer: object) -> int:
         try:
             action = -1 if isinstance(answer, bool) else operator.index(answer)  # type: ignore[arg-type]
-        except TypeError:
+        except Exception:  # its __index__ is the agent's code
             action = -1
         if 0 <= action < len(GLOBAL_ACTION_SET):
             return action

@@ -160,11 +160,11 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
         *parents, leaf = name.split(".")
         for parent in parents:
             target = target[parent]
-        target[leaf] = value
+        target[leaf] = _check_plain(name, value)
     identity = {"suite_id": suite.suite_id, "purpose": suite.purpose}
     try:
         # Validated as JSON: strict types, but a list may fill a tuple.
-        changed = Suite.model_validate_json(_to_json({**identity, **settings}))
+        changed = Suite.model_validate_json(json.dumps({**identity, **settings}))
     except ValidationError as error:
         raise ConfigError(describe_invalid(error)) from error
     _check_games(changed.games)
@@ -189,18 +189,21 @@ def flatten_settings(overrides: Mapping[str, Any]) -> dict[str, Any]:
 def _dotted(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, value in settings.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and value:
             flat |= _dotted(value, f"{prefix}{name}.")
         else:
             flat[f"{prefix}{name}"] = value
     return flat
 
 
-def _to_json(settings: Mapping[str, Any]) -> bytes:
+def _check_plain(name: str, value: Any) -> Any:
     try:
-        return json.dumps(settings, allow_nan=False).encode()
+        json.dumps(value, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"settings must be plain JSON values: {error}") from error
+        raise ConfigError(
+            f"{name}: expected a plain, finite JSON value, found {value!r}"
+        ) from error
+    return value
 
 
 def _check_games(games: tuple[str, ...]) -> None:

@@ -64,6 +64,7 @@ class LoadedAgent:
     reference: str
     entry: AgentEntry
     factory: Callable[..., StreamingAgent]
+    built_as: str
     agent_args: Mapping[str, Any] = field(default_factory=dict)
     printed: str = ""
 
@@ -79,8 +80,7 @@ class LoadedAgent:
             raise
         except (Exception, SystemExit) as error:
             raise AgentLoadError(
-                f"agent {self.reference}: building it as "
-                f"Agent(num_actions, seed, **agent_args) raised "
+                f"agent {self.reference}: building it as {self.built_as} raised "
                 f"{type(error).__name__}: {error}"
             ) from error
         if not callable(getattr(agent, "step", None)):
@@ -120,13 +120,16 @@ def load_agent(
         "args": agent_args,
         **found.source,
     }
+    factory, built_as = found.agent, "Agent(num_actions, seed, **agent_args)"
+    if is_functional(found.agent):
+        factory = FunctionalAgent.factory(found.agent)
+        built_as = "init(observation_shape, num_actions)"
     return LoadedAgent(
         name=found.name,
         reference=found.reference,
         entry=AgentEntry(config=config, agent_id=_hash_config(config)),
-        factory=FunctionalAgent.factory(found.agent)
-        if is_functional(found.agent)
-        else found.agent,
+        factory=factory,
+        built_as=built_as,
         agent_args=agent_args,
         printed=printed.getvalue(),
     )

@@ -47,6 +47,11 @@ def _print_json(document: Any) -> None:
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 
 
+def _print_runs(documents: list[dict[str, Any]]) -> None:
+    """One object for one run, a list for an experiment of several."""
+    _print_json(documents[0] if len(documents) == 1 else documents)
+
+
 def _print(*renderables: RenderableType) -> None:
     console = Console()
     for renderable in renderables:
@@ -152,9 +157,10 @@ def _run(
         with ProgressLine(quiet=quiet) as progress:
             result = experiment.run(progress)
     except (RunFailed, RunCancelled) as error:
-        raise type(error)(
-            f"{error}\nwhat was recorded: {experiment.run_dir}"
-        ) from error
+        if not experiment.run_dir.exists():
+            raise
+        message = f"{error}\nwhat was recorded: {experiment.run_dir}"
+        raise type(error)(message) from error
     if as_json:
         _print_json(
             {
@@ -191,7 +197,7 @@ def validate(directory: Directory, as_json: Json = False) -> None:
 
     reports = [validate_run(run_dir) for run_dir in find_runs(directory)]
     if as_json:
-        _print_json([report.to_json() for report in reports])
+        _print_runs([report.to_json() for report in reports])
     else:
         for report in reports:
             _print(*tables.show_report(report))
@@ -232,7 +238,7 @@ def score(
             _score_one(run_dir, partial, changes, output, explain, as_json)
         )
     if as_json:
-        _print_json(documents[0] if len(documents) == 1 else documents)
+        _print_runs(documents)
 
 
 def _score_one(
@@ -247,6 +253,8 @@ def _score_one(
 
     run_directory = RunDirectory(run_dir)
     own_config = run_directory.config
+    if explain is not None and explain not in own_config.games:
+        raise UnknownNameError("game of this run", explain, own_config.games)
     run_directory.config = streaming.change_scoring(own_config, changes)
     play = streaming.read_play(run_directory, partial=partial)
     result = streaming.compute_score(play)
@@ -257,11 +265,9 @@ def _score_one(
         streaming.write_score(run_dir, result)
     document = result.model_dump(mode="json")
     if explain is not None:
-        if explain not in own_config.games:
-            raise UnknownNameError("game of this run", explain, own_config.games)
         document["explanation"] = tables.explanation_to_json(play, explain)
     if not as_json:
-        _print(*tables.show_score(result, own_config))
+        _print(*tables.show_score(result, play.config))
         if explain is not None:
             _print(*tables.show_explanation(play, explain))
     return document
@@ -272,7 +278,7 @@ def show(directory: Directory, as_json: Json = False) -> None:
     """Show a run: schedule, scores beside the random agent's, provenance."""
     runs = [RunDirectory(path) for path in find_runs(directory)]
     if as_json:
-        _print_json([tables.run_to_json(run_directory) for run_directory in runs])
+        _print_runs([tables.run_to_json(run_directory) for run_directory in runs])
         return
     for run_directory in runs:
         _print(*tables.show_run(run_directory), *tables.show_details(run_directory))

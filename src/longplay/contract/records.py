@@ -193,7 +193,7 @@ class RunConfig(Document):
         description="Whether a lost life ends the game episode."
     )
     full_action_space: bool = Field(
-        description="Whether every game takes all 18 actions."
+        description="Whether a game takes all actions, or its minimal set."
     )
     action_mapping_policy: ActionMappingPolicy = Field(
         description="The global action set."

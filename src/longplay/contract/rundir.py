@@ -7,6 +7,7 @@ DuckDB, which is fast and forgiving: it answers questions about a sound run, and
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -65,7 +66,16 @@ class Rows:
         """The columns that can be asked for."""
         return tuple(self._types)
 
-    def _sql(self, expressions: str, needs: tuple[str, ...], skip_broken: bool) -> str:
+    @property
+    def is_torn(self) -> bool:
+        """Whether the last line was cut off in the writing."""
+        if not self._path.is_file() or self._path.stat().st_size == 0:
+            return False
+        with self._path.open("rb") as file:
+            file.seek(-1, os.SEEK_END)
+            return file.read() != b"\n"
+
+    def _sql(self, expressions: str, needs: tuple[str, ...], allow_torn: bool) -> str:
         """Selects expressions over the columns they need, in file order."""
         if not self._path.is_file():
             raise DocumentError(f"{self._path.name}: missing in {self._path.parent}")
@@ -74,7 +84,7 @@ class Rows:
         return (
             f"SELECT {expressions} FROM read_json({_quote_path(self._path)}, "
             f"format='newline_delimited', columns={{{types}}}, "
-            f"ignore_errors={str(skip_broken).lower()})"
+            f"ignore_errors={str(allow_torn).lower()})"
         )
 
     def _select(self, names: tuple[str, ...]) -> str:
@@ -104,15 +114,16 @@ class Rows:
         relation = duckdb.connect().sql(self._select(names))
         return pyarrow.RecordBatchReader.from_stream(relation)
 
-    def aggregate(
-        self, expressions: str, *, needs: tuple[str, ...], skip_broken: bool = False
-    ) -> tuple[Any, ...]:
+    def aggregate(self, expressions: str, *, needs: tuple[str, ...]) -> tuple[Any, ...]:
         """Runs SQL aggregates over the columns they need; returns their one row.
 
+        In a file whose last line is torn, a line that is no row counts as a row of
+        nulls.
+
         Raises:
-            DocumentError: The file is missing or has a line that is no row.
+            DocumentError: The file is missing, or another line is no row.
         """
-        sql = self._sql(expressions, needs, skip_broken)
+        sql = self._sql(expressions, needs, self.is_torn)
         (row,) = self._run(sql, lambda result: result.fetchall())
         return tuple(row)
 
@@ -127,6 +138,24 @@ class Rows:
             raise DocumentError(
                 f"{self._path.name}: {first_line}; `longplay validate` says more"
             ) from error
+
+
+# Tells, whatever the order, whether rows are the frames 0, 1, 2, … once each.
+FRAMES_FINGERPRINT = """
+    [count(global_frame_idx), sum(global_frame_idx),
+    bit_xor(hash(global_frame_idx)) FILTER (WHERE global_frame_idx IS NOT NULL)]
+"""
+
+
+def fingerprint_frames(count: int) -> list[Any]:
+    """What `FRAMES_FINGERPRINT` is for the frames 0 … count - 1."""
+    import duckdb
+
+    with duckdb.connect() as connection:
+        (row,) = connection.execute(
+            f"SELECT {FRAMES_FINGERPRINT} FROM range({count}) frames(global_frame_idx)"
+        ).fetchall()
+    return list(row[0])
 
 
 def _quote_path(path: Path) -> str:

@@ -44,7 +44,7 @@ class AgentOutput(io.TextIOBase):
 
     def save(self) -> None:
         """Writes what was printed so far, if there is a folder for it."""
-        if not self._pending or self._directory is None:
+        if not self._pending_chars or self._directory is None:
             return
         text = "".join(self._pending)
         self._pending, self._pending_chars = [], 0

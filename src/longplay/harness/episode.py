@@ -10,6 +10,7 @@ import contextlib
 import platform
 import signal
 import threading
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -22,7 +23,7 @@ from longplay.console.ale import ALE_VERSION, AleConsole, read_rom
 from longplay.contract.files import DiskReserve, make_directory, write_document
 from longplay.contract.records import RunConfig, RunState
 from longplay.contract.version import SCHEMA_VERSION
-from longplay.errors import LongplayError, RunCancelled
+from longplay.errors import AgentError, LongplayError, RunCancelled
 from longplay.evallog.provenance import longplay_version, read_git_state
 from longplay.harness.agent_output import AgentOutput
 from longplay.harness.status import StatusWriter
@@ -78,13 +79,13 @@ class Episode:
             try:
                 reserve.take()
                 self._record(status)
+                status.enter("COMPLETED", self._config.total_frames)
             except BaseException as error:
                 reserve.release()
                 self._record_failure(status, error)
                 if isinstance(error, KeyboardInterrupt):
                     raise RunCancelled("interrupted") from error
                 raise
-        status.enter("COMPLETED", self._config.total_frames)
 
     def _record(self, status: StatusWriter) -> None:
         def watch(progress: Progress) -> None:
@@ -97,8 +98,8 @@ class Episode:
         self._recorder = Recorder(self._run_dir)
         with _stop_on_interrupt() as stop, self._output.capture():
             self._stream = self._make_stream()
+            status.enter("RUNNING", 0, self._stream.visit.game_id)
             Run(self._stream, self._track, self._recorder, watch, stop).play()
-            self._track.close()
         self._close_files(self._recorder)
 
     def _record_failure(self, status: StatusWriter, error: BaseException) -> None:
@@ -106,6 +107,8 @@ class Episode:
         frame, game_id = 0, None
         if self._stream is not None:
             frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
+        if isinstance(error, AgentError) and error.__cause__ is not None:
+            self._output.write("".join(traceback.format_exception(error.__cause__)))
         if self._recorder is not None:
             with contextlib.suppress(LongplayError):
                 self._recorder.flush()

@@ -9,6 +9,7 @@ runs/<UTC>_<suite>_<agent>_<8 hex>/        or exactly DIR with --out DIR
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import secrets
 import shutil
@@ -91,6 +92,11 @@ class Experiment:
             )
         parents = self.directory.absolute().parents
         existing = next(parent for parent in parents if parent.exists())
+        if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+            raise OutputError(
+                f"cannot make {self.directory}: {existing} is not a folder that can be "
+                "written to; give --out another one"
+            )
         needed_mb = self.plan.expected_bytes / 1e6
         free_mb = shutil.disk_usage(existing).free / 1e6
         if free_mb < needed_mb:

@@ -18,8 +18,18 @@ from pydantic import ValidationError
 from longplay.contract.files import describe_invalid, write_document
 from longplay.contract.fingerprint import contract_hash
 from longplay.contract.records import RunConfig, ScheduledVisit, Score, ScoringDefaults
-from longplay.contract.rundir import RunDirectory, read_run
-from longplay.errors import ConfigError, DocumentError, IncompleteRunError
+from longplay.contract.rundir import (
+    FRAMES_FINGERPRINT,
+    RunDirectory,
+    fingerprint_frames,
+    read_run,
+)
+from longplay.errors import (
+    ConfigError,
+    DocumentError,
+    IncompleteRunError,
+    UnknownNameError,
+)
 from longplay.scoring.metrics import (
     Rewards,
     Span,
@@ -160,30 +170,30 @@ def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
         DocumentError: A file is missing or broken.
     """
     config = run.config
-    count, null_count, first, last, checksum, frames, values, clock_s = (
+    count, null_count, last, fingerprint, frames, values, clock_s = (
         run.events.aggregate(
-            """count(*), count(*) - count(global_frame_idx + reward),
-            min(global_frame_idx), max(global_frame_idx), sum(global_frame_idx),
+            f"""count(*), count(*) - count(global_frame_idx + reward),
+            max(global_frame_idx), {FRAMES_FINGERPRINT},
             list(global_frame_idx) FILTER (WHERE reward <> 0),
             list(reward) FILTER (WHERE reward <> 0),
             max(TRY_CAST(wallclock_time AS DOUBLE))
             - min(TRY_CAST(wallclock_time AS DOUBLE))""",
             needs=("global_frame_idx", "reward", "wallclock_time"),
-            skip_broken=partial,
         )
     )
+    if run.events.is_torn and null_count:  # the torn line itself
+        count, null_count = count - 1, null_count - 1
     last_frame = -1 if last is None else int(last)
-    is_gapless = count == 0 or (
-        first == 0 and count == last + 1 and checksum == count * last // 2
-    )
+    is_gapless = fingerprint == fingerprint_frames(count)
     if null_count or not is_gapless or last_frame >= config.total_frames:
         raise DocumentError(
             f"events.jsonl: expected frames 0, 1, 2, … once each with a reward, found "
             f"{count} rows up to frame {last_frame}; `longplay validate` says more"
         )
     if last_frame + 1 < config.total_frames and not partial:
+        reached = f"its last frame is {last_frame}" if count else "it has no frame"
         raise IncompleteRunError(
-            f"{run.path}: the run is not complete: its last frame is {last_frame} of "
+            f"{run.path}: the run is not complete: {reached} of "
             f"0 … {config.total_frames - 1}. Play it again with `longplay run`, or "
             f"score the visits that were played to their end with --partial"
         )
@@ -196,16 +206,15 @@ def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
             np.array(frames or [], np.int64)[order],
             np.array(values or [], np.float64)[order],
         ),
-        terminated_ends=_read_terminated_ends(run, skip_broken=partial),
+        terminated_ends=_read_terminated_ends(run),
         fps=_read_fps(run, count, clock_s),
     )
 
 
-def _read_terminated_ends(run: RunDirectory, *, skip_broken: bool) -> Any:
+def _read_terminated_ends(run: RunDirectory) -> Any:
     (ends,) = run.episodes.aggregate(
         "list(end_global_frame_idx) FILTER (WHERE ended_by = 'terminated')",
         needs=("end_global_frame_idx", "ended_by"),
-        skip_broken=skip_broken,
     )
     return np.array(ends or [], np.int64)
 
@@ -221,6 +230,10 @@ def change_scoring(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     changes = {name: value for name, value in changes.items() if value is not None}
     if not changes:
         return config
+    for name in changes:
+        if name not in ScoringDefaults.model_fields:
+            known = ScoringDefaults.model_fields
+            raise UnknownNameError("scoring setting", name, known)
     defaults = config.scoring_defaults.model_dump() | changes
     try:
         scoring = ScoringDefaults.model_validate(defaults)

@@ -1,0 +1,197 @@
+"""`longplay check-agent`: the agent contract as a checklist."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+BUILT = "is built as Agent(num_actions, seed, **args)"
+ANSWERS = "answers every decision with an action"
+REPEATS = "repeats its choices for the same seed"
+SPARES_RANDOM = "leaves NumPy's global random state alone"
+METRICS = "offers metrics(): finite numbers"
+SAVES = "offers save() and load() together"
+
+
+@pytest.fixture(autouse=True)
+def restored_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Agents here are meant to leave traces; the next test starts without them."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    state = np.random.get_state()  # noqa: NPY002
+    yield
+    np.random.set_state(state)  # noqa: NPY002
+
+
+@pytest.fixture
+def check(invoke: Callable[..., Any], tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Runs the check on an agent's source; sentence -> what was found."""
+
+    def check(body: str, exit_code: int) -> dict[str, Any]:
+        path = tmp_path / "checked_agent.py"
+        path.write_text(f"import numpy as np\nclass Agent:\n{body}")
+        answer = invoke("check-agent", path, "--json")
+        assert answer.exit_code == exit_code, answer.stdout
+        return {item["sentence"]: item for item in answer.json}
+
+    return check
+
+
+def agent_body(step: str, init: str = "self.num_actions = num_actions") -> str:
+    return (
+        f"    def __init__(self, num_actions, seed):\n        {init}\n"
+        "    def step(self, obs_rgb, reward, terminated, truncated, info):\n"
+        f"        {step}\n"
+    )
+
+
+def failed(checks: dict[str, Any]) -> set[str]:
+    return {name for name, item in checks.items() if item["passed"] is False}
+
+
+@pytest.mark.parametrize("name", ["random", "repeat", "noop"])
+def test_built_in_passes(name: str, invoke: Callable[..., Any]) -> None:
+    answer = invoke("check-agent", name, "--json")
+    checks = {item["sentence"]: item["passed"] for item in answer.json}
+    assert answer.exit_code == 0
+    assert {BUILT, ANSWERS, REPEATS, SPARES_RANDOM} <= set(checks)
+    assert False not in checks.values()
+    assert all(checks[name] for name in (BUILT, ANSWERS, REPEATS, SPARES_RANDOM))
+
+
+def test_built_in_passes_for_people_too(invoke: Callable[..., Any]) -> None:
+    answer = invoke("check-agent", "random")
+    assert answer.exit_code == 0
+    assert REPEATS in " ".join(answer.stdout.split())
+
+
+def test_arguments_reach_the_agent(invoke: Callable[..., Any]) -> None:
+    assert invoke("check-agent", "repeat", "--agent-arg", "action=5").exit_code == 0
+    answer = invoke("check-agent", "repeat", "--agent-arg", "action=18", "--json")
+    assert answer.exit_code == 1
+    assert answer.json[0]["sentence"] == BUILT
+    assert "0 … 17, found 18" in answer.json[0]["detail"]
+
+
+def test_functional_module_passes(invoke: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "functions.py"
+    path.write_text(
+        "def init(observation_shape, num_actions):\n    return 0\n"
+        "def step(state, previous_observation, observation, reward):\n"
+        "    return state + 1, state % 18\n"
+    )
+    assert invoke("check-agent", path).exit_code == 0
+
+
+def test_non_deterministic_agent(check: Callable[..., Any]) -> None:
+    checks = check(
+        agent_body(
+            "return int(self.rng.integers(18))", "self.rng = np.random.default_rng()"
+        ),
+        exit_code=1,
+    )
+    assert failed(checks) == {REPEATS}
+    assert "decision" in checks[REPEATS]["detail"]
+
+
+@pytest.mark.parametrize(
+    "init",
+    ["pass", "np.random.seed(seed)", "np.random.seed(1)"],
+    ids=["unseeded", "seeded", "fixed"],
+)
+def test_agent_that_draws_from_global_random(
+    init: str, check: Callable[..., Any]
+) -> None:
+    step = "return int(np.random.randint(18))"
+    checks = check(agent_body(step, init), exit_code=1)
+    assert failed(checks) == {SPARES_RANDOM} | ({REPEATS} if init == "pass" else set())
+    assert "numpy.random" in checks[SPARES_RANDOM]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ("18", "found 18 (int)"),
+        ("-1", "found -1 (int)"),
+        ("True", "found True (bool)"),
+        ("2.0", "found 2.0 (float)"),
+        ("None", "found None (NoneType)"),
+        ("18 if info['global_frame_idx'] > 300 else 0", "found 18"),
+    ],
+)
+def test_agent_that_answers_no_action(
+    answer: str, found: str, check: Callable[..., Any]
+) -> None:
+    checks = check(agent_body(f"return {answer}"), exit_code=1)
+    assert checks[ANSWERS]["passed"] is False
+    assert "expected an int in 0 … 17" in checks[ANSWERS]["detail"]
+    assert found in checks[ANSWERS]["detail"]
+    assert checks[BUILT]["passed"] is True
+
+
+def test_agent_that_raises_in_step(check: Callable[..., Any]) -> None:
+    checks = check(agent_body("raise RuntimeError('too hard')"), exit_code=1)
+    assert checks[ANSWERS]["passed"] is False
+    assert "RuntimeError: too hard" in checks[ANSWERS]["detail"]
+
+
+def test_agent_that_cannot_be_built(check: Callable[..., Any]) -> None:
+    checks = check(agent_body("return 0", "raise RuntimeError('no')"), exit_code=1)
+    assert checks[BUILT]["passed"] is False
+    assert "RuntimeError: no" in checks[BUILT]["detail"]
+
+
+def test_garbage_between_decisions_is_fine(check: Callable[..., Any]) -> None:
+    step = "return 3 if info['is_decision_frame'] else 'whatever'"
+    assert failed(check(agent_body(step), exit_code=0)) == set()
+
+
+EXTRAS = [
+    ("def metrics(self): return {'loss': float('nan')}", METRICS, False, "nan"),
+    ("def metrics(self): return [1.0]", METRICS, False, "must return a dict"),
+    ("def metrics(self): return {'loss': 0.5}", METRICS, True, "loss"),
+    ("def save(self, directory): pass", SAVES, False, "save alone"),
+    ("def load(self, directory): pass", SAVES, False, "load alone"),
+    ("unrelated = 1", METRICS, None, "optional"),
+    ("unrelated = 1", SAVES, None, "optional"),
+]
+
+
+@pytest.mark.parametrize(("extra", "sentence", "passed", "detail"), EXTRAS)
+def test_optional_parts(
+    extra: str,
+    sentence: str,
+    passed: bool | None,
+    detail: str,
+    check: Callable[..., Any],
+) -> None:
+    body = agent_body("return 0") + f"    {extra}\n"
+    checks = check(body, exit_code=1 if passed is False else 0)
+    assert checks[sentence]["passed"] is passed
+    assert detail in checks[sentence]["detail"]
+    assert failed(checks) == ({sentence} if passed is False else set())
+
+
+def test_what_the_agent_prints_does_not_reach_the_terminal(
+    invoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "chatty.py"
+    path.write_text(
+        "class Agent:\n" + agent_body("print('chatter'); return 0", "print('hello')")
+    )
+    answer = invoke("check-agent", path, "--json")
+    assert json.loads(answer.stdout)
+    assert "chatter" not in answer.stdout + answer.stderr
+
+
+def test_checking_writes_nothing(
+    invoke: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    invoke("check-agent", "random")
+    assert list(tmp_path.iterdir()) == []

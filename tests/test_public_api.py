@@ -1,0 +1,306 @@
+"""What `import longplay` offers, what it costs, and how runs are read."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import longplay
+from longplay import errors
+from longplay.contract.rundir import RunDirectory
+from longplay.errors import DocumentError, NotARunError
+
+HEAVY = ("ale_py", "duckdb", "typer", "rich", "torch", "pyarrow")
+
+
+def run_python(code: str, *args: object) -> str:
+    """Runs code in a process of its own and returns what it prints."""
+    command = [sys.executable, "-W", "error", "-c", code, *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def imported_by(statement: str) -> list[str]:
+    """Which heavy packages are there after a statement."""
+    code = f"import sys\n{statement}\nprint(*[m for m in {HEAVY} if m in sys.modules])"
+    return run_python(code).split()
+
+
+def read_rows(run_dir: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run_dir / name).read_bytes().splitlines()]
+
+
+# --- names ----------------------------------------------------------------------
+
+
+def test_all_is_pinned():
+    assert longplay.__all__ == ["read_run", "run", "score_run", "validate_run"]
+
+
+def test_all_names_exist_and_are_listed():
+    for name in longplay.__all__:
+        assert callable(getattr(longplay, name))
+        assert name in dir(longplay)
+
+
+def test_other_names_do_not_exist():
+    with pytest.raises(AttributeError, match="no attribute 'runs'"):
+        longplay.runs  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["read_run", "run", "score_run", "validate_run"])
+def test_public_functions_are_documented(name):
+    assert inspect.getdoc(getattr(longplay, name))
+
+
+def test_every_error_is_drawn_in_the_tree():
+    classes = [
+        name
+        for name, value in vars(errors).items()
+        if inspect.isclass(value) and issubclass(value, Exception)
+    ]
+    assert len(classes) > 10
+    drawn = {word for line in errors.__doc__.splitlines() for word in line.split()}
+    assert [name for name in classes if name not in drawn] == []
+
+
+def test_the_tree_draws_no_error_that_is_not_there():
+    lines = [line for line in errors.__doc__.splitlines() if "── " in line]
+    drawn = [line.split("── ")[1].split()[0] for line in lines]
+    assert [name for name in drawn if not hasattr(errors, name)] == []
+    for name in drawn:
+        assert issubclass(getattr(errors, name), errors.LongplayError)
+
+
+# --- imports --------------------------------------------------------------------
+
+
+def test_importing_longplay_imports_nothing_heavy():
+    assert imported_by("import longplay") == []
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["longplay.validation", "longplay.scoring.streaming", "longplay.contract.rundir"],
+)
+def test_reading_side_imports_no_emulator(module):
+    assert "ale_py" not in imported_by(f"import {module}")
+
+
+def test_runs_are_judged_and_scored_without_the_emulator(finished_run):
+    code = """
+import sys
+sys.modules["ale_py"] = None  # an import of it would raise
+import longplay
+run_dir = sys.argv[1]
+print(longplay.validate_run(run_dir).is_valid, longplay.score_run(run_dir).frames)
+"""
+    frames = len(read_rows(finished_run, "events.jsonl"))
+    assert run_python(code, finished_run).split() == ["True", str(frames)]
+
+
+# --- columns --------------------------------------------------------------------
+
+NUMPY_KINDS = {int: "i", float: "f", bool: "b", str: "O"}
+
+
+@pytest.mark.parametrize("name", ["events", "episodes", "segments"])
+def test_numpy_columns_hold_the_rows(finished_run, name):
+    rows = read_rows(finished_run, f"{name}.jsonl")
+    columns = getattr(longplay.read_run(finished_run), name).numpy(*rows[0])
+    assert list(columns) == list(rows[0])
+    for key, column in columns.items():
+        assert isinstance(column, np.ndarray)
+        assert column.dtype.kind == NUMPY_KINDS[type(rows[0][key])], key
+        assert column.tolist() == [row[key] for row in rows], key
+
+
+def test_some_columns_only(finished_run):
+    columns = longplay.read_run(finished_run).events.numpy("reward", "lives")
+    assert list(columns) == ["reward", "lives"]
+
+
+def test_all_columns_without_naming_them(finished_run):
+    events = longplay.read_run(finished_run).events
+    columns = events.numpy()
+    assert tuple(columns) == events.columns
+    assert set(read_rows(finished_run, "events.jsonl")[0]) <= set(columns)
+
+
+@pytest.mark.parametrize("name", ["events", "episodes", "segments"])
+def test_arrow_columns_hold_the_rows(finished_run, name):
+    rows = read_rows(finished_run, f"{name}.jsonl")
+    reader = getattr(longplay.read_run(finished_run), name).arrow(*rows[0])
+    assert reader.schema.names == list(rows[0])
+    assert reader.read_all().to_pylist() == rows
+
+
+@pytest.mark.parametrize("kind", ["numpy", "arrow"])
+def test_unknown_column_is_refused_by_name(finished_run, kind):
+    events = longplay.read_run(finished_run).events
+    with pytest.raises(KeyError, match="no column 'rewards'"):
+        getattr(events, kind)("rewards")
+
+
+# --- laziness -------------------------------------------------------------------
+
+
+def test_opening_reads_nothing(tmp_path):
+    (tmp_path / "config.json").write_text("not JSON at all")
+    run = longplay.read_run(tmp_path)
+    with pytest.raises(DocumentError, match=r"events\.jsonl: missing"):
+        run.events.numpy("reward")
+    with pytest.raises(DocumentError, match=r"config\.json: not readable as JSON"):
+        run.config  # noqa: B018
+
+
+def test_rows_are_read_when_asked_for(copy_of, finished_run):
+    run_dir = copy_of(finished_run)
+    content = (run_dir / "events.jsonl").read_bytes()
+    (run_dir / "events.jsonl").unlink()
+    run = longplay.read_run(run_dir)
+    assert run.config.total_frames == content.count(b"\n")
+    (run_dir / "events.jsonl").write_bytes(content[: content.index(b"\n") + 1])
+    assert run.events.numpy("global_frame_idx")["global_frame_idx"].tolist() == [0]
+
+
+def test_documents_that_are_not_there_are_none(copy_of, finished_run):
+    run_dir = copy_of(finished_run)
+    for name in ("score.json", "run_summary.json", "status.json"):
+        (run_dir / name).unlink()
+    run = longplay.read_run(run_dir)
+    assert run.score is run.summary is run.status is None
+
+
+def test_documents_of_a_finished_run(finished_run):
+    run = longplay.read_run(finished_run)
+    assert run.status.state == "COMPLETED"
+    assert run.summary.frames == run.score.frames == run.config.total_frames
+
+
+# --- folders --------------------------------------------------------------------
+
+
+def test_experiment_is_read_as_its_one_run(finished_run):
+    run = longplay.read_run(finished_run.parent.parent)
+    assert isinstance(run, RunDirectory)
+    assert run.path == finished_run
+
+
+def test_folder_may_be_given_as_text(finished_run):
+    assert longplay.read_run(str(finished_run)).path == finished_run
+
+
+@pytest.mark.parametrize("function", ["read_run", "score_run", "validate_run"])
+def test_folder_without_a_run_is_refused(tmp_path, function):
+    with pytest.raises(NotARunError, match="expected a run directory"):
+        getattr(longplay, function)(tmp_path)
+
+
+def test_folder_that_does_not_exist_is_refused(tmp_path):
+    with pytest.raises(NotARunError, match="no such folder"):
+        longplay.read_run(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lr[0.1]",
+        "a*b",
+        "**",
+        "it's",
+        'say "hi"',
+        "what?",
+        "[!a]",
+        "a]b[",
+        "{a,b}",
+        "back\\slash",
+        "per%20cent",
+        "$HOME ~ ;--",
+        "ünïcödé",
+    ],
+)
+def test_folder_names_are_only_names(finished_run, tmp_path, name):
+    run_dir = Path(shutil.copytree(finished_run, tmp_path / name))
+    rewards = longplay.read_run(run_dir).events.numpy("reward")["reward"]
+    assert len(rewards) == len(read_rows(finished_run, "events.jsonl"))
+    assert len(longplay.read_run(run_dir).episodes.arrow().read_all()) > 0
+    assert longplay.score_run(run_dir) == longplay.score_run(finished_run)
+    assert longplay.validate_run(run_dir).is_valid
+
+
+@pytest.mark.parametrize("name", ["run[ab]", "run*", "run?", "*"])
+def test_pattern_in_a_folder_name_matches_no_other_folder(finished_run, tmp_path, name):
+    for folder in (name, "runa", "runb"):
+        shutil.copytree(finished_run, tmp_path / folder)
+    rewards = longplay.read_run(tmp_path / name).events.numpy("reward")["reward"]
+    assert len(rewards) == len(read_rows(finished_run, "events.jsonl"))
+    assert longplay.score_run(tmp_path / name) == longplay.score_run(finished_run)
+
+
+# --- running --------------------------------------------------------------------
+
+
+class Fixed:
+    """An agent given as a class."""
+
+    def __init__(self, num_actions: int, seed: int, action: int = 1) -> None:
+        assert num_actions == 18
+        self._action = action
+
+    def step(self, obs_rgb, reward, terminated, truncated, info) -> int:
+        return self._action
+
+
+TINY = {"games": ["pong"], "num_cycles": 1, "base_visit_frames": 40, "delay": 0}
+
+
+def test_run_takes_a_class(tmp_path):
+    result = longplay.run(
+        "stream-smoke-v1",
+        Fixed,
+        out=tmp_path / "out",
+        overrides=TINY,
+        agent_args={"action": 7},
+    )
+    assert result.report.is_valid
+    assert result.experiment_dir == tmp_path / "out"
+    run = longplay.read_run(result.run_dir)
+    assert set(run.events.numpy("applied_action_idx")["applied_action_idx"]) == {7}
+    assert run.config.agent.config["_type"].endswith("test_public_api.Fixed")
+    assert run.config.agent.config["args"] == {"action": 7}
+    assert run.score == result.score
+
+
+class Slow(Fixed):
+    """An agent slow enough to be watched."""
+
+    def step(self, obs_rgb, reward, terminated, truncated, info) -> int:
+        if info["global_frame_idx"] == 7:
+            time.sleep(0.5)
+        return self._action
+
+
+def test_run_tells_an_observer(tmp_path):
+    seen: list[Any] = []
+    result = longplay.run(
+        "stream-smoke-v1",
+        Slow,
+        out=tmp_path / "out",
+        overrides=TINY,
+        observer=seen.append,
+    )
+    assert {progress.game_id for progress in seen} == {"pong"}
+    assert {progress.frames_total for progress in seen} == {result.score.frames}
+    # Told after the slow frame at the latest.
+    assert 8 in [progress.frame for progress in seen]

@@ -1,0 +1,207 @@
+"""The catalogue, row by row, and what may be changed about a suite."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from pydantic import ValidationError
+
+from longplay.errors import ConfigError, UnknownNameError
+from longplay.suites import SUITES, flatten_settings, get_suite, override_suite
+
+THREE = ["centipede", "ms_pacman", "qbert"]
+EIGHT = [
+    "ms_pacman",
+    "centipede",
+    "qbert",
+    "defender",
+    "krull",
+    "atlantis",
+    "up_n_down",
+    "battle_zone",
+]
+NAMES = (
+    "games",
+    "num_cycles",
+    "base_visit_frames",
+    "decision_interval",
+    "delay",
+    "jitter_pct",
+    "min_visit_frames",
+    "window_frames",
+    "revisit_frames",
+)
+TABLE = {
+    "stream-smoke-v1": (THREE, 2, 2_000, 4, 2, 0.05, 1, 500, 200),
+    "stream-3x2-v1": (THREE, 2, 200_000, 4, 6, 0.07, 1, 5_000, 2_000),
+    "stream-8x3-v1": (EIGHT, 3, 200_000, 4, 6, 0.07, 20_000, 5_000, 2_000),
+    "stream-8x3-1m-v1": (EIGHT, 3, 1_000_000, 1, 0, 0.0, 1, 5_000, 2_000),
+}
+IN_ALL = {
+    "sticky": 0.25,
+    "full_action_space": True,
+    "life_loss_termination": False,
+    "default_action_idx": 0,
+}
+
+
+@pytest.mark.parametrize("suite_id", TABLE)
+def test_suite_is_as_the_table_says(suite_id):
+    row = dict(zip(NAMES, TABLE[suite_id], strict=True))
+    scoring = {
+        "window_frames": row.pop("window_frames"),
+        "bottom_k_frac": 0.25,
+        "revisit_frames": row.pop("revisit_frames"),
+        "final_score_weights": [0.5, 0.5],
+    }
+    assert get_suite(suite_id).settings == {
+        **row,
+        **IN_ALL,
+        "scoring_defaults": scoring,
+    }
+
+
+def test_suites_know_their_ids():
+    assert {suite_id: suite.suite_id for suite_id, suite in SUITES.items()} == {
+        suite_id: suite_id for suite_id in SUITES
+    }
+
+
+def test_unknown_suite_names_close_ones():
+    with pytest.raises(UnknownNameError, match="did you mean 'stream-smoke-v1'") as e:
+        get_suite("stream-smok-v1")
+    assert "stream-smoke-v1" in e.value.matches
+
+
+# --- immutability ---------------------------------------------------------------
+
+
+def test_suite_is_frozen():
+    with pytest.raises(ValidationError, match="frozen"):
+        get_suite("stream-smoke-v1").delay = 0
+
+
+def test_scoring_of_a_suite_is_frozen():
+    with pytest.raises(ValidationError, match="frozen"):
+        get_suite("stream-smoke-v1").scoring_defaults.window_frames = 1
+
+
+def test_settings_are_a_copy():
+    settings = get_suite("stream-smoke-v1").settings
+    settings["games"].append("pong")
+    settings["scoring_defaults"]["window_frames"] = 1
+    assert get_suite("stream-smoke-v1").settings["games"] == THREE
+    assert get_suite("stream-smoke-v1").scoring_defaults.window_frames == 500
+
+
+def test_overriding_leaves_the_catalogue_alone():
+    changed = override_suite(get_suite("stream-smoke-v1"), {"delay": 5})
+    assert changed.delay == 5
+    assert get_suite("stream-smoke-v1").delay == 2
+
+
+# --- overrides ------------------------------------------------------------------
+
+
+def test_flatten_makes_dotted_names():
+    nested = {"delay": 1, "scoring_defaults": {"window_frames": 5}}
+    assert flatten_settings(nested) == {
+        "delay": 1,
+        "scoring_defaults.window_frames": 5,
+    }
+
+
+def test_flatten_keeps_dotted_names():
+    dotted = {"scoring_defaults.bottom_k_frac": 0.5}
+    assert flatten_settings(dotted) == dotted
+
+
+def test_dotted_and_nested_mean_the_same():
+    suite = get_suite("stream-smoke-v1")
+    dotted = override_suite(suite, {"scoring_defaults.window_frames": 9})
+    nested = override_suite(suite, {"scoring_defaults": {"window_frames": 9}})
+    assert dotted == nested
+    assert dotted.scoring_defaults.window_frames == 9
+    assert dotted.scoring_defaults.revisit_frames == 200
+
+
+@pytest.mark.parametrize(
+    ("setting", "close"),
+    [
+        ("dealy", "delay"),
+        ("window_frames", "scoring_defaults.window_frames"),
+        ("scoring_defaults.window_frame", "scoring_defaults.window_frames"),
+    ],
+)
+def test_unknown_setting_names_close_ones(setting, close):
+    with pytest.raises(UnknownNameError, match="unknown setting") as caught:
+        flatten_settings({setting: 1})
+    assert close in caught.value.matches
+
+
+@pytest.mark.parametrize("name", ["seed", "suite_id", "track", "purpose"])
+def test_what_is_no_setting_cannot_be_overridden(name):
+    with pytest.raises(UnknownNameError, match=f"unknown setting '{name}'"):
+        override_suite(get_suite("stream-smoke-v1"), {name: "x"})
+
+
+REFUSED = [
+    ("games", [], "at least 1 item"),
+    ("games", ["qbert", "qbert"], "'qbert' twice"),
+    ("games", ["qbrt"], "did you mean 'qbert'"),
+    ("games", ["joust"], "no single-player mode"),
+    ("games", ["pooyan"], "220 lines high"),
+    ("games", "qbert", "games: "),
+    ("games", [1], "games.0: "),
+    ("num_cycles", 0, "greater than or equal to 1"),
+    ("base_visit_frames", 0, "greater than or equal to 1"),
+    ("base_visit_frames", 1.0, "base_visit_frames: "),
+    ("base_visit_frames", True, "base_visit_frames: "),
+    ("base_visit_frames", "7", "found '7'"),
+    ("min_visit_frames", 0, "greater than or equal to 1"),
+    ("jitter_pct", -0.01, "greater than or equal to 0"),
+    ("jitter_pct", 1.0, "less than 1"),
+    ("jitter_pct", math.nan, "JSON"),
+    ("decision_interval", 0, "greater than or equal to 1"),
+    ("delay", -1, "greater than or equal to 0"),
+    ("delay", None, "found None"),
+    ("sticky", -0.1, "greater than or equal to 0"),
+    ("sticky", 1, "less than 1"),
+    ("full_action_space", 1, "full_action_space: "),
+    ("life_loss_termination", "yes", "life_loss_termination: "),
+    ("default_action_idx", -1, "greater than or equal to 0"),
+    ("default_action_idx", 18, "less than 18"),
+    ("scoring_defaults.window_frames", 0, "greater than or equal to 1"),
+    ("scoring_defaults.revisit_frames", 0, "greater than or equal to 1"),
+    ("scoring_defaults.bottom_k_frac", 0, "greater than 0"),
+    ("scoring_defaults.bottom_k_frac", 1.01, "less than or equal to 1"),
+    ("scoring_defaults.final_score_weights", [1.0], "final_score_weights"),
+    ("scoring_defaults.final_score_weights", [-0.5, 1], "greater than or equal to 0"),
+    ("scoring_defaults.final_score_weights", [math.inf, 1], "JSON"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), REFUSED)
+def test_values_out_of_range_are_refused(name, value, message):
+    with pytest.raises(ConfigError) as caught:
+        override_suite(get_suite("stream-smoke-v1"), {name: value})
+    assert message in str(caught.value)
+
+
+ACCEPTED = [
+    ("jitter_pct", 0.99),
+    ("delay", 0),
+    ("sticky", 0),
+    ("default_action_idx", 17),
+    ("min_visit_frames", 1_000_000),
+    ("games", ["pong"]),
+    ("scoring_defaults.bottom_k_frac", 1),
+    ("scoring_defaults.final_score_weights", [0, 2.5]),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), ACCEPTED)
+def test_values_at_the_ends_of_their_range_are_accepted(name, value):
+    suite = override_suite(get_suite("stream-smoke-v1"), {name: value})
+    assert flatten_settings(suite.settings)[name] == value
