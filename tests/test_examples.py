@@ -1,0 +1,104 @@
+"""The examples, and the agents that the docs print, run as they are."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longplay.contract.records import RunConfig, ScoringDefaults
+from longplay.scoring.metrics import Rewards
+from longplay.scoring.streaming import Play, compute_score, played_visits
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+SHORT = ("--set", "base_visit_frames=200", "--quiet", "--json")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_example_runs(example: Path, invoke: Callable, tmp_path: Path) -> None:
+    assert invoke("check-agent", example).exit_code == 0
+    answer = invoke(
+        "run", "stream-smoke-v1", "--agent", example, "--out", tmp_path / "e", *SHORT
+    )
+    assert answer.exit_code == 0
+    assert answer.json["validation"]["valid"]
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/agents.md"])
+def test_printed_agent_runs(page: str, invoke: Callable, tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.S)
+    agent = tmp_path / "my_agent.py"
+    agent.write_text(next(block for block in blocks if "class Agent" in block))
+    out = tmp_path / "e"
+    option = ("--agent-arg", "epsilon=0.2")
+    answer = invoke(
+        "run", "stream-smoke-v1", "--agent", agent, *option, "--out", out, *SHORT
+    )
+    assert answer.exit_code == 0
+
+
+def test_example_of_the_scoring_page() -> None:
+    schedule = [("pong", 0, 10), ("qbert", 0, 8), ("pong", 1, 10), ("qbert", 1, 6)]
+    config = RunConfig.model_validate_json(
+        RunConfig.model_construct(
+            games=["pong", "qbert"],
+            schedule=[
+                {"visit_idx": k, "cycle_idx": c, "game_id": g, "visit_frames": n}
+                for k, (g, c, n) in enumerate(schedule)
+            ],
+            decision_interval=1,
+            delay=0,
+            sticky=0.0,
+            life_loss_termination=False,
+            full_action_space=True,
+            action_mapping_policy={"global_action_set": list(range(18))},
+            default_action_idx=0,
+            scoring_defaults=ScoringDefaults(
+                window_frames=5,
+                bottom_k_frac=0.5,
+                revisit_frames=4,
+                final_score_weights=(0.5, 0.5),
+            ),
+            benchmark_contract_version="v1",
+            benchmark_contract_hash="0" * 64,
+        ).model_dump_json(warnings=False)
+    )
+    rewards = {2: 1, 7: 3, 9: 1, 12: 2, 16: 4, 19: 2, 25: 5, 31: 3, 33: 3}
+    score = compute_score(
+        Play(
+            config=config,
+            visits=played_visits(config),
+            rewards=Rewards(
+                np.array(list(rewards), np.int64),
+                np.array(list(rewards.values()), np.float64),
+            ),
+            terminated_ends=np.zeros(0, np.int64),
+            fps=None,
+        )
+    )
+    assert score.per_game_scores == {"pong": 1.0, "qbert": 1.2}
+    assert (score.mean_score, score.bottom_k_score) == (1.1, 1.0)
+    assert score.final_score == 1.05
+    assert score.per_game_forgetting == {"pong": 0.5, "qbert": 0.25}
+    assert score.forgetting_index_mean == score.forgetting_index_median == 0.375
+    assert score.per_game_plasticity == {"pong": 0.75, "qbert": 0.5}
+    assert score.plasticity_mean == 0.625
+
+
+@pytest.mark.exhaustive
+def test_wheel_alone_runs_the_smoke_suite(tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "-q", "wheel", "--no-deps"]
+    subprocess.run([*pip, "-w", str(tmp_path), str(ROOT)], check=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "-q", "install", wheel], check=True)
+    command = [python, "-m", "longplay", "run", "stream-smoke-v1", "--agent", "random"]
+    subprocess.run([*command, "--out", tmp_path / "run"], check=True, cwd=tmp_path)
