@@ -40,8 +40,9 @@ format: $(INSTALLED_DEV) ## let ruff mend what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-schema: $(INSTALLED_DEV) ## write JSON Schemas and the field tables of docs/contract.md again
+schema: $(INSTALLED_DEV) ## write JSON Schemas and the field tables in docs/ again
 	$(BIN)/python -m longplay.contract.schema
+	$(BIN)/python -m longplay.evallog.schema
 
 bench: $(INSTALLED_DEV) ## speed against bare ALE and plain JSON
 	$(BIN)/python benchmarks/bench.py

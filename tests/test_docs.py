@@ -10,20 +10,14 @@ import pytest
 from longplay.cli.app import app
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import ScheduledVisit
-from longplay.contract.schema import (
-    DOCUMENTS,
-    ROWS,
-    fill_tables,
-    make_schemas,
-    render_schema,
-    schema_path,
-)
+from longplay.contract.schema import RUN_DIRECTORY, SchemaSet, render_schema
+from longplay.evallog.schema import EVAL_LOG
 from longplay.stream import Mechanics, Stream
 
 ROOT = Path(__file__).parent.parent
 
 
-def read(name: str) -> str:
+def read(name: str | Path) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
@@ -43,18 +37,21 @@ def test_architecture_tree_is_the_tree() -> None:
     assert drawn == {name for name in found if not name.endswith("__init__.py")}
 
 
-@pytest.mark.parametrize("name", [*ROWS, *DOCUMENTS])
-def test_schema_files_match_the_records(name: str) -> None:
-    expected = render_schema(make_schemas()[name])
-    assert schema_path(name).read_text(encoding="utf-8") == expected, (
-        "run `make schema`"
-    )
+@pytest.mark.parametrize(
+    ("files", "name"),
+    [(files, name) for files in (RUN_DIRECTORY, EVAL_LOG) for name in files.file_names],
+)
+def test_schema_files_match_the_records(files: SchemaSet, name: str) -> None:
+    expected = render_schema(files.make_schemas()[name])
+    found = files.schema_path(name).read_text(encoding="utf-8")
+    assert found == expected, "run `make schema`"
 
 
-def test_field_tables_match_the_records() -> None:
-    page = read("docs/contract.md")
-    assert page == fill_tables(page), "run `make schema`"
-    assert page.count("<!-- fields:") == len(ROWS) + len(DOCUMENTS)
+@pytest.mark.parametrize("files", [RUN_DIRECTORY, EVAL_LOG])
+def test_field_tables_match_the_records(files: SchemaSet) -> None:
+    page = read(files.page)
+    assert page == files.fill_tables(page), "run `make schema`"
+    assert page.count("<!-- fields:") == len(files.file_names)
 
 
 def boundary_table() -> list[str]:

@@ -26,6 +26,11 @@ from longplay.suites import Suite, flatten_settings, get_suite, override_suite
 BYTES_PER_FRAME = 275
 
 
+def name_task(suite_name: str, seed: int) -> str:
+    """Names a task in records: suite and seed."""
+    return f"{suite_name}/seed-{seed}"
+
+
 @dataclass(frozen=True)
 class RunPlan:
     """One run, planned."""
@@ -39,7 +44,7 @@ class RunPlan:
     @property
     def task_id(self) -> str:
         """Names the task in records: suite and seed."""
-        return f"{self.suite_name}/seed-{self.seed}"
+        return name_task(self.suite_name, self.seed)
 
     @property
     def trajectory_id(self) -> str:

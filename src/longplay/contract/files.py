@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterable
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
@@ -41,26 +42,47 @@ def write_file(path: Path, data: bytes) -> None:
     Raises:
         RecordingError: The disk refused; the file is as it was before.
     """
+    write_chunks(path, (data,))
+
+
+def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
+    """Writes a whole file atomically, piece by piece; holds one piece at a time.
+
+    Raises:
+        RecordingError: The disk refused; the file is as it was before.
+    """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
-            _write_all(fd, data)
+            for chunk in chunks:
+                _write_all(fd, chunk)
             os_fsync(fd)
         finally:
             os.close(fd)
         os_replace(temporary, path)
-    except OSError as error:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink()
-        raise RecordingError(f"cannot write {path}: {error.strerror}") from error
+        if isinstance(error, OSError):
+            raise RecordingError(f"cannot write {path}: {error.strerror}") from error
+        raise
 
 
 def render_document(document: BaseModel | dict[str, Any]) -> bytes:
     """Renders a document as readable JSON; refuses NaN and infinity."""
+    return _render(document, indent=2)
+
+
+def render_line(document: BaseModel | dict[str, Any]) -> bytes:
+    """Renders a document as one compact line; refuses NaN and infinity."""
+    return _render(document, separators=(",", ":"))
+
+
+def _render(document: BaseModel | dict[str, Any], **layout: Any) -> bytes:
     if isinstance(document, BaseModel):
         document = document.model_dump(mode="json")
-    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, **layout)
     return f"{text}\n".encode()
 
 
@@ -69,10 +91,10 @@ def write_document(path: Path, document: BaseModel | dict[str, Any]) -> None:
     write_file(path, render_document(document))
 
 
-def make_directory(path: Path) -> None:
-    """Makes a new directory with its parents; it must not exist yet."""
+def make_directory(path: Path, *, exist_ok: bool = False) -> None:
+    """Makes a directory with its parents; unless allowed, it must not exist yet."""
     try:
-        path.mkdir(parents=True)
+        path.mkdir(parents=True, exist_ok=exist_ok)
     except OSError as error:
         raise RecordingError(f"cannot make {path}: {error.strerror}") from error
 
@@ -174,9 +196,15 @@ def read_json(path: Path) -> Any:
     Raises:
         DocumentError: The file is missing or is not such JSON.
     """
+    return _read_strictly(path)[1]
+
+
+def _read_strictly(path: Path) -> tuple[str, Any]:
+    """The text of a JSON file, and what it says."""
     try:
-        return json.loads(
-            path.read_text(encoding="utf-8"),
+        text = path.read_text(encoding="utf-8")
+        return text, json.loads(
+            text,
             parse_constant=_refuse_constant,
             parse_float=_read_finite,
             object_pairs_hook=_refuse_duplicates,
@@ -193,7 +221,10 @@ def read_document(path: Path, model: type[_Document]) -> _Document:
     Raises:
         DocumentError: Names the first fields that are not as expected.
     """
-    given = model.normalise(read_json(path))
+    text, raw = _read_strictly(path)
+    given = model.normalise(raw)
+    if given is not raw:
+        text = json.dumps(given)
     version = given.get("schema_version") if isinstance(given, dict) else None
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise DocumentError(
@@ -202,7 +233,7 @@ def read_document(path: Path, model: type[_Document]) -> _Document:
         )
     try:
         # As JSON, not as Python objects: strict types, but a list may fill a tuple.
-        return model.model_validate_json(json.dumps(given))
+        return model.model_validate_json(text)
     except ValidationError as error:
         raise DocumentError(f"{path.name} {describe_invalid(error)}") from error
 

@@ -1,16 +1,18 @@
-"""JSON Schemas of every file of a run directory, generated from the records.
+"""Records -> JSON Schemas and the field tables of the documentation.
 
-    python -m longplay.contract.schema          writes them, and the tables in docs/
+    python -m longplay.contract.schema          writes those of the run directory
+    python -m longplay.evallog.schema           writes those of the EvalLog
 
-The files beside this module are what other tools read. They and the field tables of
-docs/contract.md are generated; a test fails when they drift from the records.
+The files beside this module are what other tools read. They and the field tables in
+docs/ are generated; a test fails when they drift from the records.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,30 +30,73 @@ from longplay.contract.records import (
     SegmentRow,
 )
 
-FOLDER = Path(__file__).parent
-
-ROWS: dict[str, type[msgspec.Struct]] = {
-    "events.jsonl": EventRow,
-    "episodes.jsonl": EpisodeRow,
-    "segments.jsonl": SegmentRow,
-}
-DOCUMENTS: dict[str, type[Document]] = {
-    "config.json": RunConfig,
-    "score.json": Score,
-    "run_summary.json": RunSummary,
-    "status.json": RunStatus,
-}
+_MARK = re.compile(
+    r"(<!-- fields: (?P<name>[\w.]+) -->\n).*?(<!-- end -->)", flags=re.DOTALL
+)
+_DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+# Named once per file: what every inner record carries too.
+_REPEATED = ("_type", "schema_version")
 
 
-def make_schemas() -> dict[str, dict[str, Any]]:
-    """File of a run directory -> the JSON Schema of its rows or of itself."""
-    rows = {name: _row_schema(row) for name, row in ROWS.items()}
-    documents = {
-        name: model.model_json_schema(mode="serialization")
-        for name, model in DOCUMENTS.items()
-    }
-    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return {name: {**dialect, **schema} for name, schema in (rows | documents).items()}
+@dataclass(frozen=True)
+class SchemaSet:
+    """Files that belong together, where their schemas are kept, and their page."""
+
+    folder: Path
+    page: Path
+    documents: Mapping[str, type[Document]]
+    rows: Mapping[str, type[msgspec.Struct]] = field(default_factory=dict)
+    # File -> the keys that another tool has to write; heads a column if given.
+    required: Mapping[str, set[str]] | None = None
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        """The files described, rows first."""
+        return (*self.rows, *self.documents)
+
+    def make_schemas(self) -> dict[str, dict[str, Any]]:
+        """File -> the JSON Schema of its rows or of itself."""
+        rows = {name: _row_schema(row) for name, row in self.rows.items()}
+        documents = {
+            name: model.model_json_schema(mode="serialization")
+            for name, model in self.documents.items()
+        }
+        schemas = (rows | documents).items()
+        return {name: {**_DIALECT, **schema} for name, schema in schemas}
+
+    def schema_path(self, file_name: str) -> Path:
+        """Where the schema of a file is kept."""
+        return self.folder / f"{file_name}.schema.json"
+
+    def fill_tables(self, text: str) -> str:
+        """Fills every `<!-- fields: FILE --> … <!-- end -->` of a page."""
+        schemas = self.make_schemas()
+        tables = {
+            name: "\n".join(self._table(name, schema))
+            for name, schema in schemas.items()
+        }
+        return _MARK.sub(lambda m: f"{m[1]}{tables[m['name']]}\n{m[3]}", text)
+
+    def write(self) -> None:
+        """Writes the schema files, and the tables of the page."""
+        for name, schema in self.make_schemas().items():
+            text = render_schema(schema)
+            self.schema_path(name).write_text(text, encoding="utf-8")
+        text = self.page.read_text(encoding="utf-8")
+        self.page.write_text(self.fill_tables(text), encoding="utf-8")
+
+    def _table(self, file_name: str, schema: dict[str, Any]) -> Iterator[str]:
+        heads = ["key", "type", "required by v1", "meaning"]
+        if self.required is None:
+            heads.remove("required by v1")
+        yield f"| {' | '.join(heads)} |"
+        yield "|---" * len(heads) + "|"
+        for name, entry in _fields(schema, schema.get("$defs", {})):
+            cells = [f"`{name}`", _type_name(entry), entry.get("description", "")]
+            if self.required is not None:
+                required = re.split(r"\W", name)[0] in self.required.get(file_name, ())
+                cells.insert(2, "yes" if required else "")
+            yield f"| {' | '.join(cells)} |"
 
 
 def _row_schema(row: type[msgspec.Struct]) -> dict[str, Any]:
@@ -60,62 +105,24 @@ def _row_schema(row: type[msgspec.Struct]) -> dict[str, Any]:
     return dict(definition)
 
 
-def schema_path(file_name: str) -> Path:
-    """Where the schema of a file of the run directory is kept."""
-    return FOLDER / f"{file_name}.schema.json"
-
-
 def render_schema(schema: dict[str, Any]) -> str:
     """The text of a schema file."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-
-
-# --- field tables of the documentation --------------------------------------------
-
-_MARK = re.compile(
-    r"(<!-- fields: (?P<name>[\w.]+) -->\n).*?(<!-- end -->)", flags=re.DOTALL
-)
-
-
-def fill_tables(text: str) -> str:
-    """Fills every `<!-- fields: FILE --> … <!-- end -->` of a page."""
-    tables = {name: "\n".join(_table(name)) for name in (*ROWS, *DOCUMENTS)}
-    return _MARK.sub(lambda m: f"{m[1]}{tables[m['name']]}\n{m[3]}", text)
-
-
-def _table(file_name: str) -> Iterator[str]:
-    schema = make_schemas()[file_name]
-    required = _required_names(file_name)
-    yield "| key | type | required by v1 | meaning |"
-    yield "|---|---|---|---|"
-    for name, field in _fields(schema, schema.get("$defs", {})):
-        mark = "yes" if re.split(r"\W", name)[0] in required else ""
-        meaning = field.get("description", "")
-        yield f"| `{name}` | {_type_name(field)} | {mark} | {meaning} |"
 
 
 def _fields(
     schema: dict[str, Any], definitions: dict[str, Any], prefix: str = ""
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Every field, those of inner objects as `outer.inner` or `outer[].inner`."""
-    for name, field in schema["properties"].items():
-        yield f"{prefix}{name}", field
-        for inner, suffix in ((field, "."), (field.get("items", {}), "[].")):
+    for name, entry in schema["properties"].items():
+        if prefix and name in _REPEATED:
+            continue
+        yield f"{prefix}{name}", entry
+        for inner, suffix in ((entry, "."), (entry.get("items", {}), "[].")):
             for option in (inner, *inner.get("anyOf", ())):
                 if "$ref" in option:
                     target = definitions[option["$ref"].rpartition("/")[2]]
                     yield from _fields(target, definitions, f"{prefix}{name}{suffix}")
-
-
-def _required_names(file_name: str) -> set[str]:
-    if file_name == "events.jsonl":
-        return set(RequiredEventRow.__struct_fields__)
-    if file_name in ROWS:
-        return set(make_schemas()[file_name]["required"])
-    if file_name in ("config.json", "score.json"):
-        fields = DOCUMENTS[file_name].model_fields.items()
-        return {name for name, field in fields if field.is_required()}
-    return set()
 
 
 def _type_name(schema: dict[str, Any]) -> str:
@@ -130,3 +137,31 @@ def _type_name(schema: dict[str, Any]) -> str:
         return f"list of {_type_name(items)}"
     name: str = schema["type"]
     return {"integer": "int", "boolean": "bool", "string": "str"}.get(name, name)
+
+
+def _required_keys(model: type[Document]) -> set[str]:
+    return {name for name, key in model.model_fields.items() if key.is_required()}
+
+
+RUN_DIRECTORY = SchemaSet(
+    folder=Path(__file__).parent,
+    page=Path("docs/contract.md"),
+    rows={
+        "events.jsonl": EventRow,
+        "episodes.jsonl": EpisodeRow,
+        "segments.jsonl": SegmentRow,
+    },
+    documents={
+        "config.json": RunConfig,
+        "score.json": Score,
+        "run_summary.json": RunSummary,
+        "status.json": RunStatus,
+    },
+    required={
+        "events.jsonl": set(RequiredEventRow.__struct_fields__),
+        "episodes.jsonl": set(EpisodeRow.__struct_encode_fields__),
+        "segments.jsonl": set(SegmentRow.__struct_encode_fields__),
+        "config.json": _required_keys(RunConfig),
+        "score.json": _required_keys(Score),
+    },
+)
