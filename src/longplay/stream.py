@@ -42,6 +42,9 @@ from longplay.contract.records import (
 from longplay.errors import AgentError, ConsoleError
 
 
+_NUM_ACTIONS = len(GLOBAL_ACTION_SET)
+
+
 @dataclass(frozen=True)
 class Mechanics:
     """The control rules of a run."""
@@ -112,6 +115,10 @@ class Stream:
         self.console = console
         self._emulator_seeds = tuple(emulator_seeds)
         self._mechanics = mechanics
+        # Looked up once, because they are needed on every frame.
+        self._observe, self._step_console = console.observation, console.step
+        self._interval, self._delay = mechanics.decision_interval, mechanics.delay
+        self._default = mechanics.default_action_idx
         self._state = StreamState()
         # What the last frame ended, if it ended anything.
         self.ended_episode: EpisodeRow | None = None
@@ -136,18 +143,17 @@ class Stream:
 
     def _start_visit(self) -> None:
         visit_idx = self._state.visit_idx
-        self._visit = self.schedule[visit_idx]
+        self._visit = visit = self.schedule[visit_idx]
+        self._place = visit.game_id, visit.visit_idx, visit.cycle_idx
+        self._last_frame_idx = visit.visit_frames - 1
         self.console.start_visit(self._visit.game_id, self._emulator_seeds[visit_idx])
-        self._console_actions = map_actions(
-            self.console.actions, self._mechanics.default_action_idx
-        )
+        self._console_actions = map_actions(self.console.actions, self._default)
 
     def _start_control(self) -> None:
-        state, default = self._state, self._mechanics.default_action_idx
+        state = self._state
         state.phase = 0
-        state.decided = default
-        state.queue = [default] * self._mechanics.delay
-        state.prev_applied = default
+        state.decided = state.prev_applied = self._default
+        state.queue = [self._default] * self._delay
         state.has_prev_applied = False
         state.lives = self.console.lives()
 
@@ -155,16 +161,16 @@ class Stream:
         """What the agent gets to see and know on this frame."""
         state = self._state
         return Percept(
-            self.console.observation(),
+            self._observe(),
             state.reward,
             state.terminated,
             state.truncated,
             {
                 "lives": state.lives,
-                "action_space_n": len(GLOBAL_ACTION_SET),
+                "action_space_n": _NUM_ACTIONS,
                 "is_decision_frame": state.phase == 0,
                 "global_frame_idx": state.global_frame_idx,
-                "default_action_idx": self._mechanics.default_action_idx,
+                "default_action_idx": self._default,
                 "prev_applied_action_idx": state.prev_applied,
                 "has_prev_applied_action": state.has_prev_applied,
             },
@@ -176,32 +182,33 @@ class Stream:
         Raises:
             AgentError: The answer to a decision frame is not an action.
         """
-        state, visit, mechanics = self._state, self._visit, self._mechanics
+        state = self._state
         phase = state.phase
         if phase == 0:
             state.decided = self._read_action(answer)
-        state.phase = (phase + 1) % mechanics.decision_interval
+        state.phase = (phase + 1) % self._interval
         applied = decided = state.decided
-        if mechanics.delay:
+        if self._delay:
             state.queue.append(decided)
             applied = state.queue.pop(0)
 
-        reward, game_over, lives = self.console.step(self._console_actions[applied])
+        reward, game_over, lives = self._step_console(self._console_actions[applied])
         if not isfinite(reward):
             raise ConsoleError(
                 f"the console's reward is {reward} at frame {state.global_frame_idx} "
-                f"of {visit.game_id}; expected a finite number"
+                f"of {self._visit.game_id}; expected a finite number"
             )
         terminated = game_over or (
-            mechanics.life_loss_termination and lives < state.lives
+            lives < state.lives and self._mechanics.life_loss_termination
         )
         frame_idx, visit_frame_idx = state.global_frame_idx, state.visit_frame_idx
-        truncated = visit_frame_idx + 1 == visit.visit_frames
+        truncated = visit_frame_idx == self._last_frame_idx
+        game_id, visit_idx, cycle_idx = self._place
         event = EventRow(
             frame_idx,
-            visit.game_id,
-            visit.visit_idx,
-            visit.cycle_idx,
+            game_id,
+            visit_idx,
+            cycle_idx,
             visit_frame_idx,
             state.episode_id,
             state.segment_id,
@@ -233,11 +240,11 @@ class Stream:
             action = -1 if isinstance(answer, bool) else operator.index(answer)  # type: ignore[arg-type]
         except Exception:  # its __index__ is the agent's code
             action = -1
-        if 0 <= action < len(GLOBAL_ACTION_SET):
+        if 0 <= action < _NUM_ACTIONS:
             return action
         raise AgentError(
             f"the agent's answer is no action: expected an int in 0 … "
-            f"{len(GLOBAL_ACTION_SET) - 1}, found {answer!r} "
+            f"{_NUM_ACTIONS - 1}, found {answer!r} "
             f"({type(answer).__name__}) at frame {self.global_frame_idx} "
             f"of {self._visit.game_id}"
         )
