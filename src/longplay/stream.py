@@ -24,6 +24,7 @@ The rules, per frame:
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
@@ -39,8 +40,7 @@ from longplay.contract.records import (
     ScheduledVisit,
     SegmentRow,
 )
-from longplay.errors import AgentError, ConsoleError
-
+from longplay.errors import AgentError, ConfigError, ConsoleError, describe_value
 
 _NUM_ACTIONS = len(GLOBAL_ACTION_SET)
 
@@ -78,7 +78,8 @@ class StreamState:
     segment_start: int = 0
     episode_return: float = 0.0
     segment_return: float = 0.0
-    # Control: phase of the decision interval, decision in force, decisions under way.
+    # Control: phase of the decision interval, decision in force, decisions under way
+    # (in a snapshot; the stream itself keeps them in a deque).
     phase: int = 0
     decided: int = 0
     queue: list[int] = field(default_factory=list)
@@ -120,11 +121,12 @@ class Stream:
         self._interval, self._delay = mechanics.decision_interval, mechanics.delay
         self._default = mechanics.default_action_idx
         self._state = StreamState()
+        self._queue: deque[int] = deque()
+        self._visit = self.schedule[0]
+        self._visit_is_due = True
         # What the last frame ended, if it ended anything.
         self.ended_episode: EpisodeRow | None = None
         self.ended_segment: SegmentRow | None = None
-        self._start_visit()
-        self._start_control()
 
     @property
     def done(self) -> bool:
@@ -138,27 +140,45 @@ class Stream:
 
     @property
     def visit(self) -> ScheduledVisit:
-        """The visit being played: for records and errors, never for an agent."""
+        """The visit of the last frame: for records and errors, never for an agent."""
         return self._visit
+
+    def begin_visit(self) -> None:
+        """Starts the next visit, if the last one has ended.
+
+        The first percept or frame of a visit does it too; whoever wants the machine
+        up before that calls it.
+        """
+        if self._visit_is_due:
+            self._start_visit()
+            self._start_control()
 
     def _start_visit(self) -> None:
         visit_idx = self._state.visit_idx
         self._visit = visit = self.schedule[visit_idx]
         self._place = visit.game_id, visit.visit_idx, visit.cycle_idx
         self._last_frame_idx = visit.visit_frames - 1
-        self.console.start_visit(self._visit.game_id, self._emulator_seeds[visit_idx])
+        try:
+            self.console.start_visit(visit.game_id, self._emulator_seeds[visit_idx])
+        except ConfigError as error:  # a ROM that was sound when the run began
+            raise ConsoleError(str(error)) from error
         self._console_actions = map_actions(self.console.actions, self._default)
+        self._visit_is_due = False
 
     def _start_control(self) -> None:
         state = self._state
         state.phase = 0
         state.decided = state.prev_applied = self._default
-        state.queue = [self._default] * self._delay
+        # A decision that is due after the visit's end need not be kept.
+        length = min(self._delay, self._visit.visit_frames)
+        self._queue = deque([self._default] * length)
         state.has_prev_applied = False
         state.lives = self.console.lives()
 
     def percept(self) -> Percept:
         """What the agent gets to see and know on this frame."""
+        if self._visit_is_due:
+            self.begin_visit()
         state = self._state
         return Percept(
             self._observe(),
@@ -182,6 +202,8 @@ class Stream:
         Raises:
             AgentError: The answer to a decision frame is not an action.
         """
+        if self._visit_is_due:
+            self.begin_visit()
         state = self._state
         phase = state.phase
         if phase == 0:
@@ -189,8 +211,8 @@ class Stream:
         state.phase = (phase + 1) % self._interval
         applied = decided = state.decided
         if self._delay:
-            state.queue.append(decided)
-            applied = state.queue.pop(0)
+            self._queue.append(decided)
+            applied = self._queue.popleft()
 
         reward, game_over, lives = self._step_console(self._console_actions[applied])
         if not isfinite(reward):
@@ -244,8 +266,8 @@ class Stream:
             return action
         raise AgentError(
             f"the agent's answer is no action: expected an int in 0 … "
-            f"{_NUM_ACTIONS - 1}, found {answer!r} "
-            f"({type(answer).__name__}) at frame {self.global_frame_idx} "
+            f"{_NUM_ACTIONS - 1}, found {describe_value(answer)} at frame "
+            f"{self.global_frame_idx} "
             f"of {self._visit.game_id}"
         )
 
@@ -259,12 +281,10 @@ class Stream:
         if event.truncated:
             self._state.visit_idx += 1
             self._state.visit_frame_idx = 0
-            if self.done:
-                return
-            self._start_visit()
+            self._visit_is_due = True
         else:
             self.console.reset()
-        self._start_control()
+            self._start_control()
 
     def _close_episode(self, event: EventRow) -> EpisodeRow:
         state, end = self._state, event.global_frame_idx
@@ -300,7 +320,7 @@ class Stream:
 
     def snapshot(self) -> StreamState:
         """The whole state between two frames, as one plain record."""
-        return replace(self._state, queue=list(self._state.queue))
+        return replace(self._state, queue=list(self._queue))
 
     def restore(self, state: StreamState, applied: Iterable[int]) -> None:
         """Puts the stream where a snapshot was taken, before its end.
@@ -311,7 +331,11 @@ class Stream:
                 from its first frame on. They are played again: an emulator state
                 saved by ALE lacks the previous action that sticky actions repeat.
         """
-        self._state = replace(state, queue=list(state.queue))
+        self._state = replace(state)
+        self._queue = deque(state.queue)
+        self._visit_is_due = state.visit_frame_idx == 0
+        if self._visit_is_due:
+            return
         self._start_visit()
         for action in applied:
             _, game_over, _ = self.console.step(self._console_actions[action])
