@@ -107,7 +107,8 @@ class Run:
             is_last_frame = event.truncated
             if event.terminated or is_last_frame:
                 recorder.write_ends(stream.ended_episode, stream.ended_segment)
-            if monotonic() >= self._next_tick_s:
+            # An agent does its work on decision frames, so the clock is read there.
+            if event.is_decision_frame and monotonic() >= self._next_tick_s:
                 self._tick()
 
     def _ask(self, question: Callable[[], _Answer]) -> _Answer:

@@ -215,11 +215,10 @@ class Stream:
             applied = self._queue.popleft()
 
         reward, game_over, lives = self._step_console(self._console_actions[applied])
-        if not isfinite(reward):
-            raise ConsoleError(
-                f"the console's reward is {reward} at frame {state.global_frame_idx} "
-                f"of {self._visit.game_id}; expected a finite number"
-            )
+        if reward:
+            self._check_reward(reward)
+            state.episode_return += reward
+            state.segment_return += reward
         terminated = game_over or (
             lives < state.lives and self._mechanics.life_loss_termination
         )
@@ -250,12 +249,16 @@ class Stream:
         state.has_prev_applied = True
         state.global_frame_idx = frame_idx + 1
         state.visit_frame_idx = visit_frame_idx + 1
-        if reward:
-            state.episode_return += reward
-            state.segment_return += reward
         if terminated or truncated:
             self._cross_boundary(event, game_over)
         return event
+
+    def _check_reward(self, reward: float) -> None:
+        if not isfinite(reward):
+            raise ConsoleError(
+                f"the console's reward is {reward} at frame {self.global_frame_idx} "
+                f"of {self._visit.game_id}; expected a finite number"
+            )
 
     def _read_action(self, answer: object) -> int:
         try:
