@@ -9,7 +9,9 @@ what is promised. The things compared take turns, and the median of the ratios c
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -133,10 +135,9 @@ def bench_reading(trials: int, visit_frames: int) -> list[Row]:
         for trial in range(trials):
             plain_s = timed(lambda: sum_rewards(run_dir / "events.jsonl"))
             ratios["score"].append(plain_s / timed(lambda: score_run(run_dir)))
-            ratios["all"].append(plain_s / timed(lambda: validate_run(run_dir)))
-            ratios["one"].append(
-                plain_s / timed(lambda: validate_run(run_dir, workers=1))
-            )
+            for key, workers in (("all", os.cpu_count() or 1), ("one", 1)):
+                validate = functools.partial(validate_run, run_dir, workers=workers)
+                ratios[key].append(plain_s / timed(validate))
             shown = ", ".join(f"{k} {v[-1]:.1f}x" for k, v in ratios.items())
             print(f"  reading, trial {trial}: {shown}", flush=True)
     names = {

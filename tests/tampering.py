@@ -890,7 +890,7 @@ _CONFIG = [
     Tampering("default action out of range", put(CONFIG, "default_action_idx", 18), ("action range", "contract hash")),
     Tampering("negative default action", put(CONFIG, "default_action_idx", -1), _BROKEN),
     Tampering("a delay longer than the run", put(CONFIG, "delay", 100_000), _HASHED),
-    Tampering("a second delay that goes first", put(CONFIG, "delay_frames", 0), _HASHED),
+    Tampering("a second delay that goes first", put(CONFIG, "delay_frames", 0), ("suite claim",)),
     Tampering("a delay beyond 64 bits", put(CONFIG, "delay", 2**80), _BROKEN),
     Tampering("a decision interval beyond 64 bits", put(CONFIG, "decision_interval", 2**80), _BROKEN),
     Tampering("visit frames beyond 64 bits", put(CONFIG, "schedule.0.visit_frames", 2**80), _BROKEN),

@@ -176,7 +176,7 @@ def test_unknown_name(
 @pytest.mark.parametrize(
     ("game_id", "reason"),
     [
-        ("combat", "'combat' cannot be played: it has no single-player mode"),
+        ("combat", "'combat' cannot be played: for two players only"),
         ("adventure", "'adventure' cannot be played: its frames are 250 lines high"),
     ],
 )
@@ -288,7 +288,10 @@ def failed_run(
     agent = write_agent("if frame == 137: raise ValueError('boom')\n        return 1")
     message = run_to_failure(agent, *THREE_VISITS)
     game_id = left.rows()[-1]["game_id"]
-    assert f"the agent raised ValueError: boom at frame 137 of {game_id}" in message
+    assert (
+        f"the agent raised ValueError: boom (some_agent.py:9) at frame 137 of {game_id}"
+        in message
+    )
     assert f"what was recorded: {left.run_dir}\n" in message
     return left
 
@@ -578,7 +581,7 @@ def test_every_setting_has_bad_values() -> None:
 def test_value_that_was_found_is_named(refuse: Callable[..., str]) -> None:
     message = refuse("run", SUITE, "--agent", "random", "--set", "delay=-7")
     assert "delay: " in message
-    assert "greater than or equal to 0, found -7" in message
+    assert "at least 0, found -7" in message
 
 
 BAD_SETTINGS = [
@@ -1066,7 +1069,10 @@ def test_failed_run_as_json(
     )
     assert answer.exit_code == 1
     assert answer.json["error"]["type"] == "AgentError"
-    assert "ValueError: boom at frame 0 of pong" in answer.json["error"]["message"]
+    assert (
+        "ValueError: boom (some_agent.py:9) at frame 0 of pong"
+        in answer.json["error"]["message"]
+    )
     assert left.status["state"] == "FAILED"
 
 

@@ -466,3 +466,40 @@ def test_run_without_its_version_is_called_foreign(
     answer = invoke("validate", run, "--json")
     assert answer.exit_code == 0
     assert answer.json["foreign"] is True
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("agent", "dqn"),
+        ("git", "abc123"),
+        ("versions", {"torch": 2}),
+        ("versions", "1.0"),
+        ("seed", "0"),
+        ("suite", {"name": "mine"}),
+        ("track", 1),
+        ("schema_version", 3),
+        ("emulator_seeds", "none"),
+    ],
+)
+def test_metadata_of_its_own_is_its_own_business(
+    key: str, value: object, foreign_run: Path
+) -> None:
+    path = foreign_run / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), key: value}))
+    (foreign_run / "run_summary.json").write_text('["mine"]')
+    (foreign_run / "status.json").write_text("done")
+    report = validate_run(foreign_run)
+    assert report.is_valid
+    assert not report.findings.notes
+    assert score_run(foreign_run).complete
+
+
+def test_borrowed_suite_name_is_not_shown(foreign_run: Path, invoke: Callable) -> None:
+    path = foreign_run / "config.json"
+    claim = {"suite": "stream-8x3-v1", "seed": 0}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **claim}))
+    assert invoke("score", foreign_run).exit_code == 0
+    shown = invoke("show", foreign_run).stdout
+    assert "stream-8x3-v1" not in shown
+    assert "another tool" in shown

@@ -23,13 +23,17 @@ meant, 1 for a run that failed or a directory with findings, 130 for Ctrl-C.
 from __future__ import annotations
 
 import difflib
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class LongplayError(Exception):
     """The root: catching it catches everything longplay raises on purpose."""
 
     exit_code = 2
+    # Where something was recorded before it happened.
+    run_dir: Path | None = None
 
 
 class ConfigError(LongplayError):
@@ -102,3 +106,19 @@ class ConsoleError(RunFailed):
 
 class RecordingError(RunFailed):
     """A write, sync or rename failed."""
+
+
+def describe_value(value: object) -> str:
+    """`'text' (str)`, even of an object whose `repr` fails."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = "an object that cannot be shown"
+    return f"{text} ({type(value).__name__})"
+
+
+def describe_exception(error: BaseException) -> str:
+    """`TypeError: … (my_agent.py:12)`: what somebody else's code raised, and where."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"

@@ -11,7 +11,12 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
 
-from longplay.errors import AgentError, LongplayError, RunCancelled
+from longplay.errors import (
+    AgentError,
+    LongplayError,
+    RunCancelled,
+    describe_exception,
+)
 from longplay.recorder import Recorder
 from longplay.stream import Stream
 from longplay.tracks.streaming import StreamingTrack
@@ -78,6 +83,7 @@ class Run:
         self._started_s = monotonic()
         self._next_tick_s = self._started_s + _TICK_S
         while not stream.done:
+            stream.begin_visit()
             recorder.begin_visit(stream.visit, stream.console.actions)
             self._play_visit()
             recorder.end_visit(self._ask(self._track.metrics))
@@ -101,7 +107,8 @@ class Run:
             is_last_frame = event.truncated
             if event.terminated or is_last_frame:
                 recorder.write_ends(stream.ended_episode, stream.ended_segment)
-            if monotonic() >= self._next_tick_s:
+            # An agent does its work on decision frames, so the clock is read there.
+            if event.is_decision_frame and monotonic() >= self._next_tick_s:
                 self._tick()
 
     def _ask(self, question: Callable[[], _Answer]) -> _Answer:
@@ -115,8 +122,9 @@ class Run:
 
     def _blame_agent(self, error: BaseException) -> AgentError:
         return AgentError(
-            f"the agent raised {type(error).__name__}: {error} at frame "
-            f"{self._stream.global_frame_idx} of {self._stream.visit.game_id}"
+            f"the agent raised {describe_exception(error)} at frame "
+            f"{self._stream.global_frame_idx} of {self._stream.visit.game_id}; "
+            "its traceback is in agent_output.txt"
         )
 
     def _tick(self) -> None:

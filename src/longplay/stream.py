@@ -24,6 +24,7 @@ The rules, per frame:
 from __future__ import annotations
 
 import operator
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
@@ -39,7 +40,9 @@ from longplay.contract.records import (
     ScheduledVisit,
     SegmentRow,
 )
-from longplay.errors import AgentError, ConsoleError
+from longplay.errors import AgentError, ConfigError, ConsoleError, describe_value
+
+_NUM_ACTIONS = len(GLOBAL_ACTION_SET)
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ class StreamState:
     segment_start: int = 0
     episode_return: float = 0.0
     segment_return: float = 0.0
-    # Control: phase of the decision interval, decision in force, decisions under way.
+    # Control: phase of the decision interval, decision in force, decisions under way
+    # (in a snapshot; the stream itself keeps them in a deque).
     phase: int = 0
     decided: int = 0
     queue: list[int] = field(default_factory=list)
@@ -112,12 +116,17 @@ class Stream:
         self.console = console
         self._emulator_seeds = tuple(emulator_seeds)
         self._mechanics = mechanics
+        # Looked up once, because they are needed on every frame.
+        self._observe, self._step_console = console.observation, console.step
+        self._interval, self._delay = mechanics.decision_interval, mechanics.delay
+        self._default = mechanics.default_action_idx
         self._state = StreamState()
+        self._queue: deque[int] = deque()
+        self._visit = self.schedule[0]
+        self._visit_is_due = True
         # What the last frame ended, if it ended anything.
         self.ended_episode: EpisodeRow | None = None
         self.ended_segment: SegmentRow | None = None
-        self._start_visit()
-        self._start_control()
 
     @property
     def done(self) -> bool:
@@ -131,40 +140,57 @@ class Stream:
 
     @property
     def visit(self) -> ScheduledVisit:
-        """The visit being played: for records and errors, never for an agent."""
+        """The visit of the last frame: for records and errors, never for an agent."""
         return self._visit
+
+    def begin_visit(self) -> None:
+        """Starts the next visit, if the last one has ended.
+
+        The first percept or frame of a visit does it too; whoever wants the machine
+        up before that calls it.
+        """
+        if self._visit_is_due:
+            self._start_visit()
+            self._start_control()
 
     def _start_visit(self) -> None:
         visit_idx = self._state.visit_idx
-        self._visit = self.schedule[visit_idx]
-        self.console.start_visit(self._visit.game_id, self._emulator_seeds[visit_idx])
-        self._console_actions = map_actions(
-            self.console.actions, self._mechanics.default_action_idx
-        )
+        self._visit = visit = self.schedule[visit_idx]
+        self._place = visit.game_id, visit.visit_idx, visit.cycle_idx
+        self._last_frame_idx = visit.visit_frames - 1
+        try:
+            self.console.start_visit(visit.game_id, self._emulator_seeds[visit_idx])
+        except ConfigError as error:  # a ROM that was sound when the run began
+            raise ConsoleError(str(error)) from error
+        self._console_actions = map_actions(self.console.actions, self._default)
+        self._visit_is_due = False
 
     def _start_control(self) -> None:
-        state, default = self._state, self._mechanics.default_action_idx
+        state = self._state
         state.phase = 0
-        state.decided = default
-        state.queue = [default] * self._mechanics.delay
-        state.prev_applied = default
+        state.decided = state.prev_applied = self._default
+        # A decision that is due after the visit's end need not be kept.
+        length = min(self._delay, self._visit.visit_frames)
+        self._queue = deque([self._default] * length)
         state.has_prev_applied = False
         state.lives = self.console.lives()
 
     def percept(self) -> Percept:
         """What the agent gets to see and know on this frame."""
+        if self._visit_is_due:
+            self.begin_visit()
         state = self._state
         return Percept(
-            self.console.observation(),
+            self._observe(),
             state.reward,
             state.terminated,
             state.truncated,
             {
                 "lives": state.lives,
-                "action_space_n": len(GLOBAL_ACTION_SET),
+                "action_space_n": _NUM_ACTIONS,
                 "is_decision_frame": state.phase == 0,
                 "global_frame_idx": state.global_frame_idx,
-                "default_action_idx": self._mechanics.default_action_idx,
+                "default_action_idx": self._default,
                 "prev_applied_action_idx": state.prev_applied,
                 "has_prev_applied_action": state.has_prev_applied,
             },
@@ -176,32 +202,34 @@ class Stream:
         Raises:
             AgentError: The answer to a decision frame is not an action.
         """
-        state, visit, mechanics = self._state, self._visit, self._mechanics
+        if self._visit_is_due:
+            self.begin_visit()
+        state = self._state
         phase = state.phase
         if phase == 0:
             state.decided = self._read_action(answer)
-        state.phase = (phase + 1) % mechanics.decision_interval
+        state.phase = (phase + 1) % self._interval
         applied = decided = state.decided
-        if mechanics.delay:
-            state.queue.append(decided)
-            applied = state.queue.pop(0)
+        if self._delay:
+            self._queue.append(decided)
+            applied = self._queue.popleft()
 
-        reward, game_over, lives = self.console.step(self._console_actions[applied])
-        if not isfinite(reward):
-            raise ConsoleError(
-                f"the console's reward is {reward} at frame {state.global_frame_idx} "
-                f"of {visit.game_id}; expected a finite number"
-            )
+        reward, game_over, lives = self._step_console(self._console_actions[applied])
+        if reward:
+            self._check_reward(reward)
+            state.episode_return += reward
+            state.segment_return += reward
         terminated = game_over or (
-            mechanics.life_loss_termination and lives < state.lives
+            lives < state.lives and self._mechanics.life_loss_termination
         )
         frame_idx, visit_frame_idx = state.global_frame_idx, state.visit_frame_idx
-        truncated = visit_frame_idx + 1 == visit.visit_frames
+        truncated = visit_frame_idx == self._last_frame_idx
+        game_id, visit_idx, cycle_idx = self._place
         event = EventRow(
             frame_idx,
-            visit.game_id,
-            visit.visit_idx,
-            visit.cycle_idx,
+            game_id,
+            visit_idx,
+            cycle_idx,
             visit_frame_idx,
             state.episode_id,
             state.segment_id,
@@ -221,24 +249,28 @@ class Stream:
         state.has_prev_applied = True
         state.global_frame_idx = frame_idx + 1
         state.visit_frame_idx = visit_frame_idx + 1
-        if reward:
-            state.episode_return += reward
-            state.segment_return += reward
         if terminated or truncated:
             self._cross_boundary(event, game_over)
         return event
+
+    def _check_reward(self, reward: float) -> None:
+        if not isfinite(reward):
+            raise ConsoleError(
+                f"the console's reward is {reward} at frame {self.global_frame_idx} "
+                f"of {self._visit.game_id}; expected a finite number"
+            )
 
     def _read_action(self, answer: object) -> int:
         try:
             action = -1 if isinstance(answer, bool) else operator.index(answer)  # type: ignore[arg-type]
         except Exception:  # its __index__ is the agent's code
             action = -1
-        if 0 <= action < len(GLOBAL_ACTION_SET):
+        if 0 <= action < _NUM_ACTIONS:
             return action
         raise AgentError(
             f"the agent's answer is no action: expected an int in 0 … "
-            f"{len(GLOBAL_ACTION_SET) - 1}, found {answer!r} "
-            f"({type(answer).__name__}) at frame {self.global_frame_idx} "
+            f"{_NUM_ACTIONS - 1}, found {describe_value(answer)} at frame "
+            f"{self.global_frame_idx} "
             f"of {self._visit.game_id}"
         )
 
@@ -252,12 +284,10 @@ class Stream:
         if event.truncated:
             self._state.visit_idx += 1
             self._state.visit_frame_idx = 0
-            if self.done:
-                return
-            self._start_visit()
+            self._visit_is_due = True
         else:
             self.console.reset()
-        self._start_control()
+            self._start_control()
 
     def _close_episode(self, event: EventRow) -> EpisodeRow:
         state, end = self._state, event.global_frame_idx
@@ -293,7 +323,7 @@ class Stream:
 
     def snapshot(self) -> StreamState:
         """The whole state between two frames, as one plain record."""
-        return replace(self._state, queue=list(self._state.queue))
+        return replace(self._state, queue=list(self._queue))
 
     def restore(self, state: StreamState, applied: Iterable[int]) -> None:
         """Puts the stream where a snapshot was taken, before its end.
@@ -304,7 +334,11 @@ class Stream:
                 from its first frame on. They are played again: an emulator state
                 saved by ALE lacks the previous action that sticky actions repeat.
         """
-        self._state = replace(state, queue=list(state.queue))
+        self._state = replace(state)
+        self._queue = deque(state.queue)
+        self._visit_is_due = state.visit_frame_idx == 0
+        if self._visit_is_due:
+            return
         self._start_visit()
         for action in applied:
             _, game_over, _ = self.console.step(self._console_actions[action])

@@ -9,7 +9,6 @@ emulator seeds or a borrowed suite name show even under a matching hash.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ import msgspec
 import numpy as np
 
 from longplay.contract.columns import Chunk, RowReader
-from longplay.contract.files import read_document
+from longplay.contract.files import read_document, shorten
 from longplay.contract.fingerprint import agent_id, contract_hash
 from longplay.contract.records import (
     EpisodeRow,
@@ -38,9 +37,9 @@ from longplay.contract.rules import (
     Kind,
     check_spans,
 )
-from longplay.contract.rundir import find_runs
+from longplay.contract.rundir import find_run
 from longplay.contract.version import CONTRACT_VERSION
-from longplay.errors import ConfigError, DocumentError, NotARunError
+from longplay.errors import ConfigError, DocumentError
 from longplay.plan import plan_run
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.streaming import Play, compute_score, played_visits
@@ -87,20 +86,18 @@ def _finding_to_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def validate_run(directory: str | Path, *, workers: int | None = None) -> Report:
+def validate_run(directory: str | Path, *, workers: int = 1) -> Report:
     """Validates a run directory, or the one run of an experiment.
 
     Args:
         directory: Where the run is.
-        workers: Processes that read; all cores if not given.
+        workers: Processes that read. More than one are spawned, so a script that
+            asks for them needs an `if __name__ == "__main__"`.
 
     Raises:
         NotARunError: The folder holds no run, or several.
     """
-    runs = find_runs(Path(directory))
-    if len(runs) > 1:
-        raise NotARunError(f"{directory} holds {len(runs)} runs; validate them singly")
-    return _Validation(runs[0], workers or os.cpu_count() or 1).report()
+    return _Validation(find_run(Path(directory)), workers).report()
 
 
 class _Validation:
@@ -213,14 +210,41 @@ class _Validation:
                 self._add(
                     "suite claim",
                     "config.json",
-                    f"expected {_short(expected)} from suite and seed, "
-                    f"found {_short(found)}",
+                    f"expected {shorten(expected)} from suite and seed, "
+                    f"found {shorten(found)}",
                     name,
                 )
+        self._check_second_delay(config)
         self._check_provenance(config)
+
+    def _check_second_delay(self, config: RunConfig) -> None:
+        """Other v1 tools look for the delay in other places first."""
+        extra = config.model_extra or {}
+        runner = extra.get("runner_config")
+        places = {"delay_frames": extra.get("delay_frames", config.delay)}
+        if isinstance(runner, dict):
+            found = runner.get("delay_frames", config.delay)
+            places["runner_config.delay_frames"] = found
+        for name, found in places.items():
+            if repr(found) != repr(config.delay):
+                self._add(
+                    "suite claim",
+                    "config.json",
+                    f"expected no other delay than {config.delay}, found {found!r}",
+                    name,
+                )
 
     def _check_provenance(self, config: RunConfig) -> None:
         """What longplay always writes of agent and ROMs."""
+        versions = config.versions or {}
+        missing = [name for name in _VERSIONS if name not in versions]
+        if missing or config.git is None:
+            self._add(
+                "suite claim",
+                "config.json",
+                f"expected git and the versions of {', '.join(_VERSIONS)}",
+                "versions",
+            )
         for name in ("rom_md5", "rom_sha256"):
             games = getattr(config, name) or {}
             if set(games) != set(config.games):
@@ -291,8 +315,9 @@ class _Validation:
     # --- what was computed from the rows ------------------------------------------
 
     def _check_summary(self, config: RunConfig, rules: EventRules) -> None:
-        missing: Kind | None = "missing file" if config.is_longplay else None
-        summary = self._read("run_summary.json", RunSummary, missing)
+        if not config.is_longplay:
+            return  # whatever another tool calls so
+        summary = self._read("run_summary.json", RunSummary, "missing file")
         if summary is None:
             return
         frames, decisions, rewards, episodes = rules.visit_sums
@@ -303,6 +328,7 @@ class _Validation:
             "emulator_frames": int(frames.sum()),
             "episodes": int(episodes.sum()),
             "segments": segments,
+            "wall_time_s": math.fsum(visit.wall_time_s for visit in summary.visits),
             "fps": frames.sum() / summary.wall_time_s if summary.wall_time_s else None,
         }
         self._compare("summary", "run_summary.json", expected, summary)
@@ -333,6 +359,9 @@ class _Validation:
         score = self._read("score.json", Score, missing)
         if score is None:
             return
+        if rules.frames < config.total_frames:
+            self._add("score", "score.json", "expected none: frames are missing")
+            return
         episodes = rules.episodes.columns()
         order = np.argsort(_concatenate(rules.reward_frames), kind="stable")
         play = Play(
@@ -345,17 +374,20 @@ class _Validation:
             terminated_ends=episodes["end_global_frame_idx"][
                 episodes["terminated"].astype(bool)
             ],
-            fps=self._summary_fps(score),
+            fps=self._summary_fps(config, score),
         )
         expected = compute_score(play).model_dump()
         self._compare("score", "score.json", expected, score)
 
-    def _summary_fps(self, score: Score) -> float | None:
-        path = self._run_dir / "run_summary.json"
+    def _summary_fps(self, config: RunConfig, score: Score) -> float | None:
+        """The one number that does not follow from the rows."""
         try:
-            return read_document(path, RunSummary).fps
+            if config.is_longplay:
+                path = self._run_dir / "run_summary.json"
+                return read_document(path, RunSummary).fps
         except DocumentError:
-            return score.fps  # nothing to hold it against
+            pass  # reported already
+        return score.fps  # nothing to hold it against
 
     def _compare(
         self,
@@ -371,7 +403,7 @@ class _Validation:
                 self._add(
                     kind,
                     file,
-                    f"expected {_short(wanted)} by the rows, found {_short(found)}",
+                    f"expected {shorten(wanted)} by the rows, found {shorten(found)}",
                     f"{prefix}{name}",
                 )
 
@@ -396,6 +428,9 @@ _DERIVED = (
 )
 
 
+_VERSIONS = ("python", "ale_py", "numpy", "longplay")
+
+
 def _is_equal(expected: Any, found: Any) -> bool:
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         return expected.keys() == found.keys() and all(
@@ -404,11 +439,6 @@ def _is_equal(expected: Any, found: Any) -> bool:
     if isinstance(expected, float) and isinstance(found, float):
         return math.isclose(expected, found, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
     return bool(expected == found)
-
-
-def _short(value: Any, limit: int = 100) -> str:
-    text = repr(value)
-    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def _concatenate(parts: list[Any]) -> Any:

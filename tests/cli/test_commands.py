@@ -112,7 +112,7 @@ def test_games_for_machines(invoke):
     # 104 single-player games, 13 of them with frames of another height, and 4 more.
     assert (len(playable), len(refused)) == (91, 17)
     assert set(SUITE_FRAMES) <= set(rows["qbert"]["suites"])
-    assert "single-player" in rows["warlords"]["reason"]
+    assert "two players" in rows["warlords"]["reason"]
     assert "250" in rows["pacman"]["reason"]
 
 

@@ -100,7 +100,7 @@ def test_unknown_game_is_refused(game_id: str, message: str) -> None:
 @pytest.mark.parametrize("game_id", TWO_PLAYER_GAMES)
 @pytest.mark.usefixtures("no_ale")
 def test_unplayable_game_is_refused_with_the_reason(game_id: str) -> None:
-    with pytest.raises(ConfigError, match=f"'{game_id}' cannot be .*no single-player"):
+    with pytest.raises(ConfigError, match=f"'{game_id}' cannot be .*for two players"):
         start(game_id)
 
 

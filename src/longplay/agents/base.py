@@ -13,13 +13,12 @@ the SHA-256 of its source; `agent_id` is the hash of that. No path, no seed.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib
 import importlib.metadata
 import importlib.util
 import inspect
-import io
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -28,10 +27,16 @@ from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple, Protocol
 
 from longplay.agents.functional import FunctionalAgent, is_functional
+from longplay.agents.output import AgentOutput
 from longplay.console.base import Observation
 from longplay.contract.fingerprint import agent_id
 from longplay.contract.records import GLOBAL_ACTION_SET, AgentEntry
-from longplay.errors import AgentLoadError, LongplayError, UnknownNameError
+from longplay.errors import (
+    AgentLoadError,
+    LongplayError,
+    UnknownNameError,
+    describe_exception,
+)
 
 ENTRY_POINT_GROUP = "longplay.agents"
 
@@ -66,7 +71,7 @@ class LoadedAgent:
     factory: Callable[..., StreamingAgent]
     built_as: str
     agent_args: Mapping[str, Any] = field(default_factory=dict)
-    printed: str = ""
+    output: AgentOutput = field(default_factory=AgentOutput)
 
     def build(self, seed: int) -> StreamingAgent:
         """Makes a new agent.
@@ -81,7 +86,7 @@ class LoadedAgent:
         except (Exception, SystemExit) as error:
             raise AgentLoadError(
                 f"agent {self.reference}: building it as {self.built_as} raised "
-                f"{type(error).__name__}: {error}"
+                f"{describe_exception(error)}"
             ) from error
         if not callable(getattr(agent, "step", None)):
             raise AgentLoadError(
@@ -112,8 +117,8 @@ def load_agent(
         UnknownNameError: No agent has this name.
     """
     agent_args = dict(agent_args or {})
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+    output = AgentOutput()
+    with output.capture():
         found = _find(reference)
     config = {
         "_type": f"{found.module}.{_name_of(found.agent)}",
@@ -131,7 +136,7 @@ def load_agent(
         factory=factory,
         built_as=built_as,
         agent_args=agent_args,
-        printed=printed.getvalue(),
+        output=output,
     )
 
 
@@ -147,15 +152,15 @@ class _Found(NamedTuple):
 
 def _find(reference: str | Callable[..., StreamingAgent]) -> _Found:
     if not isinstance(reference, str):
-        name, module = _name_of(reference), reference.__module__
+        name, module = _name_of(reference), _module_of(reference)
         return _Found(name, f"{module}:{name}", module, reference)
-    location, _, attribute = reference.partition(":")
-    if location.endswith(".py"):
-        path = Path(location)
+    if file := re.fullmatch(r"(.+\.py)(?::(\w+))?", reference):
+        path, attribute = Path(file[1]), file[2] or ""
         agent = _pick_agent(_import_file(path), attribute, reference)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         source = {"file": path.name, "source_sha256": digest}
         return _Found(path.stem, reference, path.stem, agent, source)
+    location, _, attribute = reference.partition(":")
     name = attribute
     if not attribute:
         known = list_agents()
@@ -176,7 +181,13 @@ def _hash_config(config: Mapping[str, Any]) -> str:
 
 
 def _name_of(found: object) -> str:
-    return "module" if isinstance(found, ModuleType) else found.__name__  # type: ignore[attr-defined]
+    if isinstance(found, ModuleType):
+        return "module"
+    return str(getattr(found, "__name__", type(found).__name__))
+
+
+def _module_of(found: object) -> str:
+    return str(getattr(found, "__module__", type(found).__module__))
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -197,7 +208,7 @@ def _import_file(path: Path) -> ModuleType:
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise AgentLoadError(
-            f"agent file {path}: importing it raised {type(error).__name__}: {error}"
+            f"agent file {path}: importing it raised {describe_exception(error)}"
         ) from error
     return module
 
@@ -210,7 +221,7 @@ def _import_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
         raise AgentLoadError(
-            f"agent module {name}: importing it raised {type(error).__name__}: {error}"
+            f"agent module {name}: importing it raised {describe_exception(error)}"
         ) from error
 
 

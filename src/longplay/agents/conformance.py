@@ -73,7 +73,7 @@ def _check(
         return Check(sentence, None, "not offered, optional")
     except LongplayError as error:
         return Check(sentence, False, str(error))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return Check(sentence, False, f"{type(error).__name__}: {error}")
     finally:
         np.random.set_state(random_state)  # noqa: NPY002

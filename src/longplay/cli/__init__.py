@@ -7,9 +7,18 @@ included; progress and what is meant for people goes to standard error.
 
 from __future__ import annotations
 
+import io
+import sys
+
 
 def main() -> None:
     """Runs the command line."""
-    from longplay.cli.app import app
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a table must not fail on ASCII
+            stream.reconfigure(errors="replace")
+    try:
+        from longplay.cli.app import app
 
-    app()
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)

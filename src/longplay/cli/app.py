@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -58,6 +61,18 @@ def _print(*renderables: RenderableType) -> None:
         console.print(renderable)
 
 
+def _print_error(error: LongplayError, as_json: bool) -> None:
+    if as_json:
+        where = {"run_dir": str(error.run_dir)} if error.run_dir else {}
+        entry = {"type": type(error).__name__, "message": str(error), **where}
+        _print_json({"error": entry})
+        return
+    message = Text.assemble(("error: ", "bold red"), str(error))
+    if error.run_dir is not None:
+        message.append(f"\nwhat was recorded: {error.run_dir}")
+    Console(stderr=True).print(message, soft_wrap=True)
+
+
 def _command(function: Callable[..., None]) -> Callable[..., None]:
     """Registers a command; its errors become a message and an exit code."""
 
@@ -66,12 +81,7 @@ def _command(function: Callable[..., None]) -> Callable[..., None]:
         try:
             function(*args, **kwargs)
         except LongplayError as error:
-            name = type(error).__name__
-            if kwargs.get("as_json"):
-                _print_json({"error": {"type": name, "message": str(error)}})
-            else:
-                message = Text.assemble(("error: ", "bold red"), str(error))
-                Console(stderr=True).print(message, soft_wrap=True)
+            _print_error(error, bool(kwargs.get("as_json")))
             raise typer.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
             raise typer.Exit(RunCancelled.exit_code) from error
@@ -151,16 +161,16 @@ def _run(
     from longplay.agents.base import load_agent
     from longplay.harness.experiment import Experiment, default_directory
 
-    agent = load_agent(reference, agent_args)
+    with _stdout_kept_clean():
+        agent = load_agent(reference, agent_args)
     experiment = Experiment(plan, agent, out or default_directory(plan, agent))
     try:
-        with ProgressLine(quiet=quiet) as progress:
-            result = experiment.run(progress)
+        with ProgressLine(quiet=quiet) as progress, _stdout_kept_clean():
+            result = experiment.run(progress, os.cpu_count() or 1)
     except (RunFailed, RunCancelled) as error:
-        if not experiment.run_dir.exists():
-            raise
-        message = f"{error}\nwhat was recorded: {experiment.run_dir}"
-        raise type(error)(message) from error
+        if experiment.run_dir.exists():
+            error.run_dir = experiment.run_dir
+        raise
     if as_json:
         _print_json(
             {
@@ -180,6 +190,22 @@ def _run(
         raise typer.Exit(1)
 
 
+@contextlib.contextmanager
+def _stdout_kept_clean() -> Iterator[None]:
+    """Sends what C code and subprocesses of an agent print to standard error.
+
+    What Python prints is kept beside the run; this is for what goes around Python.
+    """
+    sys.stdout.flush()
+    real_stdout = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        os.dup2(real_stdout, 1)
+        os.close(real_stdout)
+
+
 def _show_plan(plan: RunPlan, as_json: bool) -> None:
     if as_json:
         _print_json(tables.plan_to_json(plan))
@@ -195,7 +221,10 @@ def validate(directory: Directory, as_json: Json = False) -> None:
     """Hold every row of a run against the contract."""
     from longplay.validation import validate_run
 
-    reports = [validate_run(run_dir) for run_dir in find_runs(directory)]
+    workers = os.cpu_count() or 1
+    reports = [
+        validate_run(run_dir, workers=workers) for run_dir in find_runs(directory)
+    ]
     if as_json:
         _print_runs([report.to_json() for report in reports])
     else:
@@ -254,7 +283,10 @@ def _score_one(
     run_directory = RunDirectory(run_dir)
     own_config = run_directory.config
     if explain is not None and explain not in own_config.games:
-        raise UnknownNameError("game of this run", explain, own_config.games)
+        hint = f"(this run plays {', '.join(own_config.games)})"
+        raise UnknownNameError("game", explain, own_config.games, hint)
+    if output is not None and output.resolve().parent == run_dir.resolve():
+        raise ConfigError(f"--output: {output} is in the run directory; choose another")
     run_directory.config = streaming.change_scoring(own_config, changes)
     play = streaming.read_play(run_directory, partial=partial)
     result = streaming.compute_score(play)

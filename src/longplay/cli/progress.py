@@ -13,7 +13,8 @@ from rich.text import Text
 from longplay.runner import Progress
 
 _PLAIN_EVERY_S = 5.0
-_BAR_CELLS = 24
+_BAR_CELLS = 20
+_ROOM_FOR_WORDS = 125
 
 
 def _format_seconds(seconds: float) -> str:
@@ -22,17 +23,22 @@ def _format_seconds(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
-def describe_progress(progress: Progress) -> dict[str, str]:
-    """The parts of a progress line, in order."""
+def describe_progress(progress: Progress, *, is_short: bool = False) -> dict[str, str]:
+    """The parts of a progress line, in order; without most words if it is short."""
     fps = progress.fps or 0.0
     left = (progress.frames_total - progress.frame) / fps if fps else None
-    last = progress.last_return
+    last = "–" if progress.last_return is None else f"{progress.last_return:g}"
+    visit, cycle, frame, returned = (
+        ("v", "c", "", "ret ")
+        if is_short
+        else ("visit ", "cycle ", "frame ", "last return ")
+    )
     return {
         "game": progress.game_id,
-        "visit": f"visit {progress.visit_idx + 1}/{progress.visits_total}",
-        "cycle": f"cycle {progress.cycle_idx + 1}",
-        "frame": f"frame {progress.frame:,}/{progress.frames_total:,}",
-        "return": "last return –" if last is None else f"last return {last:g}",
+        "visit": f"{visit}{progress.visit_idx + 1}/{progress.visits_total}",
+        "cycle": f"{cycle}{progress.cycle_idx + 1}",
+        "frame": f"{frame}{progress.frame:,}/{progress.frames_total:,}",
+        "return": f"{returned}{last}",
         "fps": f"{fps:,.0f} fps",
         "left": "" if left is None else f"{_format_seconds(left)} left",
     }
@@ -75,27 +81,33 @@ class ProgressLine:
 
     def __call__(self, progress: Progress) -> None:
         """Shows where the run is."""
+        try:
+            self._show(progress)
+        except (OSError, ValueError):  # the terminal is gone; the run goes on
+            self._quiet = True
+
+    def _show(self, progress: Progress) -> None:
         if self._quiet:
             return
         if self._live is not None:
-            self._live.update(_live_line(progress), refresh=True)
+            line = _live_line(progress, self._console.width)
+            self._live.update(line, refresh=True)
         elif time.monotonic() >= self._next_plain_s:
             self._next_plain_s = time.monotonic() + _PLAIN_EVERY_S
             parts = filter(None, describe_progress(progress).values())
             print(" · ".join(parts), file=self._console.file, flush=True)
 
 
-def _live_line(progress: Progress) -> Table:
+def _live_line(progress: Progress, width: int) -> Table:
+    """The line with a bar where there is room for both, a short one elsewhere."""
+    is_short = width < _ROOM_FOR_WORDS
     done = round(_BAR_CELLS * progress.frame / progress.frames_total)
     bar = Text("━" * done, "green") + Text("━" * (_BAR_CELLS - done), "bright_black")
-    line = Table.grid(padding=(0, 2))
-    parts = describe_progress(progress)
     styles = {"game": "bold cyan", "left": "bold"}
-    line.add_row(
-        bar,
-        *(
-            Text(text, styles.get(name, ""), no_wrap=True)
-            for name, text in parts.items()
-        ),
-    )
+    parts = [
+        Text(text, styles.get(name, ""), no_wrap=True)
+        for name, text in describe_progress(progress, is_short=is_short).items()
+    ]
+    line = Table.grid(padding=(0, 1 if is_short else 2))
+    line.add_row(*parts) if is_short else line.add_row(bar, *parts)
     return line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -27,11 +27,18 @@ if TYPE_CHECKING:
 
 
 def _table(title: str, *columns: str, left: Iterable[int] = (0,)) -> Table:
-    table = Table(title=title, title_justify="left", title_style="bold", box=None)
+    heading = Text(title, "bold") if title else None
+    table = Table(title=heading, title_justify="left", title_style="", box=None)
     for position, column in enumerate(columns):
         justify = "left" if position in left else "right"
         table.add_column(column, justify=justify, header_style="dim")  # type: ignore[arg-type]
     return table
+
+
+def _add_row(table: Table, *cells: RenderableType, style: str = "") -> None:
+    """Adds a row of plain text: a name may hold what Rich takes for markup."""
+    plain = (Text(cell) if isinstance(cell, str) else cell for cell in cells)
+    table.add_row(*plain, style=style)
 
 
 def _number(value: float | None, digits: int = 5) -> str:
@@ -79,7 +86,8 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
     )
     first = 0
     for visit in config.schedule:
-        schedule.add_row(
+        _add_row(
+            schedule,
             str(visit.visit_idx),
             str(visit.cycle_idx),
             visit.game_id,
@@ -92,7 +100,7 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
         ("frames", f"{config.total_frames:,}"),
         (
             "decisions",
-            f"every {config.decision_interval} frames, {config.delay} frames late",
+            _describe_decisions(config),
         ),
         (
             "scored on",
@@ -110,13 +118,19 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
     return [schedule, facts, Text("dry run: nothing was written", "dim")]
 
 
+def _describe_decisions(config: RunConfig) -> str:
+    interval, delay = config.decision_interval, config.delay
+    every = "every frame" if interval == 1 else f"every {interval} frames"
+    return f"{every}, applied {delay} frames later" if delay else f"{every}, at once"
+
+
 def _facts(*rows: tuple[str, str]) -> Padding:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim")
     grid.add_column(overflow="fold")
     for name, value in rows:
-        grid.add_row(name, value)
-    return Padding(grid, (1, 1))
+        _add_row(grid, name, value)
+    return Padding(grid, (1, 0, 1, 1))
 
 
 def suite_to_json(plan: RunPlan) -> dict[str, Any]:
@@ -144,7 +158,8 @@ def suites_table(plans: Sequence[RunPlan]) -> Table:
     )
     for plan in plans:
         cost = _plan_cost(plan)
-        table.add_row(
+        _add_row(
+            table,
             plan.suite_name,
             str(len(plan.suite.games)),
             str(plan.suite.num_cycles),
@@ -180,9 +195,9 @@ def games_table(rows: Sequence[dict[str, Any]]) -> Table:
     table = _table("", "game", "suites", left=(0, 1))
     for row in rows:
         if row["playable"]:
-            table.add_row(row["game"], ", ".join(row["suites"]))
+            _add_row(table, row["game"], ", ".join(row["suites"]))
         else:
-            table.add_row(Text(row["game"], "dim"), Text(row["reason"], "dim"))
+            _add_row(table, Text(row["game"], "dim"), Text(row["reason"], "dim"))
     return table
 
 
@@ -203,7 +218,7 @@ def agents_table(rows: Sequence[dict[str, Any]]) -> Table:
     """The agents for people."""
     table = _table("", "agent", "what it does", left=(0, 1))
     for row in rows:
-        table.add_row(row["agent"], row["summary"] or row["location"])
+        _add_row(table, row["agent"], row["summary"] or row["location"])
     table.caption = "or your own: file.py[:Agent], module:Agent"
     table.caption_justify = "left"
     return table
@@ -214,7 +229,7 @@ def checklist_table(reference: str, checks: Sequence[Check]) -> Table:
     table = _table(reference, "", "the agent …", "", left=(0, 1, 2))
     marks = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "dim")}
     for check in checks:
-        table.add_row(Text(*marks[check.passed]), check.sentence, check.detail)
+        _add_row(table, Text(*marks[check.passed]), check.sentence, check.detail)
     table.columns[1].no_wrap = True
     return table
 
@@ -232,12 +247,10 @@ def show_run(run: RunDirectory) -> list[RenderableType]:
 
 def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
     """Per-game numbers beside the random agent's, and the totals."""
-    name = config.suite or "a run of another tool"
-    baseline = random_baseline(name)
+    baseline = random_baseline(config.suite or "")
     rates = baseline.rates if baseline else {}
-    agent = config.agent.config.get("_type", "?") if config.agent else "?"
     table = _table(
-        f"{name}, seed {config.seed}, {agent}",
+        _describe_run(config),
         "game",
         "score",
         "random",
@@ -247,7 +260,8 @@ def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
         "visit frames",
     )
     for game in config.games:
-        table.add_row(
+        _add_row(
+            table,
             game,
             _number(score.per_game_scores.get(game)),
             _number(rates.get(game)),
@@ -256,39 +270,48 @@ def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
             str(score.per_game_episode_counts.get(game, 0)),
             f"{score.per_game_visit_frames.get(game, 0):,}",
         )
-    table.add_section()
-    table.add_row(
+    _add_row(
+        table,
         "mean",
         _number(score.mean_score),
         "",
         _number(score.forgetting_index_mean),
         _number(score.plasticity_mean),
     )
-    table.add_row("bottom-k", _number(score.bottom_k_score))
-    table.add_row(
+    _add_row(table, "bottom-k", _number(score.bottom_k_score))
+    is_same_suite = baseline is not None and baseline.suite_id == config.suite
+    _add_row(
+        table,
         Text("final score", "bold"),
         Text(_number(score.final_score), "bold green"),
-        _number(baseline.final_score) if baseline else "–",
+        _number(baseline.final_score if baseline and is_same_suite else None),
     )
-    words = [_explain_columns(score, config)]
+    return [table, *(Text(f" {line}", "dim") for line in _captions(score, config))]
+
+
+def _describe_run(config: RunConfig) -> str:
+    if config.agent is None:
+        return "a run of another tool"
+    return f"{config.suite}, seed {config.seed}, {config.agent.config.get('_type')}"
+
+
+def _captions(score: Score, config: RunConfig) -> Iterator[str]:
+    """What the columns mean, and how much was played."""
+    window = config.scoring_defaults.window_frames
+    yield f"score: reward per frame, last {window:,} frames of a game's last visit"
+    baseline = random_baseline(config.suite or "")
     if baseline is not None:
-        words.append(
-            f"random: reward per frame of the random agent on {baseline.suite_id}, "
-            f"{len(baseline.seeds)} seeds"
+        seeds = len(baseline.seeds)
+        differs = "" if baseline.suite_id == config.suite else ", other settings"
+        yield (
+            f"random: the random agent's reward per frame, {baseline.suite_id}, "
+            f"{seeds} seeds{differs}"
         )
+    fps = "" if score.fps is None else f", {score.fps:,.0f} fps"
+    yield f"{score.frames:,} frames{fps}"
     if not score.complete:
         missing = ", ".join(map(str, score.incomplete_visits))
-        words.append(f"PARTIAL: visits {missing} were not played to their end")
-    return [table, *(Text(f" {line}", "dim") for line in words)]
-
-
-def _explain_columns(score: Score, config: RunConfig) -> str:
-    fps = "" if score.fps is None else f", {score.fps:,.0f} fps"
-    window = config.scoring_defaults.window_frames
-    return (
-        f"score: reward per frame over the last {window:,} frames of a game's last "
-        f"visit; {score.frames:,} frames{fps}"
-    )
+        yield f"PARTIAL: visits {missing} were not played to their end"
 
 
 def show_details(run: RunDirectory) -> list[RenderableType]:
@@ -309,10 +332,11 @@ def show_details(run: RunDirectory) -> list[RenderableType]:
         place = [str(visit.visit_idx), str(visit.cycle_idx), visit.game_id]
         seen = played.get(visit.visit_idx)
         if seen is None:
-            table.add_row(*place, f"0/{visit.visit_frames:,}", style="dim")
+            _add_row(table, *place, f"0/{visit.visit_frames:,}", style="dim")
             continue
         is_whole = seen.frames == visit.visit_frames
-        table.add_row(
+        _add_row(
+            table,
             *place,
             f"{seen.frames:,}" + ("" if is_whole else f"/{visit.visit_frames:,}"),
             f"{seen.reward_sum:g}",
@@ -384,7 +408,8 @@ def report_line(report: Report) -> Text:
         kind = "valid run of another tool" if report.findings.is_foreign else "valid"
         return Text(f" ✓ {kind}: {report.frames:,} frames judged", "green")
     count = sum(report.findings.counts.values())
-    return Text(f" ✗ not valid: {count:,} findings", "bold red")
+    noun = "finding" if count == 1 else "findings"
+    return Text(f" ✗ not valid: {count:,} {noun}", "bold red")
 
 
 def show_report(report: Report) -> list[RenderableType]:
@@ -404,7 +429,7 @@ def show_report(report: Report) -> list[RenderableType]:
         table.columns[2].overflow = "fold"
         for kind, count in counts.most_common():
             places = [Text(str(f)) for f in shown if f.kind == kind]
-            table.add_row(f"{count:,}", kind, Group(*places))
+            _add_row(table, f"{count:,}", kind, Group(*places))
         parts.append(table)
     return parts
 
@@ -447,7 +472,8 @@ def show_explanation(play: Play, game_id: str) -> list[RenderableType]:
     columns = ("window", "visit", "first frame", "last frame", "frames", "sum", "rate")
     table = _table(f"why: {game_id}", *columns)
     for row in explanation_to_json(play, game_id):
-        table.add_row(
+        _add_row(
+            table,
             row["window"],
             str(row["visit_idx"]),
             f"{row['first_frame']:,}",

@@ -123,7 +123,8 @@ class AleConsole:
         ale = self._ale
         if action not in self._takes:
             raise ConsoleError(self._refuse(action))
-        return float(ale.act(action)), ale.game_over(), ale.lives()
+        reward = ale.act(action)
+        return float(reward) if reward else 0.0, ale.game_over(), ale.lives()
 
     def _refuse(self, action: object) -> str:
         self._ale.lives()  # without a game, that is what is wrong

@@ -26,7 +26,7 @@ GAMES = frozenset(
     """.split()
 )
 
-_TWO_PLAYERS = "it has no single-player mode and ale-py ends the process on it"
+_TWO_PLAYERS = "for two players only; ale-py ends the process on it"
 _HEIGHTS = {
     "adventure": 250,
     "air_raid": 250,

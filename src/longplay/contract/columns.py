@@ -30,6 +30,9 @@ _RANGE_BYTES = 1024 * 1024
 # Below this, starting processes takes longer than reading.
 _PARALLEL_FROM_BYTES = 64 * 1024 * 1024
 
+# How many ranges per process may be under way or wait to be asked for.
+_RANGES_AHEAD = 8
+
 Column = NDArray[Any]
 
 # What msgspec raises for a line that is not a row, however it is broken.
@@ -91,15 +94,25 @@ class RowReader:
         if workers <= 1 or path.stat().st_size < _PARALLEL_FROM_BYTES:
             yield from (self.read_range(path, *bounds) for bounds in ranges)
             return
-        # Spawned, not forked: DuckDB may have threads running in this process.
-        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-            ahead: deque[Future[Chunk]] = deque()
-            for bounds in ranges:
-                ahead.append(pool.submit(self.read_range, path, *bounds))
-                if len(ahead) > 2 * workers:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
+        # This process reads every n-th range itself, and all of them until the others
+        # are up. Spawned, not forked: DuckDB may have threads running here.
+        shared = deque(k for k in range(len(ranges)) if k % workers)
+        ahead: dict[int, Future[Chunk]] = {}
+        is_up = False
+        with ProcessPoolExecutor(workers - 1, get_context("spawn")) as pool:
+            for k, bounds in enumerate(ranges):
+                while shared and len(ahead) < _RANGES_AHEAD * workers:
+                    one = shared.popleft()
+                    ahead[one] = pool.submit(self.read_range, path, *ranges[one])
+                future = ahead.pop(k, None)
+                if future is None:
+                    yield self.read_range(path, *bounds)
+                elif is_up or future.done():
+                    is_up = True
+                    yield future.result()
+                else:
+                    future.cancel()
+                    yield self.read_range(path, *bounds)
 
     def read_range(self, path: Path, start: int, end: int) -> Chunk:
         """Reads a range of bytes that holds whole lines, counted from its first."""

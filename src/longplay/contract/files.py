@@ -106,7 +106,8 @@ class RowFile:
         self.path = path
         self.size_bytes = 0
         try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+            self._fd = os.open(path, flags, 0o644)
         except OSError as error:
             raise RecordingError(f"cannot create {path}: {error.strerror}") from error
 
@@ -121,11 +122,14 @@ class RowFile:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, self.size_bytes)
-                os.lseek(self._fd, self.size_bytes, os.SEEK_SET)
             raise RecordingError(
                 f"cannot write {self.path} at byte {self.size_bytes}: {error.strerror}"
             ) from error
         self.size_bytes += len(rows)
+
+    def fileno(self) -> int:
+        """The file descriptor."""
+        return self._fd
 
     def sync(self) -> None:
         """Waits until what was appended is on the disk."""
@@ -225,7 +229,8 @@ def read_document(path: Path, model: type[_Document]) -> _Document:
     given = model.normalise(raw)
     if given is not raw:
         text = json.dumps(given)
-    version = given.get("schema_version") if isinstance(given, dict) else None
+    is_versioned = "schema_version" in model.model_fields and isinstance(given, dict)
+    version = given.get("schema_version") if is_versioned else None
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise DocumentError(
             f"{path.name} schema_version: expected at most {SCHEMA_VERSION}, "
@@ -241,12 +246,40 @@ def read_document(path: Path, model: type[_Document]) -> _Document:
 def describe_invalid(error: ValidationError) -> str:
     """Says what pydantic found first, as `field: expected …, found …`."""
     return "; ".join(
-        f"{'.'.join(map(str, entry['loc'])) or 'document'}: {entry['msg']}"
-        + ("" if entry["type"] == "missing" else f", found {_shorten(entry['input'])}")
+        f"{'.'.join(map(str, entry['loc'])) or 'document'}: {_describe_entry(entry)}"
         for entry in error.errors(include_url=False)[:3]
     )
 
 
-def _shorten(value: object, limit: int = 60) -> str:
+_EXPECTATIONS = {
+    "bool_type": "a bool",
+    "dict_type": "an object",
+    "finite_number": "a finite number",
+    "float_type": "a number",
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "int_type": "an int",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "literal_error": "{expected}",
+    "model_type": "an object",
+    "string_pattern_mismatch": "text like {pattern}",
+    "string_type": "a string",
+    "too_long": "at most {max_length} items",
+    "too_short": "at least {min_length} items",
+    "tuple_type": "a list",
+}
+
+
+def _describe_entry(entry: Any) -> str:
+    if entry["type"] == "missing":
+        return "expected a value, found none"
+    expected = _EXPECTATIONS.get(entry["type"])
+    words = expected.format(**entry.get("ctx", {})) if expected else entry["msg"]
+    return f"expected {words}, found {shorten(entry['input'])}"
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """A value as a message can show it."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[:limit]}…"

@@ -111,6 +111,7 @@ Delay = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
 Sticky = Annotated[float, Field(ge=0, lt=1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Weight = Annotated[float, Field(ge=0)]
+Utc = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 ActionIdx = Annotated[int, Field(ge=0, lt=len(GLOBAL_ACTION_SET))]
 
 
@@ -213,11 +214,11 @@ class RunConfig(Document):
     emulator_seeds: tuple[int, ...] | None = Field(
         default=None, description="Emulator seed of each visit."
     )
-    rom_md5: dict[str, str] | None = Field(
+    rom_md5: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = Field(
         default=None, description="MD5 of each game's ROM."
     )
-    rom_sha256: dict[str, str] | None = Field(
-        default=None, description="SHA-256 of each game's ROM."
+    rom_sha256: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] | None = (
+        Field(default=None, description="SHA-256 of each game's ROM.")
     )
     agent: AgentEntry | None = Field(default=None, description="Agent measured.")
     versions: dict[str, str] | None = Field(
@@ -235,9 +236,21 @@ class RunConfig(Document):
 
     @classmethod
     def normalise(cls, given: Any) -> Any:
-        """Takes the delay from where other v1 tools put it."""
+        """Reads another tool's config by the keys that the contract names.
+
+        Its delay may be in other places, and what it calls `agent` or `seed` is its
+        own business.
+        """
         if not isinstance(given, dict):
             return given
+        versions = given.get("versions")
+        if isinstance(versions, dict) and "longplay" in versions:
+            return given
+        required = {
+            name for name, field in cls.model_fields.items() if field.is_required()
+        }
+        ours = cls.model_fields.keys() - required
+        given = {name: value for name, value in given.items() if name not in ours}
         if "delay_frames" in given:
             return {**given, "delay": given["delay_frames"]}
         runner = given.get("runner_config")
@@ -268,9 +281,11 @@ class VisitSummary(Document):
     reward_sum: float = Field(description="Sum of delivered rewards.")
     game_reward_sum: float = Field(description="Sum of the game's own rewards.")
     episodes: int = Field(description="Rows of episodes.jsonl that end in it.")
-    wall_time_s: float
-    started_utc: str
-    action_names: tuple[str, ...] = Field(description="Actions the game has.")
+    wall_time_s: float = Field(ge=0, description="Seconds of playing.")
+    started_utc: Utc
+    action_names: tuple[str, ...] = Field(
+        min_length=1, description="Actions the game has."
+    )
     metrics: dict[str, float] = Field(description="What the agent's metrics() said.")
 
 
@@ -281,13 +296,13 @@ class RunSummary(Document):
     frames: int = Field(description="Frames played.")
     decision_frames: int = Field(description="Frames on which the agent was asked.")
     emulator_frames: int = Field(description="ALE frames played.")
-    wall_time_s: float = Field(description="Seconds of playing, all tries.")
+    wall_time_s: float = Field(ge=0, description="Seconds of playing, all tries.")
     fps: float | None = Field(description="frames / wall_time_s.")
     episodes: int = Field(description="Rows of episodes.jsonl.")
     segments: int = Field(description="Rows of segments.jsonl.")
-    tries: int = Field(description="Times the run was started or resumed.")
-    started_utc: str
-    ended_utc: str
+    tries: int = Field(ge=1, description="Times the run was started or resumed.")
+    started_utc: Utc
+    ended_utc: Utc
     chain_head: str | None = Field(
         description="Last chain value of digests.jsonl; null where there is none."
     )
@@ -363,8 +378,8 @@ class RunStatus(Document):
     frames_total: int
     game_id: str | None = Field(description="Game being played.")
     fps: float | None
-    heartbeat_utc: str
-    started_utc: str
+    heartbeat_utc: Utc
+    started_utc: Utc
     pid: int
     host: str
     retries: int

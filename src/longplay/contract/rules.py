@@ -51,15 +51,12 @@ Kind = Literal[
 # Not stated by the contract document: notes for the runs of other tools.
 UNSTATED: frozenset[Kind] = frozenset(
     {
-        "not canonical",
         "visit end",
         "episode id",
         "segment id",
-        "life loss",
         "decision cadence",
         "held decision",
         "delay law",
-        "summary",
     }
 )
 
@@ -259,7 +256,12 @@ class EventRules:
                 Finding(
                     "missing frames",
                     self.FILE,
-                    f"expected {total} frames, the last one is frame {last_frame}",
+                    f"expected {total} frames, "
+                    + (
+                        f"the last is frame {last_frame}"
+                        if self._last
+                        else "found none"
+                    ),
                 )
             )
 

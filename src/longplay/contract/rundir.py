@@ -184,22 +184,26 @@ class RunDirectory:
 
     @cached_property
     def summary(self) -> RunSummary | None:
-        """run_summary.json, if there is one."""
-        return self._read_optional("run_summary.json", RunSummary)
+        """run_summary.json, if longplay wrote one."""
+        return self._read_own("run_summary.json", RunSummary)
 
     @cached_property
     def score(self) -> Score | None:
         """score.json, if there is one."""
-        return self._read_optional("score.json", Score)
+        path = self.path / "score.json"
+        return read_document(path, Score) if path.exists() else None
 
     @cached_property
     def status(self) -> RunStatus | None:
-        """status.json, if there is one."""
-        return self._read_optional("status.json", RunStatus)
+        """status.json, if longplay wrote one."""
+        return self._read_own("status.json", RunStatus)
 
-    def _read_optional(self, name: str, model: type[_Document]) -> _Document | None:
+    def _read_own(self, name: str, model: type[_Document]) -> _Document | None:
+        """A document that the contract does not name: another tool's may be any."""
         path = self.path / name
-        return read_document(path, model) if path.exists() else None
+        if not self.config.is_longplay or not path.exists():
+            return None
+        return read_document(path, model)
 
 
 def find_runs(directory: Path) -> list[Path]:
@@ -229,11 +233,16 @@ def _is_run(path: Path) -> bool:
     return any((path / name).is_file() for name in ("config.json", *ROW_FILES[:1]))
 
 
-def read_run(directory: str | Path) -> RunDirectory:
-    """Opens a run directory, or the one run of an experiment directory."""
-    runs = find_runs(Path(directory))
+def find_run(directory: Path) -> Path:
+    """The run directory that is given, or the only one of an experiment."""
+    runs = find_runs(directory)
     if len(runs) > 1:
         raise NotARunError(
             f"{directory} holds {len(runs)} runs; give one of its episodes/ folders"
         )
-    return RunDirectory(runs[0])
+    return runs[0]
+
+
+def read_run(directory: str | Path) -> RunDirectory:
+    """Opens a run directory, or the one run of an experiment directory."""
+    return RunDirectory(find_run(Path(directory)))

@@ -25,7 +25,6 @@ from longplay.contract.records import RunConfig, RunState
 from longplay.contract.version import SCHEMA_VERSION
 from longplay.errors import AgentError, LongplayError, RunCancelled
 from longplay.evallog.provenance import longplay_version, read_git_state
-from longplay.harness.agent_output import AgentOutput
 from longplay.harness.status import StatusWriter
 from longplay.plan import RunPlan
 from longplay.recorder import Recorder
@@ -57,8 +56,7 @@ class Episode:
         self._agent = agent
         self._run_dir = run_dir
         self._observer = observer
-        self._output = AgentOutput()
-        self._output.write(agent.printed)
+        self._output = agent.output
         self._config = self._complete_config()
         with self._output.capture():
             self._track = StreamingTrack(agent.build(agent_seed(plan.seed)))
@@ -91,14 +89,15 @@ class Episode:
         def watch(progress: Progress) -> None:
             status.observe(progress)
             self._output.save()
-            self._observer(progress)
+            with self._output.release():
+                self._observer(progress)
 
         write_document(self._run_dir / "config.json", self._config)
         write_document(self._run_dir / "episode_config.json", self._describe())
         self._recorder = Recorder(self._run_dir)
         with _stop_on_interrupt() as stop, self._output.capture():
             self._stream = self._make_stream()
-            status.enter("RUNNING", 0, self._stream.visit.game_id)
+            status.enter("RUNNING", 0, self._config.schedule[0].game_id)
             Run(self._stream, self._track, self._recorder, watch, stop).play()
         self._close_files(self._recorder)
 
@@ -107,6 +106,8 @@ class Episode:
         frame, game_id = 0, None
         if self._stream is not None:
             frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
+        with contextlib.suppress(Exception, SystemExit), self._output.capture():
+            self._track.close()
         if isinstance(error, AgentError) and error.__cause__ is not None:
             self._output.write("".join(traceback.format_exception(error.__cause__)))
         if self._recorder is not None:
@@ -114,8 +115,6 @@ class Episode:
                 self._recorder.flush()
             with contextlib.suppress(LongplayError):
                 self._close_files(self._recorder)
-        with contextlib.suppress(Exception), self._output.capture():
-            self._track.close()
         status.enter(_state_after(error), frame, game_id, error)
 
     def _close_files(self, recorder: Recorder) -> None:

@@ -62,7 +62,9 @@ class Experiment:
         """Where the run is recorded."""
         return self.directory / "episodes" / self.plan.trajectory_id
 
-    def run(self, observer: Observer = ignore_progress) -> RunResult:
+    def run(
+        self, observer: Observer = ignore_progress, validation_workers: int = 1
+    ) -> RunResult:
         """Plays, scores and validates, and writes the experiment's own files.
 
         Raises:
@@ -81,9 +83,8 @@ class Experiment:
             write_score(self.run_dir, score)
         finally:
             self._summarise(score)
-        return RunResult(
-            self.directory, self.run_dir, score, validate_run(self.run_dir)
-        )
+        report = validate_run(self.run_dir, workers=validation_workers)
+        return RunResult(self.directory, self.run_dir, score, report)
 
     def _check_output(self) -> None:
         if self.directory.exists():

@@ -1,9 +1,8 @@
 """What the random agent gets, shipped as data: a raw rate means nothing alone.
 
 `data/random.json` is written by `make baselines` from runs of `longplay run`, three
-seeds per suite. A suite that is not in it borrows the figures of the one named beside
-it, because its games and mechanics are close enough for the time it takes, not for
-scores.
+seeds per suite. A suite with settings changed is shown beside the suite it was made
+from, and said to be.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ arithmetic on a few windows per visit. docs/scoring.md works out an example by h
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,7 +128,7 @@ def compute_score(play: Play) -> Score:
             )
         losses = [rate(pre) - rate(post) for pre, post in why.revisits]
         if losses:
-            forgetting[game_id] = mean_or_none(losses) or 0.0
+            forgetting[game_id] = math.fsum(losses) / len(losses)
         if why.plasticity is not None:
             early, late = why.plasticity
             plasticity[game_id] = rate(late) - rate(early)

@@ -22,6 +22,7 @@ class StreamingTrack:
     def __init__(self, agent: StreamingAgent) -> None:
         self._agent = agent
         self._step = agent.step
+        self._is_closed = False
 
     def answer(self, percept: Percept) -> Any:
         """The agent's answer to one frame."""
@@ -39,9 +40,10 @@ class StreamingTrack:
         return {} if metrics is None else _check_metrics(metrics())
 
     def close(self) -> None:
-        """Lets the agent go."""
+        """Lets the agent go; does nothing the second time."""
         close = getattr(self._agent, "close", None)
-        if close is not None:
+        if close is not None and not self._is_closed:
+            self._is_closed = True
             close()
 
 

@@ -1,0 +1,49 @@
+"""The random agent's figures: shipped, complete, and of the suites they name."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+
+import pytest
+
+from longplay.plan import plan_run
+from longplay.scoring.baselines import expected_seconds, random_baseline
+
+MEASURED = ("stream-smoke-v1", "stream-3x2-v1", "stream-8x3-v1")
+DATA = json.loads(
+    (resources.files("longplay.scoring") / "data" / "random.json").read_bytes()
+)
+
+
+@pytest.mark.parametrize("suite_id", MEASURED)
+def test_figures_are_of_the_suite_as_it_is(suite_id: str) -> None:
+    entry = DATA["suites"][suite_id]
+    assert entry["seeds"] == [0, 1, 2]
+    plans = [plan_run(suite_id, seed) for seed in entry["seeds"]]
+    hashes = [plan.config.benchmark_contract_hash for plan in plans]
+    assert entry["contract_hashes"] == hashes
+    assert set(entry["games"]) == set(plans[0].suite.games)
+    frames = sum(plan.config.total_frames for plan in plans)
+    assert sum(game["frames"] for game in entry["games"].values()) == frames
+
+
+def test_baseline_of_a_suite() -> None:
+    baseline = random_baseline("stream-3x2-v1")
+    assert baseline is not None
+    scores = DATA["suites"]["stream-3x2-v1"]["final_scores"]
+    assert baseline.final_score == pytest.approx(sum(scores) / 3)
+    # Three seeds of 200,000 frames and more: the rates are no accident.
+    assert baseline.rates["qbert"] == pytest.approx(0.12, abs=0.02)
+
+
+def test_changed_suite_borrows_and_unknown_has_none() -> None:
+    borrowed = random_baseline("stream-3x2-v1+01234567")
+    assert borrowed is not None
+    assert borrowed.suite_id == "stream-3x2-v1"
+    assert random_baseline("stream-8x3-1m-v1") is None
+    assert random_baseline("") is None
+
+
+def test_time_is_expected_of_every_suite() -> None:
+    assert 10 < expected_seconds("stream-8x3-1m-v1", 1_000_000) < 1_000
