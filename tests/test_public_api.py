@@ -286,7 +286,7 @@ class Slow(Fixed):
     """An agent slow enough to be watched."""
 
     def step(self, obs_rgb, reward, terminated, truncated, info) -> int:
-        if info["global_frame_idx"] == 7:
+        if info["global_frame_idx"] == 8:  # a decision frame, where the clock is read
             time.sleep(0.5)
         return self._action
 
@@ -303,4 +303,4 @@ def test_run_tells_an_observer(tmp_path):
     assert {progress.game_id for progress in seen} == {"pong"}
     assert {progress.frames_total for progress in seen} == {result.score.frames}
     # Told after the slow frame at the latest.
-    assert 8 in [progress.frame for progress in seen]
+    assert 9 in [progress.frame for progress in seen]
