@@ -64,7 +64,9 @@ def make_run(run_dir: Path, seed: int) -> Path:
         "agent_reference": "random",
     }
     write(run_dir / "episode_config.json", asked_for)
-    write(run_dir / "config.json", {**config.model_dump(mode="json"), "agent": agent})
+    versions = {"longplay": "0.1.0", "ale_py": "0.12.1"}
+    document = {**config.model_dump(mode="json"), "agent": agent, "versions": versions}
+    write(run_dir / "config.json", document)
     write(run_dir / "run_summary.json", summarise(config.schedule, seed))
     write(run_dir / "status.json", make_status("COMPLETED"))
     write(run_dir / "score.json", make_score(0.25 + seed))

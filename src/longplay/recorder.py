@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -145,7 +146,7 @@ class Recorder:
         for file in (self._events, self._episodes, self._segments):
             file.close()
 
-    def summarise(self) -> RunSummary:
+    def summarise(self, usage: dict[str, Any] | None = None) -> RunSummary:
         """What was played so far; a visit under way counts as far as it got."""
         visits = list(self._visits)
         if self._tally is not None:
@@ -165,4 +166,5 @@ class Recorder:
             ended_utc=utc_now(),
             chain_head=None,
             visits=tuple(visits),
+            usage=usage,
         )

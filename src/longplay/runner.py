@@ -86,9 +86,9 @@ class Run:
             stream.begin_visit()
             recorder.begin_visit(stream.visit, stream.console.actions)
             self._play_visit()
-            recorder.end_visit(self._ask(self._track.metrics))
+            recorder.end_visit(self.ask(self._track.metrics))
         recorder.sync()
-        self._ask(self._track.close)
+        self.ask(self._track.close)
 
     def _play_visit(self) -> None:
         stream, recorder, track = self._stream, self._recorder, self._track
@@ -111,7 +111,7 @@ class Run:
             if event.is_decision_frame and monotonic() >= self._next_tick_s:
                 self._tick()
 
-    def _ask(self, question: Callable[[], _Answer]) -> _Answer:
+    def ask(self, question: Callable[[], _Answer]) -> _Answer:
         """Asks what is not asked on every frame."""
         try:
             return question()

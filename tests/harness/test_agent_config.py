@@ -79,14 +79,14 @@ def test_id_that_is_not_the_config_s_is_refused():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({}, "agent config _type: Field required"),
-        ({"_type": ""}, "agent config _type: String should have at least 1 char"),
+        ({}, "agent config _type: expected a value, found none"),
+        ({"_type": ""}, "agent config _type: expected a string that is not empty"),
         (
             {"_type": "a.B", "args": 3},
-            "agent config args: Input should be a valid dict",
+            "agent config args: expected an object",
         ),
-        ({"_type": "a.B", "seed": 3}, "agent config seed: Extra inputs are not perm"),
-        ({"_type": "a.B", "source_sha256": "x"}, "agent config source_sha256: String"),
+        ({"_type": "a.B", "seed": 3}, "agent config seed: expected no such key"),
+        ({"_type": "a.B", "source_sha256": "x"}, "agent config source_sha256: expected text like"),
     ],
 )
 def test_what_is_no_agent_config_is_refused(config, message):

@@ -73,6 +73,14 @@ class LoadedAgent:
     agent_args: Mapping[str, Any] = field(default_factory=dict)
     output: AgentOutput = field(default_factory=AgentOutput)
 
+    @property
+    def absolute_reference(self) -> str:
+        """The reference as it works from any working directory."""
+        file = _match_file(self.reference)
+        if file is None:
+            return self.reference
+        return str(Path(file[1]).resolve()) + (f":{file[2]}" if file[2] else "")
+
     def build(self, seed: int) -> StreamingAgent:
         """Makes a new agent.
 
@@ -150,11 +158,15 @@ class _Found(NamedTuple):
     source: Mapping[str, str] = MappingProxyType({})
 
 
+def _match_file(reference: str) -> re.Match[str] | None:
+    return re.fullmatch(r"(.+\.py)(?::(\w+))?", reference)
+
+
 def _find(reference: str | Callable[..., StreamingAgent]) -> _Found:
     if not isinstance(reference, str):
         name, module = _name_of(reference), _module_of(reference)
         return _Found(name, f"{module}:{name}", module, reference)
-    if file := re.fullmatch(r"(.+\.py)(?::(\w+))?", reference):
+    if file := _match_file(reference):
         path, attribute = Path(file[1]), file[2] or ""
         agent = _pick_agent(_import_file(path), attribute, reference)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()

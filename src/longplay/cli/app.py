@@ -7,17 +7,25 @@ import functools
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
+from rich.live import Live
 from rich.text import Text
 
 from longplay.cli import tables
 from longplay.cli.progress import ProgressLine
-from longplay.cli.settings import parse_agent_args, parse_settings, read_settings
+from longplay.cli.settings import (
+    parse_agent_args,
+    parse_seeds,
+    parse_settings,
+    read_settings,
+)
 from longplay.contract.files import write_document
 from longplay.contract.rundir import RunDirectory, find_runs
 from longplay.errors import (
@@ -31,6 +39,9 @@ from longplay.evallog.provenance import longplay_version
 from longplay.plan import RunPlan, plan_run
 from longplay.suites import SUITES, flatten_settings
 
+if TYPE_CHECKING:
+    from longplay.harness.experiment import Experiment
+
 app = typer.Typer(
     name="longplay",
     help="A continual-learning benchmark on Atari: run, validate, score.",
@@ -42,6 +53,16 @@ app = typer.Typer(
 
 Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="An experiment or a run directory.")
+]
+RayWorkers = Annotated[
+    int | None, typer.Option(min=1, help="Runs at a time, on a Ray of its own.")
+]
+RayAddress = Annotated[str | None, typer.Option(help="A Ray cluster's address.")]
+Retries = Annotated[
+    int, typer.Option(min=0, help="How often a run whose worker is lost starts again.")
+]
+StallTimeout = Annotated[
+    float, typer.Option(min=1, help="Seconds without a heartbeat that mean lost.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
@@ -117,7 +138,12 @@ def run(
         str | None,
         typer.Option(help="A name, file.py[:attr] or module:attr."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Run seed, 0 … 2147483647.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Run seed, 0 … 2147483647; 0 if not given.")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="0-4,7", help="Several seeds, one run each.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Experiment directory to make.")
     ] = None,
@@ -132,6 +158,10 @@ def run(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An argument for the agent."),
     ] = None,
+    ray: RayWorkers = None,
+    ray_address: RayAddress = None,
+    retries: Retries = 1,
+    stall_timeout: StallTimeout = 600.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan, write nothing.")
     ] = False,
@@ -139,37 +169,46 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Send an agent through a suite; validate, score and show the run."""
+    if seed is not None and seeds is not None:
+        raise ConfigError("--seed and --seeds: give one of them")
     overrides = flatten_settings(read_settings(config)) if config else {}
     overrides |= flatten_settings(parse_settings(settings or []))
-    plan = plan_run(suite, seed, overrides)
+    all_seeds = [seed or 0] if seeds is None else parse_seeds(seeds)
+    plans = [plan_run(suite, one, overrides) for one in all_seeds]
     if dry_run:
-        _show_plan(plan, as_json)
+        for plan in plans:
+            _show_plan(plan, as_json)
         return
     if agent is None:
         raise ConfigError("--agent: expected a name, file.py[:attr] or module:attr")
-    _run(plan, agent, parse_agent_args(agent_arg or []), out, quiet, as_json)
-
-
-def _run(
-    plan: RunPlan,
-    reference: str,
-    agent_args: dict[str, Any],
-    out: Path | None,
-    quiet: bool,
-    as_json: bool,
-) -> None:
-    from longplay.agents.base import load_agent
-    from longplay.harness.experiment import Experiment, default_directory
+    from longplay.harness.experiment import plan_experiment
 
     with _stdout_kept_clean():
-        agent = load_agent(reference, agent_args)
-    experiment = Experiment(plan, agent, out or default_directory(plan, agent))
+        experiment = plan_experiment(
+            suite,
+            agent,
+            seeds=all_seeds,
+            out=out,
+            overrides=overrides,
+            agent_args=parse_agent_args(agent_arg or []),
+        )
+    where = _Where(ray, ray_address, retries, stall_timeout)
+    if seeds is None and not where.is_ray:
+        _run_one(experiment, quiet, as_json)
+        return
+    experiment.create()
+    _run_many(experiment, where, quiet, as_json)
+
+
+def _run_one(experiment: Experiment, quiet: bool, as_json: bool) -> None:
+    from longplay.harness.experiment import run_one
+
     try:
         with ProgressLine(quiet=quiet) as progress, _stdout_kept_clean():
-            result = experiment.run(progress, os.cpu_count() or 1)
+            result = run_one(experiment, progress, os.cpu_count() or 1)
     except (RunFailed, RunCancelled) as error:
-        if experiment.run_dir.exists():
-            error.run_dir = experiment.run_dir
+        run_dir = experiment.run_dir(experiment.plans[0])
+        error.run_dir = run_dir if run_dir.exists() else None
         raise
     if as_json:
         _print_json(
@@ -188,6 +227,131 @@ def _run(
         )
     if not result.report.is_valid:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Where:
+    """Where the runs of an experiment are played."""
+
+    ray_workers: int | None
+    ray_address: str | None
+    retries: int
+    stall_timeout_s: float
+
+    @property
+    def is_ray(self) -> bool:
+        return self.ray_workers is not None or self.ray_address is not None
+
+
+def _run_many(
+    experiment: Experiment, where: _Where, quiet: bool, as_json: bool
+) -> None:
+    """Plays what is not complete, and shows the whole experiment."""
+    with (
+        ProgressLine(quiet=quiet) as progress,
+        _stdout_kept_clean(),
+        experiment.lock(),
+    ):
+        if where.is_ray:
+            outcomes = experiment.run_with_ray(
+                where.ray_workers,
+                address=where.ray_address,
+                retries=where.retries,
+                stall_timeout_s=where.stall_timeout_s,
+                on_change=progress.show_runs,
+            )
+        else:
+            outcomes = experiment.run_sequentially(
+                progress, validation_workers=os.cpu_count() or 1
+            )
+    is_valid = {outcome.seed: outcome.is_valid for outcome in outcomes}
+    if as_json:
+        document = tables.experiment_to_json(experiment.directory, experiment.view())
+        for entry in document["runs"]:
+            entry["valid"] = is_valid.get(entry["seed"])
+        _print_json(document)
+    else:
+        _print(*tables.show_experiment(experiment.directory, experiment.view()))
+    if not all(outcome.is_valid for outcome in outcomes):
+        raise typer.Exit(1)
+
+
+@_command
+def retry(
+    directory: Directory,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="The agent again, if it is not one of longplay's own."),
+    ] = None,
+    ray: RayWorkers = None,
+    ray_address: RayAddress = None,
+    retries: Retries = 1,
+    stall_timeout: StallTimeout = 600.0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Start the failed, stale, cancelled and unbegun runs of an experiment again."""
+    from longplay.harness.experiment import RETRIED, Experiment
+
+    with _stdout_kept_clean():
+        experiment = Experiment.open(directory, agent)
+    with experiment.lock():
+        to_do = [view for view in experiment.view() if view.state in RETRIED]
+    if not to_do and not as_json:
+        _print(Text("nothing to do: every run is complete or under way", "green"))
+        return
+    where = _Where(ray, ray_address, retries, stall_timeout)
+    _run_many(experiment, where, quiet, as_json)
+
+
+@_command
+def status(
+    directory: Directory,
+    stall_timeout: StallTimeout = 600.0,
+    as_json: Json = False,
+) -> None:
+    """Show where every run of an experiment is; live on a terminal."""
+    from longplay.harness.experiment import view_experiment
+
+    views = view_experiment(directory, stall_timeout)
+    if as_json:
+        _print_json([view.to_json() for view in views])
+        return
+    console = Console()
+    if not console.is_terminal:
+        console.print(tables.status_table(views))
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            views = view_experiment(directory, stall_timeout)
+            live.update(tables.status_table(views), refresh=True)
+            if not any(view.state in ("QUEUED", "RUNNING") for view in views):
+                return
+            time.sleep(1.0)
+
+
+@_command
+def export(
+    directory: Directory,
+    jsonl: Annotated[Path, typer.Option(help="File to write, one record a line.")],
+    level: Annotated[str, typer.Option(help="run or visit.")] = "run",
+    description: Annotated[
+        str | None,
+        typer.Option(help="The agent in words, kept in experiment_record.json."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write the EvalLog of an experiment to one JSONL file."""
+    from longplay.evallog import export as evallog
+
+    lines = evallog.export_jsonl(directory, jsonl, level)  # type: ignore[arg-type]
+    if description is not None:
+        evallog.describe_agent(directory, description)
+    if as_json:
+        _print_json({"jsonl": str(jsonl), "level": level, "records": lines})
+    else:
+        noun = "record" if lines == 1 else "records"
+        _print(Text(f"{lines:,} {noun} -> {jsonl}"))
 
 
 @contextlib.contextmanager
@@ -307,12 +471,21 @@ def _score_one(
 
 @_command
 def show(directory: Directory, as_json: Json = False) -> None:
-    """Show a run: schedule, scores beside the random agent's, provenance."""
-    runs = [RunDirectory(path) for path in find_runs(directory)]
-    if as_json:
-        _print_runs([tables.run_to_json(run_directory) for run_directory in runs])
+    """Show a run or an experiment: scores beside the random agent's, provenance."""
+    paths = find_runs(directory)
+    if len(paths) > 1:
+        from longplay.harness.experiment import view_experiment
+
+        views = view_experiment(directory)
+        if as_json:
+            _print_json(tables.experiment_to_json(directory, views))
+        else:
+            _print(*tables.show_experiment(directory, views))
         return
-    for run_directory in runs:
+    run_directory = RunDirectory(paths[0])
+    if as_json:
+        _print_json(tables.run_to_json(run_directory))
+    else:
         _print(*tables.show_run(run_directory), *tables.show_details(run_directory))
 
 

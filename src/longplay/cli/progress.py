@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console
@@ -10,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from longplay.harness.status import RunView
 from longplay.runner import Progress
 
 _PLAIN_EVERY_S = 5.0
@@ -86,6 +88,19 @@ class ProgressLine:
         except (OSError, ValueError):  # the terminal is gone; the run goes on
             self._quiet = True
 
+    def show_runs(self, views: Sequence[RunView]) -> None:
+        """Shows where many runs are."""
+        try:
+            if self._quiet:
+                return
+            if self._live is not None:
+                self._live.update(Text(_describe_runs(views)), refresh=True)
+            elif time.monotonic() >= self._next_plain_s:
+                self._next_plain_s = time.monotonic() + _PLAIN_EVERY_S
+                print(_describe_runs(views), file=self._console.file, flush=True)
+        except (OSError, ValueError):
+            self._quiet = True
+
     def _show(self, progress: Progress) -> None:
         if self._quiet:
             return
@@ -96,6 +111,17 @@ class ProgressLine:
             self._next_plain_s = time.monotonic() + _PLAIN_EVERY_S
             parts = filter(None, describe_progress(progress).values())
             print(" · ".join(parts), file=self._console.file, flush=True)
+
+
+def _describe_runs(views: Sequence[RunView]) -> str:
+    """`2/4 runs complete · seed 2 qbert 1,200/12,039 · …`."""
+    done = sum(view.state == "COMPLETED" for view in views)
+    parts = [f"{done}/{len(views)} runs complete"]
+    for view in views:
+        if view.state == "RUNNING" and view.status is not None:
+            at = f"{view.status.frame:,}/{view.status.frames_total:,}"
+            parts.append(f"seed {view.plan.seed} {view.status.game_id} {at}")
+    return " · ".join(parts)
 
 
 def _live_line(progress: Progress, width: int) -> Table:

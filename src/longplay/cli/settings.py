@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Any
 
 from longplay.contract.files import read_json
 from longplay.errors import ConfigError, DocumentError
+
+_MAX_SEEDS = 100_000
 
 
 def _split(pair: str, option: str) -> tuple[str, str]:
@@ -61,3 +64,19 @@ def read_settings(path: Path) -> dict[str, Any]:
     except DocumentError as error:
         raise ConfigError(f"--config {error}") from error
     raise ConfigError(f"--config {path}: expected a file ending in .toml or .json")
+
+
+def parse_seeds(text: str) -> list[int]:
+    """Reads `--seeds`: `0-4,7` is 0, 1, 2, 3, 4 and 7."""
+    seeds: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?:-(\d+))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
+        if first > last or last - first >= _MAX_SEEDS:
+            raise ConfigError(
+                f"--seeds: expected numbers and ranges as in 0-4,7, found {text!r}"
+            )
+        seeds += range(first, last + 1)
+    if len(set(seeds)) != len(seeds):
+        raise ConfigError(f"--seeds: expected every seed once, found {text!r}")
+    return seeds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -17,10 +18,12 @@ from longplay.contract.records import RunConfig, Score
 from longplay.contract.rundir import RunDirectory
 from longplay.plan import RunPlan
 from longplay.scoring.baselines import expected_seconds, random_baseline
+from longplay.scoring.metrics import bootstrap_interval, mean_or_none
 from longplay.suites import SUITES
 
 if TYPE_CHECKING:
     from longplay.agents.conformance import Check
+    from longplay.harness.status import RunView
     from longplay.scoring.metrics import Span
     from longplay.scoring.streaming import Play
     from longplay.validation import Report
@@ -397,6 +400,118 @@ def run_to_json(run: RunDirectory) -> dict[str, Any]:
             "scores": baseline.scores,
         },
     }
+
+
+# --- experiments ----------------------------------------------------------------
+
+# Below this many seeds an interval would say more about the bootstrap than the agent.
+_SEEDS_FOR_INTERVAL = 3
+
+
+def _aggregate(scores: Sequence[float]) -> dict[str, float | None]:
+    interval: tuple[float | None, float | None] = (None, None)
+    if len(scores) >= _SEEDS_FOR_INTERVAL:
+        interval = bootstrap_interval(scores)
+    return {
+        "n": len(scores),
+        "mean": mean_or_none(scores),
+        "low": interval[0],
+        "high": interval[1],
+    }
+
+
+def _final_scores(views: Sequence[RunView]) -> list[float]:
+    scores = [view.to_json()["final_score"] for view in views]
+    return [score for score in scores if score is not None]
+
+
+def experiment_to_json(directory: Path, views: Sequence[RunView]) -> dict[str, Any]:
+    """An experiment for machines."""
+    return {
+        "experiment_dir": str(directory),
+        "runs": [
+            {
+                **view.to_json(),
+                "run_dir": str(view.run_dir),
+                "score": _score_to_json(view),
+            }
+            for view in views
+        ],
+        "aggregate": _aggregate(_final_scores(views)),
+    }
+
+
+def _score_to_json(view: RunView) -> dict[str, Any] | None:
+    score = RunDirectory(view.run_dir).score if view.state == "COMPLETED" else None
+    return None if score is None else score.model_dump(mode="json")
+
+
+def show_experiment(directory: Path, views: Sequence[RunView]) -> list[RenderableType]:
+    """One row per seed, and what they come to."""
+    columns = ("seed", "state", "final", "mean", "bottom-k", "forgetting", "plasticity")
+    table = _table(str(directory), *columns, left=(1,))
+    for view in views:
+        score = RunDirectory(view.run_dir).score if view.state == "COMPLETED" else None
+        numbers = (
+            ()
+            if score is None
+            else (
+                score.final_score,
+                score.mean_score,
+                score.bottom_k_score,
+                score.forgetting_index_mean,
+                score.plasticity_mean,
+            )
+        )
+        _add_row(table, str(view.plan.seed), view.state, *map(_number, numbers))
+    lines = [_describe_aggregate(_final_scores(views)), _describe_random(views[0])]
+    errors = [
+        Text(f" seed {view.plan.seed}: {view.status.error.message}", "red")
+        for view in views
+        if view.status is not None and view.status.error is not None
+    ]
+    return [table, *(Text(f" {line}", "dim") for line in lines if line), *errors]
+
+
+def _describe_aggregate(scores: Sequence[float]) -> str:
+    total = _aggregate(scores)
+    if total["mean"] is None:
+        return "no run is complete: no mean, no interval"
+    words = f"final score: mean {_number(total['mean'])} over {len(scores)} seeds"
+    if total["low"] is None:
+        return f"{words}, no interval from fewer than {_SEEDS_FOR_INTERVAL}"
+    low, high = _number(total["low"]), _number(total["high"])
+    return f"{words}, 95 % bootstrap interval {low} … {high}"
+
+
+def _describe_random(view: RunView) -> str:
+    baseline = random_baseline(view.plan.suite_name)
+    if baseline is None or baseline.suite_id != view.plan.suite_name:
+        return ""
+    seeds = len(baseline.seeds)
+    return f"random agent: mean {_number(baseline.final_score)} over {seeds} seeds"
+
+
+def status_table(views: Sequence[RunView]) -> Table:
+    """Where every run is."""
+    columns = ("seed", "state", "game", "frame", "fps", "heartbeat", "retries", "error")
+    table = _table("", *columns, left=(1, 2, 7))
+    styles = {"COMPLETED": "green", "FAILED": "red", "STALE": "red"}
+    for view in views:
+        status = view.status
+        cells: tuple[str, ...] = ()
+        if status is not None:
+            cells = (
+                status.game_id or "",
+                f"{status.frame:,}/{status.frames_total:,}",
+                "" if status.fps is None else f"{status.fps:,.0f}",
+                status.heartbeat_utc[11:19],
+                str(status.retries),
+                status.error.message if status.error else "",
+            )
+        state = Text(view.state, styles.get(view.state, ""))
+        _add_row(table, str(view.plan.seed), state, *cells)
+    return table
 
 
 # --- validation -----------------------------------------------------------------

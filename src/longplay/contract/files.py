@@ -99,6 +99,17 @@ def make_directory(path: Path, *, exist_ok: bool = False) -> None:
         raise RecordingError(f"cannot make {path}: {error.strerror}") from error
 
 
+def move_directory(source: Path, target: Path) -> None:
+    """Moves a directory to a place that must not exist yet."""
+    make_directory(target.parent, exist_ok=True)
+    try:
+        os_replace(source, target)
+    except OSError as error:
+        raise RecordingError(
+            f"cannot move {source} to {target}: {error.strerror}"
+        ) from error
+
+
 class RowFile:
     """A file of rows that grows and always ends with a whole row."""
 
@@ -264,6 +275,7 @@ _EXPECTATIONS = {
     "literal_error": "{expected}",
     "model_type": "an object",
     "string_pattern_mismatch": "text like {pattern}",
+    "string_too_short": "a string that is not empty",
     "string_type": "a string",
     "too_long": "at most {max_length} items",
     "too_short": "at least {min_length} items",
@@ -274,8 +286,12 @@ _EXPECTATIONS = {
 def _describe_entry(entry: Any) -> str:
     if entry["type"] == "missing":
         return "expected a value, found none"
+    if entry["type"] == "extra_forbidden":
+        return f"expected no such key, found {shorten(entry['input'])}"
     expected = _EXPECTATIONS.get(entry["type"])
-    words = expected.format(**entry.get("ctx", {})) if expected else entry["msg"]
+    if expected is None:  # a message of our own, or one of pydantic's rare ones
+        return str(entry["msg"])
+    words = expected.format(**entry.get("ctx", {}))
     return f"expected {words}, found {shorten(entry['input'])}"
 
 

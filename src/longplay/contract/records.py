@@ -307,6 +307,9 @@ class RunSummary(Document):
         description="Last chain value of digests.jsonl; null where there is none."
     )
     visits: tuple[VisitSummary, ...] = Field(description="Visits begun, in order.")
+    usage: dict[str, Any] | None = Field(
+        default=None, description="What the agent's usage() said."
+    )
 
 
 Scores = dict[str, float]

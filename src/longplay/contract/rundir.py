@@ -201,7 +201,8 @@ class RunDirectory:
     def _read_own(self, name: str, model: type[_Document]) -> _Document | None:
         """A document that the contract does not name: another tool's may be any."""
         path = self.path / name
-        if not self.config.is_longplay or not path.exists():
+        has_config = (self.path / "config.json").exists()
+        if not path.exists() or (has_config and not self.config.is_longplay):
             return None
         return read_document(path, model)
 

@@ -170,6 +170,14 @@ def save_records(directory: Path, experiment: ExperimentRecord) -> int:
     return _save(directory, experiment, records)
 
 
+def describe_agent(directory: Path, description: str) -> None:
+    """Puts the agent in words into experiment_record.json, for ATLAS's cold start."""
+    path = directory / EXPERIMENT_FILE
+    record = read_document(path, ExperimentRecord)
+    agent = record.agent.model_copy(update={"description": description})
+    write_document(path, record.model_copy(update={"agent": agent}))
+
+
 def iter_records(directory: Path, level: Level = "run") -> Iterator[EpisodeRecord]:
     """Makes the records of an experiment or run directory, one after the other."""
     _check_level(level)

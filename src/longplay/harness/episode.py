@@ -63,8 +63,11 @@ class Episode:
         self._recorder: Recorder | None = None
         self._stream: Stream | None = None
 
-    def run(self) -> None:
+    def run(self, retries: int = 0) -> None:
         """Plays the run and leaves a run directory behind, without its score.
+
+        Args:
+            retries: How many tries there were before this one.
 
         Raises:
             RunCancelled: Ctrl-C.
@@ -72,7 +75,7 @@ class Episode:
         """
         make_directory(self._run_dir)
         self._output.keep_in(self._run_dir)
-        status = StatusWriter(self._run_dir, self._config.total_frames)
+        status = StatusWriter(self._run_dir, self._config.total_frames, retries)
         with DiskReserve(self._run_dir) as reserve:
             try:
                 reserve.take()
@@ -93,19 +96,27 @@ class Episode:
                 self._observer(progress)
 
         write_document(self._run_dir / "config.json", self._config)
-        write_document(self._run_dir / "episode_config.json", self._describe())
+        write_document(
+            self._run_dir / "episode_config.json",
+            _describe_episode(self._plan, self._agent),
+        )
         self._recorder = Recorder(self._run_dir)
         with _stop_on_interrupt() as stop, self._output.capture():
             self._stream = self._make_stream()
             status.enter("RUNNING", 0, self._config.schedule[0].game_id)
-            Run(self._stream, self._track, self._recorder, watch, stop).play()
-        self._close_files(self._recorder)
+            run = Run(self._stream, self._track, self._recorder, watch, stop)
+            run.play()
+            usage = run.ask(self._track.usage)
+        self._close_files(self._recorder, usage)
 
     def _record_failure(self, status: StatusWriter, error: BaseException) -> None:
         """Saves what can be saved; the error that came first is the one that counts."""
         frame, game_id = 0, None
         if self._stream is not None:
             frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
+        usage = None
+        with contextlib.suppress(Exception, SystemExit), self._output.capture():
+            usage = self._track.usage()
         with contextlib.suppress(Exception, SystemExit), self._output.capture():
             self._track.close()
         if isinstance(error, AgentError) and error.__cause__ is not None:
@@ -114,12 +125,12 @@ class Episode:
             with contextlib.suppress(LongplayError):
                 self._recorder.flush()
             with contextlib.suppress(LongplayError):
-                self._close_files(self._recorder)
+                self._close_files(self._recorder, usage)
         status.enter(_state_after(error), frame, game_id, error)
 
-    def _close_files(self, recorder: Recorder) -> None:
+    def _close_files(self, recorder: Recorder, usage: dict[str, Any] | None) -> None:
         recorder.close()
-        write_document(self._run_dir / "run_summary.json", recorder.summarise())
+        write_document(self._run_dir / "run_summary.json", recorder.summarise(usage))
         self._output.finish()
 
     def _make_stream(self) -> Stream:
@@ -156,19 +167,33 @@ class Episode:
             }
         )
 
-    def _describe(self) -> dict[str, Any]:
-        """episode_config.json: what was asked for, enough to ask again."""
-        plan = self._plan
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "trajectory_id": plan.trajectory_id,
-            "task_id": plan.task_id,
-            "suite": plan.suite_name,
-            "seed": plan.seed,
-            "config_given": plan.given.model_dump(),
-            "agent_reference": self._agent.reference,
-            "agent": self._agent.entry.model_dump(),
-        }
+
+def _describe_episode(plan: RunPlan, agent: LoadedAgent) -> dict[str, Any]:
+    """episode_config.json: what was asked for, enough to ask again."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "trajectory_id": plan.trajectory_id,
+        "task_id": plan.task_id,
+        "suite": plan.suite_name,
+        "seed": plan.seed,
+        "config_given": plan.given.model_dump(),
+        "agent_reference": agent.reference,
+        "agent": agent.entry.model_dump(),
+    }
+
+
+def record_unbuilt(
+    plan: RunPlan,
+    agent: LoadedAgent,
+    run_dir: Path,
+    error: LongplayError,
+    retries: int,
+) -> None:
+    """Leaves a FAILED run behind, for an agent that could not even be built."""
+    make_directory(run_dir)
+    write_document(run_dir / "episode_config.json", _describe_episode(plan, agent))
+    status = StatusWriter(run_dir, plan.config.total_frames, retries)
+    status.enter("FAILED", 0, plan.config.schedule[0].game_id, error)
 
 
 def _state_after(error: BaseException) -> RunState:

@@ -1,37 +1,92 @@
-"""Agent x suite x seed -> an experiment directory.
+"""Agent x suite x seeds -> an experiment directory with its EvalLog.
 
-runs/<UTC>_<suite>_<agent>_<8 hex>/        or exactly DIR with --out DIR
-  experiment_config.json                   what was planned, before the first frame
-  experiment_summary.json                  how it ended
-  episodes/<suite>_seed-<n>/               the run directory
+    runs/<UTC>_<suite>_<agent>_<8 hex>/        or exactly DIR with --out DIR
+      experiment_config.json                   what was planned, before the first frame
+      experiment_record.json                   the same for ATLAS, with agent and code
+      experiment_summary.json                  how each run ended
+      episodes/<suite>_seed-<n>/               a run directory, with episode_record.json
+      archive/<suite>_seed-<n>/<try>/          earlier tries that were started again
+
+One driver works on an experiment at a time: it holds a lock. What it knows is on disk,
+so that another one can go on where it was killed. Running on Ray means the same as
+running here one by one, and gives the same bytes.
 """
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock, Timeout
+from pydantic import Field
+
 from longplay.agents.base import LoadedAgent, load_agent
 from longplay.contract.files import make_directory, read_document, write_document
-from longplay.contract.records import RunStatus, Score
+from longplay.contract.records import AgentEntry, ConfigGiven, Document, Score
+from longplay.contract.rundir import RunDirectory
 from longplay.contract.version import SCHEMA_VERSION
-from longplay.errors import OutputError
+from longplay.errors import NotARunError, OutputError
+from longplay.evallog.export import EvalLog, run_dir_of, save_records
+from longplay.evallog.records import ExperimentRecord, make_experiment_id
+from longplay.harness.agent_config import AgentConfig
+from longplay.harness.benchmark import Benchmark
 from longplay.harness.episode import Episode, ignore_progress
+from longplay.harness.job import Job, Outcome, play_job
+from longplay.harness.status import RunView, archive_try, view_run
 from longplay.plan import RunPlan, plan_run
 from longplay.runner import Observer
-from longplay.scoring.streaming import score_run, write_score
 from longplay.validation import Report, validate_run
 
 if TYPE_CHECKING:
     from longplay.agents.base import StreamingAgent
+
+# States of a run that `retry` starts again.
+RETRIED = ("QUEUED", "FAILED", "CANCELLED", "STALE")
+
+
+class ExperimentConfig(Document):
+    """experiment_config.json: the plan of an experiment."""
+
+    schema_version: int = SCHEMA_VERSION
+    experiment_id: str
+    experiment_name: str
+    suite: str = Field(description="Benchmark: the suite, perhaps overridden.")
+    seeds: tuple[int, ...] = Field(min_length=1)
+    n_tasks: int
+    config_given: ConfigGiven
+    agent: AgentEntry
+
+    def make_plans(self) -> list[RunPlan]:
+        """The runs planned."""
+        given = self.config_given
+        return [plan_run(given.suite, seed, given.overrides) for seed in self.seeds]
+
+
+def _read_config(directory: Path) -> ExperimentConfig:
+    if not (directory / "experiment_config.json").is_file():
+        raise NotARunError(
+            f"{directory}: expected an experiment directory, with "
+            "experiment_config.json in it"
+        )
+    return read_document(directory / "experiment_config.json", ExperimentConfig)
+
+
+def view_experiment(
+    directory: Path, stall_timeout_s: float | None = None
+) -> list[RunView]:
+    """Where every planned run is; nothing of the agent is imported for that."""
+    return [
+        view_run(plan, run_dir_of(directory, plan.trajectory_id), stall_timeout_s)
+        for plan in _read_config(directory).make_plans()
+    ]
 
 
 @dataclass(frozen=True)
@@ -46,47 +101,72 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One agent on one suite: one planned run, in one directory."""
+    """One agent on one suite over one or more seeds, in one directory."""
 
-    plan: RunPlan
+    plans: tuple[RunPlan, ...]
     agent: LoadedAgent
     directory: Path
+
+    @classmethod
+    def open(cls, directory: Path, reference: str | None = None) -> Experiment:
+        """Opens an experiment that was begun.
+
+        Args:
+            directory: Where it is.
+            reference: The agent again, if it is not one of longplay's own.
+
+        Raises:
+            AgentLoadError: The agent is not given, or is another one.
+        """
+        config = _read_config(directory)
+        agent = AgentConfig.from_entry(config.agent).load(reference)
+        return cls(tuple(config.make_plans()), agent, directory)
+
+    @property
+    def benchmark(self) -> Benchmark:
+        """The suite with the seeds planned."""
+        given = self.plans[0].given
+        seeds = [plan.seed for plan in self.plans]
+        return Benchmark.from_suite(given.suite, seeds, given.overrides)
 
     @property
     def name(self) -> str:
         """What the experiment is called in records."""
-        return f"{self.plan.suite_name}_{self.agent.name}"
+        return f"{self.benchmark.benchmark_metadata.name}_{self.agent.name}"
 
-    @property
-    def run_dir(self) -> Path:
-        """Where the run is recorded."""
-        return self.directory / "episodes" / self.plan.trajectory_id
+    def run_dir(self, plan: RunPlan) -> Path:
+        """Where a run is recorded."""
+        return run_dir_of(self.directory, plan.trajectory_id)
 
-    def run(
-        self, observer: Observer = ignore_progress, validation_workers: int = 1
-    ) -> RunResult:
-        """Plays, scores and validates, and writes the experiment's own files.
+    def view(self) -> list[RunView]:
+        """Where every planned run is."""
+        return [view_run(plan, self.run_dir(plan)) for plan in self.plans]
+
+    # --- running ------------------------------------------------------------------
+
+    def create(self) -> None:
+        """Makes the directory, and writes down what is planned.
 
         Raises:
             OutputError: The folder exists, or the disk is too small.
-            AgentLoadError: The agent cannot be built; nothing was written.
-            RunCancelled, RunFailed: The run ended early; its status says why.
         """
-        self._check_output()
-        episode = Episode(self.plan, self.agent, self.run_dir, observer)
+        self.check_output()
         make_directory(self.directory)
-        write_document(self.directory / "experiment_config.json", self._describe())
-        score = None
-        try:
-            episode.run()
-            score = score_run(self.run_dir)
-            write_score(self.run_dir, score)
-        finally:
-            self._summarise(score)
-        report = validate_run(self.run_dir, workers=validation_workers)
-        return RunResult(self.directory, self.run_dir, score, report)
+        config = ExperimentConfig(
+            experiment_id=make_experiment_id(self.name, self.directory),
+            experiment_name=self.name,
+            suite=self.benchmark.benchmark_metadata.name,
+            seeds=tuple(plan.seed for plan in self.plans),
+            n_tasks=len(self.plans),
+            config_given=self.plans[0].given,
+            agent=self.agent.entry,
+        )
+        write_document(self.directory / "experiment_config.json", config)
+        # Now, so that it names the code that runs and not the one that exports.
+        write_document(self.directory / "experiment_record.json", self._make_record())
 
-    def _check_output(self) -> None:
+    def check_output(self) -> None:
+        """Refuses a folder that exists, and a disk too small for all runs."""
         if self.directory.exists():
             raise OutputError(
                 f"{self.directory} exists already; give --out a folder that does not"
@@ -98,7 +178,7 @@ class Experiment:
                 f"cannot make {self.directory}: {existing} is not a folder that can be "
                 "written to; give --out another one"
             )
-        needed_mb = self.plan.expected_bytes / 1e6
+        needed_mb = sum(plan.expected_bytes for plan in self.plans) / 1e6
         free_mb = shutil.disk_usage(existing).free / 1e6
         if free_mb < needed_mb:
             raise OutputError(
@@ -106,50 +186,137 @@ class Experiment:
                 f"{free_mb:,.0f} MB free; make room, or give --out a folder elsewhere"
             )
 
-    def _describe(self) -> dict[str, Any]:
-        """experiment_config.json: the plan, before the first frame."""
-        return {
-            "schema_version": SCHEMA_VERSION,
-            "experiment_id": self._experiment_id(),
-            "experiment_name": self.name,
-            "suite": self.plan.suite_name,
-            "seeds": [self.plan.seed],
-            "n_tasks": 1,
-            "config_given": self.plan.given.model_dump(),
-            "agent": self.agent.entry.model_dump(),
-        }
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keeps every other driver out.
 
-    def _experiment_id(self) -> str:
-        text = f"{self.name}{self.directory.absolute()}"
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        Raises:
+            OutputError: Another one is at work.
+        """
+        lock = FileLock(self.directory / ".lock")
+        try:
+            with lock.acquire(timeout=0):
+                yield
+        except Timeout as error:
+            raise OutputError(
+                f"{self.directory}: another longplay is at work on this experiment; "
+                "wait for it, or stop it first"
+            ) from error
 
-    def _summarise(self, score: Score | None) -> None:
-        """experiment_summary.json: how each run ended."""
-        if not (self.run_dir / "status.json").exists():
+    def run_sequentially(
+        self,
+        observer: Observer = ignore_progress,
+        *,
+        validation_workers: int = 1,
+    ) -> list[Outcome]:
+        """Plays the runs that are not complete, one after the other, here.
+
+        Raises:
+            RunCancelled: Ctrl-C; the runs not begun stay planned.
+        """
+        outcomes = []
+        try:
+            for job in self._start_jobs():
+                outcomes.append(play_job(job, self.agent, observer, validation_workers))
+        finally:
+            self._conclude()
+        return outcomes
+
+    def run_with_ray(
+        self,
+        workers: int | None = None,
+        *,
+        address: str | None = None,
+        retries: int = 1,
+        stall_timeout_s: float = 600.0,
+        on_change: Callable[[list[RunView]], None] = lambda views: None,
+    ) -> list[Outcome]:
+        """Plays the runs that are not complete as Ray tasks, one task a run.
+
+        Args:
+            workers: Runs at a time; starts a Ray on this machine with so many.
+            address: Or the address of a cluster that is there.
+            retries: How often a run whose worker was lost is started again.
+            stall_timeout_s: A run without a heartbeat for so long counts as lost.
+            on_change: Called every second with where all runs are.
+
+        Raises:
+            MissingExtraError: Ray is not installed.
+            RunCancelled: Ctrl-C; the workers are stopped.
+        """
+        from longplay.harness.ray_pool import RayPool
+
+        pool = RayPool(workers, address, retries, stall_timeout_s)
+        try:
+            return pool.run(list(self._start_jobs()), lambda: on_change(self.view()))
+        finally:
+            self._conclude()
+
+    def _start_jobs(self) -> Iterator[Job]:
+        """The runs to be played; what is left of an earlier try is archived."""
+        for plan in self.plans:
+            run_dir = self.run_dir(plan)
+            view = view_run(plan, run_dir)
+            if view.state not in RETRIED:
+                continue
+            tries = archive_try(self.directory, run_dir)
+            yield Job.make(plan, self.agent, run_dir, tries)
+
+    # --- records ------------------------------------------------------------------
+
+    def _make_record(self) -> ExperimentRecord:
+        return ExperimentRecord.from_experiment(
+            self.name,
+            self.directory,
+            AgentConfig.from_entry(self.agent.entry),
+            self.benchmark,
+        )
+
+    def _read_record(self) -> ExperimentRecord:
+        path = self.directory / "experiment_record.json"
+        return read_document(path, ExperimentRecord)
+
+    def export_eval_log(
+        self, output_dir: Path | None = None, git_cwd: str | None = None
+    ) -> EvalLog:
+        """Writes the EvalLog of the runs that have ended, and returns it.
+
+        Args:
+            output_dir: Where to; the experiment itself if not given.
+            git_cwd: A checkout to take the agent's provenance from, if it is not the
+                one the experiment was started in.
+        """
+        record = self._read_record()
+        if git_cwd is not None:
+            again = ExperimentRecord.from_experiment(
+                record.experiment_name,
+                self.directory,
+                AgentConfig.from_entry(self.agent.entry),
+                self.benchmark,
+                git_cwd,
+            )
+            record = record.model_copy(update={"agent": again.agent})
+        log = EvalLog.from_directory(self.directory, record)
+        log.save(output_dir or self.directory)
+        return log
+
+    def _conclude(self) -> None:
+        """Writes how the runs ended, and their records."""
+        if not (self.directory / "experiment_config.json").exists():
             return
-        status = read_document(self.run_dir / "status.json", RunStatus)
+        views = self.view()
         write_document(
             self.directory / "experiment_summary.json",
             {
                 "schema_version": SCHEMA_VERSION,
-                "experiment_id": self._experiment_id(),
+                "experiment_id": self._read_record().experiment_id,
                 "experiment_name": self.name,
-                "suite": self.plan.suite_name,
-                "n_tasks": 1,
-                "runs": [
-                    {
-                        "trajectory_id": self.plan.trajectory_id,
-                        "task_id": self.plan.task_id,
-                        "seed": self.plan.seed,
-                        "state": status.state,
-                        "frames": status.frame,
-                        "frames_total": status.frames_total,
-                        "final_score": score and score.final_score,
-                        "error": status.error and status.error.model_dump(),
-                    }
-                ],
+                "suite": self.benchmark.benchmark_metadata.name,
+                "n_tasks": len(views),
+                "runs": [view.to_json() for view in views],
             },
         )
+        save_records(self.directory, self._read_record())
 
 
 def default_directory(plan: RunPlan, agent: LoadedAgent) -> Path:
@@ -158,6 +325,23 @@ def default_directory(plan: RunPlan, agent: LoadedAgent) -> Path:
     agent_name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent.name)
     name = f"{started}_{plan.suite_name}_{agent_name}_{secrets.token_hex(4)}"
     return Path("runs") / name
+
+
+def plan_experiment(
+    suite: str,
+    agent: str | Callable[..., StreamingAgent],
+    *,
+    seeds: Sequence[int] = (0,),
+    out: str | Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    agent_args: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """Plans an experiment; nothing is written, and the agent is imported, not built."""
+    plans = tuple(plan_run(suite, seed, overrides) for seed in seeds)
+    loaded = load_agent(agent, agent_args)
+    AgentConfig.from_entry(loaded.entry)  # refuses secrets
+    directory = Path(out) if out is not None else default_directory(plans[0], loaded)
+    return Experiment(plans, loaded, directory)
 
 
 def run(
@@ -185,7 +369,41 @@ def run(
     Returns:
         The folders, the score and the validation report.
     """
-    plan = plan_run(suite, seed, overrides)
-    loaded = load_agent(agent, agent_args)
-    directory = Path(out) if out is not None else default_directory(plan, loaded)
-    return Experiment(plan, loaded, directory).run(observer)
+    experiment = plan_experiment(
+        suite,
+        agent,
+        seeds=(seed,),
+        out=out,
+        overrides=overrides,
+        agent_args=agent_args,
+    )
+    return run_one(experiment, observer)
+
+
+def run_one(
+    experiment: Experiment,
+    observer: Observer = ignore_progress,
+    validation_workers: int = 1,
+) -> RunResult:
+    """Runs an experiment of one seed; what goes wrong is raised.
+
+    Raises:
+        OutputError: The folder exists, or the disk is too small.
+        AgentLoadError: The agent cannot be built; nothing was written.
+        RunCancelled, RunFailed: The run ended early; its status says why.
+    """
+    (plan,) = experiment.plans
+    run_dir = experiment.run_dir(plan)
+    experiment.check_output()
+    episode = Episode(plan, experiment.agent, run_dir, observer)
+    experiment.create()
+    job = Job.make(plan, experiment.agent, run_dir, 0)
+    with experiment.lock():
+        try:
+            job.play(episode)
+        finally:
+            experiment._conclude()
+    score = RunDirectory(run_dir).score
+    assert score is not None  # `play` wrote it
+    report = validate_run(run_dir, workers=validation_workers)
+    return RunResult(experiment.directory, run_dir, score, report)

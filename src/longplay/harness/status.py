@@ -1,6 +1,8 @@
-"""status.json: where a run is, written by the run's own loop.
+"""status.json: where a run is, written by the run's own loop; and who reads it.
 
-Because the loop itself writes the heartbeat, an agent that hangs shows.
+Because the loop itself writes the heartbeat, an agent that hangs shows. A run that says
+it is under way and whose process is gone, or which has been silent for too long, is
+STALE: whoever looks says so, nobody else can.
 """
 
 from __future__ import annotations
@@ -8,20 +10,26 @@ from __future__ import annotations
 import os
 import platform
 import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from longplay.contract.files import write_document
+from longplay.contract.files import move_directory, read_document, write_document
 from longplay.contract.records import RunErrorEntry, RunState, RunStatus
+from longplay.contract.rundir import RunDirectory
+from longplay.plan import RunPlan
 from longplay.recorder import utc_now
 from longplay.runner import Progress
 
 HEARTBEAT_S = 5.0
+STALL_TIMEOUT_S = 600.0
 
 
 class StatusWriter:
     """Keeps one run's status.json up to date."""
 
-    def __init__(self, run_dir: Path, frames_total: int) -> None:
+    def __init__(self, run_dir: Path, frames_total: int, retries: int = 0) -> None:
         self._path = run_dir / "status.json"
         self._next_heartbeat_s = 0.0
         self.status = RunStatus(
@@ -34,7 +42,7 @@ class StatusWriter:
             started_utc=utc_now(),
             pid=os.getpid(),
             host=platform.node(),
-            retries=0,
+            retries=retries,
         )
         self._write()
 
@@ -78,3 +86,90 @@ class StatusWriter:
             }
         )
         self._write()
+
+
+@dataclass(frozen=True)
+class RunView:
+    """Where a planned run is, seen from outside."""
+
+    plan: RunPlan
+    run_dir: Path
+    state: RunState
+    status: RunStatus | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The view for machines."""
+        status = self.status
+        score = RunDirectory(self.run_dir).score if self.state == "COMPLETED" else None
+        return {
+            "trajectory_id": self.plan.trajectory_id,
+            "task_id": self.plan.task_id,
+            "seed": self.plan.seed,
+            "state": self.state,
+            "frames": status.frame if status else 0,
+            "frames_total": self.plan.config.total_frames,
+            "final_score": score and score.final_score,
+            "game_id": status and status.game_id,
+            "fps": status and status.fps,
+            "heartbeat_utc": status and status.heartbeat_utc,
+            "retries": status.retries if status else 0,
+            "error": status.error.model_dump() if status and status.error else None,
+        }
+
+
+def view_run(
+    plan: RunPlan, run_dir: Path, stall_timeout_s: float | None = None
+) -> RunView:
+    """Looks at a run: not begun is QUEUED, under way without a process is STALE."""
+    path = run_dir / "status.json"
+    if not path.exists():
+        return RunView(plan, run_dir, "QUEUED", None)
+    status = read_document(path, RunStatus)
+    state = status.state
+    if state in ("QUEUED", "RUNNING") and is_lost(status, stall_timeout_s):
+        state = "STALE"
+    return RunView(plan, run_dir, state, status)
+
+
+def is_lost(status: RunStatus, stall_timeout_s: float | None = None) -> bool:
+    """Whether a run under way will not go on by itself."""
+    limit_s = STALL_TIMEOUT_S if stall_timeout_s is None else stall_timeout_s
+    beat = datetime.fromisoformat(status.heartbeat_utc)
+    if (datetime.now(UTC) - beat).total_seconds() > limit_s:
+        return True
+    return status.host == platform.node() and not _is_alive(status.pid)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def mark_run(run_dir: Path, state: RunState, error: Exception) -> None:
+    """Writes a state that the run itself can write no more."""
+    path = run_dir / "status.json"
+    if not path.exists():
+        return
+    old = read_document(path, RunStatus)
+    entry = RunErrorEntry(
+        type=type(error).__name__,
+        message=str(error),
+        frame=old.frame,
+        game=old.game_id,
+    )
+    write_document(path, old.model_copy(update={"state": state, "error": entry}))
+
+
+def archive_try(directory: Path, run_dir: Path) -> int:
+    """Moves what is left of a run out of the way; returns how many tries there were."""
+    archive = directory / "archive" / run_dir.name
+    tries = len(list(archive.iterdir())) if archive.exists() else 0
+    if not run_dir.exists():
+        return tries
+    move_directory(run_dir, archive / str(tries))
+    return tries + 1

@@ -39,6 +39,16 @@ class StreamingTrack:
         metrics = getattr(self._agent, "metrics", None)
         return {} if metrics is None else _check_metrics(metrics())
 
+    def usage(self) -> dict[str, Any] | None:
+        """What the agent says it used: tokens and cost of language models."""
+        usage = getattr(self._agent, "usage", None)
+        if usage is None:
+            return None
+        given = usage()
+        if not isinstance(given, Mapping):
+            raise AgentError(f"usage() must return a dict, found {given!r}")
+        return _check_numbers("usage", given)
+
     def close(self) -> None:
         """Lets the agent go; does nothing the second time."""
         close = getattr(self._agent, "close", None)
@@ -50,10 +60,15 @@ class StreamingTrack:
 def _check_metrics(given: object) -> dict[str, float]:
     if not isinstance(given, Mapping):
         raise AgentError(f"metrics() must return a dict, found {given!r}")
+    numbers = _check_numbers("metrics", given)
+    return {name: float(value) for name, value in numbers.items()}
+
+
+def _check_numbers(method: str, given: Mapping[Any, Any]) -> dict[str, Any]:
     for name, value in given.items():
         is_number = isinstance(value, Real) and not isinstance(value, bool)
         if not is_number or not isfinite(value):
             raise AgentError(
-                f"metrics()[{name!r}]: expected a finite number, found {value!r}"
+                f"{method}()[{name!r}]: expected a finite number, found {value!r}"
             )
-    return {str(name): float(value) for name, value in given.items()}
+    return {str(name): value for name, value in given.items()}
