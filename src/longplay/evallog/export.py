@@ -25,9 +25,11 @@ from longplay.contract.files import (
     describe_invalid,
     make_directory,
     read_document,
+    render_document,
     render_line,
     write_chunks,
     write_document,
+    write_file,
 )
 from longplay.contract.names import folder_name
 from longplay.contract.records import Document
@@ -193,6 +195,8 @@ def find_run_dirs(directory: Path) -> list[Path]:
     if _is_run(directory):
         return [directory]
     episodes = directory / "episodes"
+    if not episodes.is_dir() and (directory / "experiment_config.json").exists():
+        return []  # planned, nothing begun
     if not episodes.is_dir():
         raise NotARunError(
             f"{directory}: expected an experiment directory (episodes/<run>/), "
@@ -263,9 +267,16 @@ def _save(
     for record in records:
         run_dir = run_dir_of(directory, record.trajectory_id)
         make_directory(run_dir, exist_ok=True)
-        write_document(run_dir / EPISODE_FILE, record)
+        _write_if_changed(run_dir / EPISODE_FILE, record)
         count += 1
     return count
+
+
+def _write_if_changed(path: Path, record: EpisodeRecord) -> None:
+    """Leaves a record alone that says the same already."""
+    data = render_document(record)
+    if not path.exists() or path.read_bytes() != data:
+        write_file(path, data)
 
 
 def _iter_records(

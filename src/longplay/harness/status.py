@@ -106,7 +106,7 @@ class RunView:
             "task_id": self.plan.task_id,
             "seed": self.plan.seed,
             "state": self.state,
-            "frames": status.frame if status else 0,
+            "frame": status.frame if status else 0,
             "frames_total": self.plan.config.total_frames,
             "final_score": score and score.final_score,
             "game_id": status and status.game_id,
@@ -147,7 +147,16 @@ def _is_alive(pid: int) -> bool:
         return False
     except PermissionError:
         return True
-    return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether a process has ended and nobody has asked how; Linux alone tells."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] == "Z"
 
 
 def mark_run(run_dir: Path, state: RunState, error: Exception) -> None:
