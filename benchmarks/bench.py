@@ -20,19 +20,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import ale_py
-from rich.console import Console
-from rich.table import Table
+if TYPE_CHECKING:
+    from longplay.contract.records import RunConfig
 
-from longplay.agents.base import load_agent
-from longplay.console.ale import read_rom
-from longplay.contract.records import RunConfig
-from longplay.contract.rundir import RunDirectory
-from longplay.harness.episode import Episode
-from longplay.plan import plan_run
-from longplay.scoring.streaming import score_run, write_score
-from longplay.validation import validate_run
+# Imported where they are used: a process that is spawned to read imports this file
+# again, as it would import the command line's, and should not wait for an emulator.
 
 Row = tuple[str, str, str]
 
@@ -51,6 +45,10 @@ def timed(function: Callable[[], object]) -> float:
 
 def play_run(run_dir: Path, visit_frames: int, num_cycles: int = 1) -> None:
     """A complete run of the random agent: everything recorded."""
+    from longplay.agents.base import load_agent
+    from longplay.harness.episode import Episode
+    from longplay.plan import plan_run
+
     settings = {
         "base_visit_frames": visit_frames,
         "jitter_pct": 0,
@@ -62,6 +60,10 @@ def play_run(run_dir: Path, visit_frames: int, num_cycles: int = 1) -> None:
 
 def play_bare(config: RunConfig, actions: list[list[int]]) -> None:
     """The same frames by the calls that nobody can do without."""
+    import ale_py
+
+    from longplay.console.ale import read_rom
+
     for visit, seed, applied in zip(
         config.schedule, config.emulator_seeds or (), actions, strict=True
     ):
@@ -81,6 +83,8 @@ def play_bare(config: RunConfig, actions: list[list[int]]) -> None:
 
 def measure_run(folder: Path, visit_frames: int, bare_first: bool) -> float:
     """Seconds of the bare loop over seconds of the complete run, once."""
+    from longplay.contract.rundir import RunDirectory
+
     play_run(folder / "log", visit_frames)
     run = RunDirectory(folder / "log")
     events = run.events.numpy("visit_idx", "applied_action_idx")
@@ -99,6 +103,8 @@ def measure_run(folder: Path, visit_frames: int, bare_first: bool) -> float:
 
 def bench_run(trials: int, visit_frames: int) -> list[Row]:
     """The complete run against the bare loop, in turns."""
+    import ale_py
+
     ratios = []
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     for trial in range(trials):
@@ -126,6 +132,10 @@ def sum_rewards(events: Path) -> float:
 
 def bench_reading(trials: int, visit_frames: int) -> list[Row]:
     """Scoring and validating against a plain json.loads loop, in turns."""
+    from longplay.contract.rundir import RunDirectory
+    from longplay.scoring.streaming import score_run, write_score
+    from longplay.validation import validate_run
+
     ratios: dict[str, list[float]] = {"score": [], "all": [], "one": []}
     with temporary_folder() as folder:
         run_dir = folder / "run"
@@ -216,7 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--visit-frames", type=int, default=20_000)
-    parser.add_argument("--reading-visit-frames", type=int, default=200_000)
+    parser.add_argument("--reading-visit-frames", type=int, default=400_000)
     parser.add_argument("--only", default="run,reading,memory,import")
     options = parser.parse_args()
     wanted = options.only.split(",")
@@ -229,6 +239,9 @@ def main() -> None:
         rows += bench_memory()
     if "import" in wanted:
         rows += bench_import(options.trials)
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table("what", "goal", "measured (median)", box=None)
     for row in rows:
         table.add_row(*row)

@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 
 from longplay.contract.files import read_document
+from longplay.contract.findings import Kind
 from longplay.contract.fingerprint import contract_hash
 from longplay.contract.records import RunConfig
-from longplay.contract.rules import Kind
 from longplay.plan import plan_run
 from longplay.scoring.streaming import score_run, write_score
 

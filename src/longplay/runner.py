@@ -23,6 +23,7 @@ from longplay.tracks.streaming import StreamingTrack
 
 # Seconds between two looks at what is not a frame's business.
 _TICK_S = 0.25
+_CLOCK_FRAMES = 16
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,12 @@ class Run:
             is_last_frame = event.truncated
             if event.terminated or is_last_frame:
                 recorder.write_ends(stream.ended_episode, stream.ended_segment)
-            # An agent does its work on decision frames, so the clock is read there.
-            if event.is_decision_frame and monotonic() >= self._next_tick_s:
+            # An agent does its work on decision frames, so the clock is read there, and
+            # now and then in between where decisions are rare.
+            is_time = (
+                event.is_decision_frame or not event.visit_frame_idx % _CLOCK_FRAMES
+            )
+            if is_time and monotonic() >= self._next_tick_s:
                 self._tick()
 
     def ask(self, question: Callable[[], _Answer]) -> _Answer:

@@ -19,6 +19,7 @@ import numpy as np
 
 from longplay.contract.columns import Chunk, RowReader
 from longplay.contract.files import read_document, shorten
+from longplay.contract.findings import Finding, Findings, Kind
 from longplay.contract.fingerprint import agent_id, contract_hash
 from longplay.contract.records import (
     EpisodeRow,
@@ -29,15 +30,9 @@ from longplay.contract.records import (
     Score,
     SegmentRow,
 )
-from longplay.contract.rules import (
-    ENDED_BY,
-    EventRules,
-    Finding,
-    Findings,
-    Kind,
-    check_spans,
-)
+from longplay.contract.rules import EventRules
 from longplay.contract.rundir import find_run
+from longplay.contract.spans import ENDED_BY, check_spans
 from longplay.contract.version import CONTRACT_VERSION
 from longplay.errors import ConfigError, DocumentError
 from longplay.plan import plan_run

@@ -200,3 +200,17 @@ def test_command_spawns_readers_safely(tmp_path: Path, finished_run: Path) -> No
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("valid") == 1
+
+
+def test_run_is_watched_where_decisions_are_rare(tmp_path: Path) -> None:
+    body = """
+    def step(self, obs, reward, terminated, truncated, info):
+        if info["global_frame_idx"] == 7:
+            import time
+            time.sleep(0.4)
+        return 0
+"""
+    seen: list[Progress] = []
+    agent = write_agent(tmp_path, "", body)
+    play(tmp_path, agent, {**ONE, "decision_interval": 1000}, observer=seen.append)
+    assert 17 in [progress.frame for progress in seen]

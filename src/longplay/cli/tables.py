@@ -306,10 +306,8 @@ def _captions(score: Score, config: RunConfig) -> Iterator[str]:
     if baseline is not None:
         seeds = len(baseline.seeds)
         differs = "" if baseline.suite_id == config.suite else ", other settings"
-        yield (
-            f"random: the random agent's reward per frame, {baseline.suite_id}, "
-            f"{seeds} seeds{differs}"
-        )
+        suite_id = baseline.suite_id
+        yield f"random: the random agent on {suite_id}, {seeds} seeds{differs}"
     fps = "" if score.fps is None else f", {score.fps:,.0f} fps"
     yield f"{score.frames:,} frames{fps}"
     if not score.complete:

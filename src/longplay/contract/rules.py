@@ -1,189 +1,22 @@
-"""The rules of contract v1 -> findings, on every row.
+"""The rules of contract v1 for every frame -> findings.
 
 `EventRules` takes the columns of events.jsonl chunk by chunk, in order, and holds each
 row against the schedule, the row before it and the control rules; on the way it derives
 what episodes.jsonl, segments.jsonl and run_summary.json must say. Rules compare frame
 numbers, not row positions, so that one lost row is one finding.
-
-Rules that the contract document itself does not state are findings for runs of
-longplay's own and notes for those of other tools.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.columns import Chunk, Column
+from longplay.contract.findings import Finding, Findings, Kind, Mask
 from longplay.contract.records import RunConfig
-
-Kind = Literal[
-    "missing file",
-    "unreadable document",
-    "unreadable line",
-    "not canonical",
-    "frame order",
-    "missing frames",
-    "schedule",
-    "truncated flag",
-    "visit end",
-    "episode id",
-    "segment id",
-    "life loss",
-    "decision cadence",
-    "held decision",
-    "delay law",
-    "action range",
-    "episode row",
-    "segment row",
-    "contract version",
-    "contract hash",
-    "suite claim",
-    "summary",
-    "score",
-]
-
-# Not stated by the contract document: notes for the runs of other tools.
-UNSTATED: frozenset[Kind] = frozenset(
-    {
-        "visit end",
-        "episode id",
-        "segment id",
-        "decision cadence",
-        "held decision",
-        "delay law",
-    }
-)
-
-_SHOWN_PER_KIND = 5
-ENDED_BY = ("terminated", "truncated")
-
-Mask = NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One place where a run is not what it should be."""
-
-    kind: Kind
-    file: str
-    message: str
-    line: int | None = None
-    field: str | None = None
-
-    def __str__(self) -> str:
-        """`episodes.jsonl:17 length: expected 90, found 91`."""
-        where = self.file if self.line is None else f"{self.file}:{self.line}"
-        return (
-            f"{where} {self.field}: {self.message}"
-            if self.field
-            else (f"{where}: {self.message}")
-        )
-
-
-@dataclass
-class Findings:
-    """All findings counted per kind; the first few of each kept."""
-
-    is_foreign: bool = False
-    counts: Counter[Kind] = field(default_factory=Counter)
-    shown: list[Finding] = field(default_factory=list)
-    note_counts: Counter[Kind] = field(default_factory=Counter)
-    notes: list[Finding] = field(default_factory=list)
-
-    def add(self, finding: Finding) -> None:
-        """Counts a finding, or a note."""
-        is_note = self.is_foreign and finding.kind in UNSTATED
-        counts = self.note_counts if is_note else self.counts
-        counts[finding.kind] += 1
-        if counts[finding.kind] <= _SHOWN_PER_KIND:
-            (self.notes if is_note else self.shown).append(finding)
-
-    def add_rows(
-        self,
-        kind: Kind,
-        file: str,
-        column: str,
-        bad: Mask,
-        lines: NDArray[np.int64],
-        describe: Callable[[int], str],
-    ) -> None:
-        """Counts every row where `bad` is set; describes the first few."""
-        rows = np.flatnonzero(bad)
-        for row in rows[:_SHOWN_PER_KIND].tolist():
-            self.add(Finding(kind, file, describe(row), int(lines[row]), column))
-        rest = len(rows) - _SHOWN_PER_KIND
-        if rest > 0:
-            is_note = self.is_foreign and kind in UNSTATED
-            (self.note_counts if is_note else self.counts)[kind] += rest
-
-
-class SpanTable:
-    """Episodes or segments as the events tell them, for their file to agree with.
-
-    A span is closed by the row that starts the next one, so that chunks can end
-    anywhere.
-    """
-
-    _COLUMNS = ("game_id", "global_frame_idx", "terminated", "truncated")
-
-    def __init__(self, id_column: str) -> None:
-        self._id_column = id_column
-        self._parts: list[dict[str, Column]] = []
-        self._open_return = 0.0
-
-    def add(
-        self, columns: dict[str, Column], previous: dict[str, Column], starts: Mask
-    ) -> None:
-        """Takes the rows of a chunk.
-
-        Args:
-            columns: The chunk.
-            previous: The same columns, shifted by one row.
-            starts: Rows that start a span after another one.
-        """
-        rewards = columns["reward"]
-        at = np.flatnonzero(starts)
-        if len(at) == 0:
-            self._open_return += float(rewards.sum())
-            return
-        sums = np.add.reduceat(rewards, at)
-        first = self._open_return + rewards[: at[0]].sum()
-        self._open_return = float(sums[-1])
-        self._close(
-            {name: column[at] for name, column in previous.items()},
-            np.concatenate(([first], sums[:-1])),
-        )
-
-    def close_last(self, last: dict[str, Any]) -> None:
-        """Closes the open span after the last row."""
-        row = {name: np.array([value]) for name, value in last.items()}
-        self._close(row, np.array([self._open_return]))
-
-    def _close(self, ends: dict[str, Column], returns: Column) -> None:
-        kept = {name: ends[name] for name in (*self._COLUMNS, self._id_column)}
-        self._parts.append({**kept, "return": returns})
-
-    def columns(self) -> dict[str, Column]:
-        """The rows that the file must have, as columns; flags beside them."""
-        names = (*self._COLUMNS, self._id_column, "return")
-        parts = self._parts or [{name: np.zeros(0, np.int64) for name in names}]
-        found = {name: np.concatenate([part[name] for part in parts]) for name in names}
-        for flag in ("terminated", "truncated"):
-            found[flag] = found[flag].astype(bool)
-        end = found.pop("global_frame_idx")
-        start = np.concatenate(([0], end[:-1] + 1)) if len(end) else end
-        return {
-            **found,
-            "start_global_frame_idx": start,
-            "end_global_frame_idx": end,
-            "length": end - start + 1,
-        }
+from longplay.contract.spans import SpanTable
 
 
 class EventRules:
@@ -498,47 +331,3 @@ class EventRules:
         has_reward = columns["reward"] != 0
         self.reward_frames.append(columns["global_frame_idx"][has_reward])
         self.rewards.append(columns["reward"][has_reward])
-
-
-def check_spans(
-    file: str,
-    kind: Kind,
-    expected: dict[str, Column],
-    chunk: Chunk,
-    games: Sequence[str],
-    findings: Findings,
-) -> None:
-    """Holds the rows of episodes.jsonl or segments.jsonl against the events."""
-    count = len(expected["length"])
-    if len(chunk) != count:
-        findings.add(
-            Finding(
-                kind, file, f"expected {count} rows by the events, found {len(chunk)}"
-            )
-        )
-    common = min(count, len(chunk))
-    lines = chunk.lines[:common]
-    names = np.array([*games, "a game not in the schedule"], object)
-    both = expected["terminated"] & expected["truncated"]
-    wins = "terminated" if kind == "episode row" else "truncated"
-    ended_by = np.where(expected[wins], wins == ENDED_BY[1], wins == ENDED_BY[0])
-    expected = {**expected, "ended_by": ended_by.astype(np.int64)}
-    for name, column in chunk.columns.items():
-        key = name.rstrip("_")
-        wanted, found = expected[key][:common], column[:common]
-        if key == "return":
-            bad = ~np.isclose(wanted, found, rtol=1e-9, atol=1e-9)
-        else:
-            bad = wanted != found
-        if key == "ended_by" and findings.is_foreign:
-            bad &= ~both[:common]  # the contract does not say which flag wins
-        if not bad.any():
-            continue
-        if key in ("game_id", "ended_by"):
-            words = names if key == "game_id" else np.array(ENDED_BY, object)
-            wanted, found = words[wanted], words[found]
-
-        def describe(row: int, wanted: Column = wanted, found: Column = found) -> str:
-            return f"expected {wanted[row]} by the events, found {found[row]}"
-
-        findings.add_rows(kind, file, key, bad, lines, describe)

@@ -171,6 +171,38 @@ def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
         DocumentError: A file is missing or broken.
     """
     config = run.config
+    scan = _scan_events(run)
+    if scan.last_frame + 1 < config.total_frames and not partial:
+        reached = (
+            f"its last frame is {scan.last_frame}" if scan.count else "it has no frame"
+        )
+        raise IncompleteRunError(
+            f"{run.path}: the run is not complete: {reached} of "
+            f"0 … {config.total_frames - 1}. Play it again with `longplay run`, or "
+            f"score the visits that were played to their end with --partial"
+        )
+    visits = tuple(p for p in played_visits(config) if p.span.end <= scan.last_frame)
+    return Play(
+        config=config,
+        visits=visits,
+        rewards=scan.rewards,
+        terminated_ends=_read_terminated_ends(run),
+        fps=_read_fps(run, scan.count, scan.clock_s),
+    )
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """What one pass over events.jsonl brings in."""
+
+    count: int
+    last_frame: int
+    rewards: Rewards
+    clock_s: float | None
+
+
+def _scan_events(run: RunDirectory) -> _Scan:
+    """Reads the rewards that are not zero, and sees that no frame is missing."""
     count, null_count, last, fingerprint, frames, values, clock_s = (
         run.events.aggregate(
             f"""count(*), count(*) - count(global_frame_idx + reward),
@@ -186,30 +218,17 @@ def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
         count, null_count = count - 1, null_count - 1
     last_frame = -1 if last is None else int(last)
     is_gapless = fingerprint == fingerprint_frames(count)
-    if null_count or not is_gapless or last_frame >= config.total_frames:
+    if null_count or not is_gapless or last_frame >= run.config.total_frames:
         raise DocumentError(
             f"events.jsonl: expected frames 0, 1, 2, … once each with a reward, found "
             f"{count} rows up to frame {last_frame}; `longplay validate` says more"
         )
-    if last_frame + 1 < config.total_frames and not partial:
-        reached = f"its last frame is {last_frame}" if count else "it has no frame"
-        raise IncompleteRunError(
-            f"{run.path}: the run is not complete: {reached} of "
-            f"0 … {config.total_frames - 1}. Play it again with `longplay run`, or "
-            f"score the visits that were played to their end with --partial"
-        )
-    visits = tuple(p for p in played_visits(config) if p.span.end <= last_frame)
     order = np.argsort(frames or [], kind="stable")
-    return Play(
-        config=config,
-        visits=visits,
-        rewards=Rewards(
-            np.array(frames or [], np.int64)[order],
-            np.array(values or [], np.float64)[order],
-        ),
-        terminated_ends=_read_terminated_ends(run),
-        fps=_read_fps(run, count, clock_s),
+    rewards = Rewards(
+        np.array(frames or [], np.int64)[order],
+        np.array(values or [], np.float64)[order],
     )
+    return _Scan(count, last_frame, rewards, clock_s)
 
 
 def _read_terminated_ends(run: RunDirectory) -> Any:
