@@ -331,6 +331,33 @@ def test_golden_beam_rider() -> None:
     assert f"{zlib.crc32(console.ram()):08x}" == "d1a0c166"
 
 
+def test_golden_asterix_in_timesteps_of_four() -> None:
+    console = start("asterix", seed=2044266242, frame_skip=4)
+    total, game_overs, emulator_frames = 0.0, 0, 0
+    for i in range(1_000):
+        reward, is_over, _ = console.step((i * 7) % 18)
+        total += reward
+        emulator_frames += console.emulator_frames
+        if is_over:
+            game_overs += 1
+            console.reset()
+    assert (total, game_overs, emulator_frames) == (1100, 3, 3_996)
+    assert f"{zlib.crc32(console.ram()):08x}" == "b71a42fb"
+
+
+@pytest.mark.parametrize("frame_skip", [0, -1, True])
+@pytest.mark.usefixtures("no_ale")
+def test_frame_skip_out_of_range_is_refused(frame_skip: int) -> None:
+    with pytest.raises(ConfigError, match="frame_skip: expected at least 1, found"):
+        make_console(frame_skip=frame_skip)
+
+
+def test_single_frames_are_counted_too() -> None:
+    console = start("breakout")
+    console.step(0)
+    assert console.emulator_frames == 1
+
+
 def test_visit_is_the_same_again_on_a_used_console() -> None:
     console = start("beam_rider", seed=2044266242)
     play(console, 500)

@@ -18,7 +18,12 @@ from typing import Any, cast
 import ale_py
 from ale_py import roms
 
-from longplay.console.base import ACTION_NAMES, ConsoleStep, Observation
+from longplay.console.base import (
+    ACTION_NAMES,
+    ConsoleStep,
+    Observation,
+    check_frame_skip,
+)
 from longplay.console.games import check_game
 from longplay.errors import ConfigError, ConsoleError
 
@@ -70,13 +75,17 @@ class _NoGame:
 
 
 class AleConsole:
-    """Plays Atari 2600 games, one emulator frame per step."""
+    """Plays Atari 2600 games; a step holds one action for `frame_skip` frames."""
 
-    def __init__(self, *, sticky: float, full_action_space: bool) -> None:
+    def __init__(
+        self, *, sticky: float, full_action_space: bool, frame_skip: int = 1
+    ) -> None:
         if not 0 <= sticky < 1:  # NaN fails too
             raise ConfigError(f"sticky: expected a number in [0, 1), found {sticky}")
         self._sticky = float(sticky)
         self._full_action_space = full_action_space
+        self._frame_skip = check_frame_skip(frame_skip)
+        self.emulator_frames = 1
         self._ale: ale_py.ALEInterface = cast(ale_py.ALEInterface, _NoGame())
         self._actions: tuple[int, ...] = ()
         self._takes: frozenset[int] = frozenset()
@@ -119,12 +128,25 @@ class AleConsole:
         self._ale.reset_game()
 
     def step(self, action: int) -> ConsoleStep:
-        """Plays one emulator frame."""
+        """Plays one emulator frame, or `frame_skip` of them."""
         ale = self._ale
         if action not in self._takes:
             raise ConsoleError(self._refuse(action))
+        if self._frame_skip > 1:
+            return self._hold(ale, action)
         reward = ale.act(action)
         return float(reward) if reward else 0.0, ale.game_over(), ale.lives()
+
+    def _hold(self, ale: ale_py.ALEInterface, action: int) -> ConsoleStep:
+        """Frame by frame and not by ALE's own skip, so that they can be counted."""
+        act, game_over = ale.act, ale.game_over
+        reward, is_over, frames = 0.0, False, 0
+        while frames < self._frame_skip and not is_over:
+            reward += act(action)
+            is_over = game_over()
+            frames += 1
+        self.emulator_frames = frames
+        return reward, is_over, ale.lives()
 
     def _refuse(self, action: object) -> str:
         self._ale.lives()  # without a game, that is what is wrong

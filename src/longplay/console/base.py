@@ -12,6 +12,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from longplay.errors import ConfigError
+
 Observation = NDArray[np.uint8]
 
 OBSERVATION_SHAPE = (210, 160, 3)
@@ -44,8 +46,24 @@ ACTION_NAMES = (
 ConsoleStep = tuple[float, bool, int]
 
 
+def check_frame_skip(frame_skip: int) -> int:
+    """Returns the number of emulator frames per step if it is one."""
+    if isinstance(frame_skip, bool) or frame_skip < 1:
+        raise ConfigError(f"frame_skip: expected at least 1, found {frame_skip!r}")
+    return frame_skip
+
+
 class Console(Protocol):
-    """A machine that plays visits, one after the other."""
+    """A machine that plays visits, one after the other.
+
+    A step holds one action for up to `frame_skip` emulator frames and adds up their
+    rewards; the frame that ends the game is its last.
+
+    Attributes:
+        emulator_frames: Emulator frames that the last step played.
+    """
+
+    emulator_frames: int
 
     @property
     def actions(self) -> Sequence[int]:
@@ -58,7 +76,7 @@ class Console(Protocol):
         """Starts the game again on the same machine."""
 
     def step(self, action: int) -> ConsoleStep:
-        """Plays one frame with one of `actions`."""
+        """Plays one step with one of `actions`."""
 
     def lives(self) -> int:
         """Lives left at this moment."""

@@ -13,7 +13,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from longplay.console.base import ACTION_NAMES, ConsoleStep, Observation
+from longplay.console.base import (
+    ACTION_NAMES,
+    ConsoleStep,
+    Observation,
+    check_frame_skip,
+)
 
 _MASK = 2**64 - 1
 _START_LIVES = 2
@@ -27,9 +32,12 @@ class ScriptedConsole:
         *,
         life_frames: int = 40,
         actions: Sequence[int] = tuple(range(len(ACTION_NAMES))),
+        frame_skip: int = 1,
     ) -> None:
         self._life_frames = life_frames
         self._actions = tuple(actions)
+        self._frame_skip = check_frame_skip(frame_skip)
+        self.emulator_frames = 1
         self._state = 0
         self._lives = 0
         self._life_ends_in = 0
@@ -61,17 +69,24 @@ class ScriptedConsole:
         self._life_ends_in = self._life_frames + (self._state >> 33) % spread
 
     def step(self, action: int) -> ConsoleStep:
-        """Plays one frame: sometimes a reward, in the end a lost life."""
+        """Plays one frame, or `frame_skip` of them unless the game ends before."""
         if action not in self._actions:
             raise ValueError(f"action: expected one of {self._actions}, found {action}")
+        reward = self._play_frame(action)
+        self.emulator_frames = 1
+        while self._lives and self.emulator_frames < self._frame_skip:
+            reward += self._play_frame(action)
+            self.emulator_frames += 1
+        return reward, self._lives == 0, self._lives
+
+    def _play_frame(self, action: int) -> float:
+        """Sometimes a reward, in the end a lost life."""
         self._stir(action)
-        draw = self._state >> 60
-        reward = {0: 1.0, 1: 10.0, 2: -0.5}.get(draw, 0.0)
         self._life_ends_in -= 1
         if self._life_ends_in == 0:
             self._lives -= 1
             self._start_life()
-        return reward, self._lives == 0, self._lives
+        return {0: 1.0, 1: 10.0, 2: -0.5}.get(self._state >> 60, 0.0)
 
     def lives(self) -> int:
         """Lives left at this moment."""
