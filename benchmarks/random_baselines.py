@@ -1,9 +1,11 @@
 """Measures the random agent with `longplay run`, and writes what is shipped of it.
 
     python benchmarks/random_baselines.py [--folder runs/baselines] [--workers 2]
+                                          [--suites control-smoke-v1,control-v1]
 
-Three seeds per suite, every streaming suite but the 24-million-frame one. A run that is
-in the folder and complete is not played again, so this can be stopped and started.
+Three seeds per suite, every suite but the 24-million-frame one. A run that is in the
+folder and complete is not played again, so this can be stopped and started. Suites
+that are not asked for keep the figures they have.
 """
 
 from __future__ import annotations
@@ -19,10 +21,19 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from longplay.contract.records import ControlScore, Score
 from longplay.contract.rundir import RunDirectory, find_runs
 from longplay.scoring import baselines
 
-SUITE_IDS = ("stream-smoke-v1", "stream-3x2-v1", "stream-8x3-v1")
+SUITE_IDS = (
+    "stream-smoke-v1",
+    "stream-3x2-v1",
+    "stream-8x3-v1",
+    "control-smoke-v1",
+    "control-v1",
+)
+# Whose speed stands for suites that were not measured.
+TYPICAL_SUITE_ID = "stream-8x3-v1"
 SEEDS = (0, 1, 2)
 DATA = Path(baselines.__file__).parent / "data" / "random.json"
 
@@ -69,6 +80,30 @@ def summarise(runs: list[RunDirectory]) -> dict[str, Any]:
             }
             for game in runs[0].config.games
         },
+        **summarise_totals(scores),
+    }
+
+
+def summarise_totals(scores: list[Score]) -> dict[str, Any]:
+    """What control runs are compared by: sums per seed, and per game their means."""
+    control = [score for score in scores if isinstance(score, ControlScore)]
+    if not control:
+        return {}
+    games = control[0].per_game_cumulative_reward
+    return {
+        "cumulative_rewards": [score.cumulative_reward for score in control],
+        "cumulative_game_scores": [score.cumulative_game_score for score in control],
+        "totals": {
+            game: {
+                "reward": statistics.fmean(
+                    score.per_game_cumulative_reward[game] for score in control
+                ),
+                "game_score": statistics.fmean(
+                    score.per_game_cumulative_game_score[game] for score in control
+                ),
+            }
+            for game in games
+        },
     }
 
 
@@ -76,18 +111,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, default=Path("runs/baselines"))
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--suites", default=",".join(SUITE_IDS))
     options = parser.parse_args()
-    jobs = list(product(SUITE_IDS, SEEDS))
+    suite_ids = options.suites.split(",")
+    jobs = list(product(suite_ids, SEEDS))
     with ThreadPoolExecutor(options.workers) as pool:
         runs = list(pool.map(lambda job: measure(options.folder, *job), jobs))
-    suites = {
-        suite_id: summarise(
+    data = json.loads(DATA.read_text(encoding="utf-8"))
+    for suite_id in suite_ids:
+        data["suites"][suite_id] = summarise(
             [r for (s, _), r in zip(jobs, runs, strict=True) if s == suite_id]
         )
-        for suite_id in SUITE_IDS
-    }
-    us_per_frame = suites[SUITE_IDS[-1]]["us_per_frame"]
-    data = {"agent": "random", "us_per_frame": us_per_frame, "suites": suites}
+    data["us_per_frame"] = data["suites"][TYPICAL_SUITE_ID]["us_per_frame"]
     DATA.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     print(f"wrote {DATA}")
 

@@ -22,6 +22,7 @@ import pytest
 from longplay.contract import files
 
 SUITE = "stream-smoke-v1"
+CONTROL_SUITE = "control-smoke-v1"
 ROW_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl")
 
 # One visit of 60 frames, and three of 100: what most tests here play.
@@ -203,8 +204,8 @@ def test_no_agent_given(refuse: Callable[..., str]) -> None:
 
 UNLOADABLE = [
     ("x = 1", "expected a class `Agent` with a method `step`"),
-    ("def step(*args): return 0", "functions `init` and `step`; found neither"),
-    ("def init(*args): return 0", "functions `init` and `step`; found neither"),
+    ("def step(*args): return 0", "functions `init` and `step`; found `step` alone"),
+    ("def init(*args): return 0", "functions `init` and `step`; found `init` alone"),
     ("class Agent: pass", "class Agent has no method `step`"),
     ("class Agent:\n  step = 3", "class Agent has no method `step`"),
     ("1 / 0", "importing it raised ZeroDivisionError: division by zero"),
@@ -229,18 +230,37 @@ UNLOADABLE = [
     ),
     (
         "def init(observation_shape): return 0\ndef step(*args): return 0, 0",
-        "raised TypeError",
+        "init: expected init(observation_shape, num_actions), found "
+        "init(observation_shape): too many positional arguments",
+    ),
+    (
+        "def init(shape, num_actions, model): return 0\ndef step(*args): return 0, 0",
+        "found init(shape, num_actions, model): missing a required argument: 'model'",
+    ),
+    (
+        "def init(*args): return 0\ndef step(state, observation): return 0, 0",
+        "step: expected step(state, previous_observation, observation, reward), found "
+        "step(state, observation): too many positional arguments",
+    ),
+    (
+        "def init(*args): return 0\ndef step(s, p, o, r, game): return 0, 0",
+        "found step(s, p, o, r, game): missing a required argument: 'game'",
+    ),
+    (
+        "def init(*args): raise KeyError('weights')\ndef step(*args): return 0, 0",
+        "init(observation_shape, num_actions) raised KeyError: 'weights'",
     ),
 ]
 
 
+@pytest.mark.parametrize("suite", [SUITE, CONTROL_SUITE])
 @pytest.mark.parametrize(("source", "message"), UNLOADABLE)
 def test_agent_that_cannot_be_loaded(
-    source: str, message: str, refuse: Callable[..., str], tmp_path: Path
+    suite: str, source: str, message: str, refuse: Callable[..., str], tmp_path: Path
 ) -> None:
     path = tmp_path / "some_agent.py"
     path.write_text(source)
-    found = refuse("run", SUITE, "--agent", path, *ONE_VISIT)
+    found = refuse("run", suite, "--agent", path, *ONE_VISIT)
     assert message in found
     assert "some_agent.py" in found
 
@@ -439,7 +459,7 @@ OTHER_FAILURES = [
     ("return 0", "def metrics(self): return {'loss': math.inf}", "found inf"),
     ("return 0", "def metrics(self): return {'loss': 'low'}", "found 'low'"),
     ("return 0", "def metrics(self): return {'loss': True}", "found True"),
-    ("return 0", "def metrics(self): return 0.5", "must return a dict, found 0.5"),
+    ("return 0", "def metrics(self): return 0.5", "must be a dict, found 0.5"),
     ("return 0", "def metrics(self): return 1 / 0", "raised ZeroDivisionError"),
     ("return 0", "def close(self): raise OSError('stuck')", "raised OSError: stuck"),
     ("sys.exit(0)", "pass", "raised SystemExit"),
@@ -460,6 +480,61 @@ def test_agent_that_fails_otherwise(
     found = run_to_failure(write_agent(step, more=more), *ONE_VISIT)
     assert message in found
     assert left.status["error"]["type"] == "AgentError"
+
+
+# --- Functions that fail on the way -----------------------------------------------
+
+FUNCTIONS = """\
+def init(observation_shape, num_actions):
+    return 0
+
+def step(state, previous_observation, observation, reward):
+    state += 1
+    if state <= 40:
+        return state, 1
+    {answer}
+"""
+MUST_RETURN = "step must return (state, action) or (state, action, metrics), found"
+BAD_STEPS = [
+    ("return state", f"{MUST_RETURN} int"),
+    ("return None", f"{MUST_RETURN} NoneType"),
+    ("return (state,)", f"{MUST_RETURN} 1 values"),
+    ("return state, 1, {}, 0", f"{MUST_RETURN} 4 values"),
+    ("return [state, 1]", f"{MUST_RETURN} list"),
+    ("return state, 1, 0.5", "step's metrics must be a dict, found 0.5"),
+    ("return state, 1, {'loss': float('nan')}", "'loss']: expected a finite number"),
+    ("return state, 1, {'loss': float('inf')}", "found inf"),
+    ("return state, 1, {'loss': True}", "found True"),
+    ("return state, 1, {'loss': 'low'}", "found 'low'"),
+    ("return state, 18", "expected an int in 0 … 17, found 18 (int)"),
+    ("return state, -1", "found -1 (int)"),
+    ("return state, 1.0", "found 1.0 (float)"),
+    ("return state, True", "found True (bool)"),
+    ("return state, None", "found None (NoneType)"),
+    ("raise ValueError('boom')", "raised ValueError: boom (some_functions.py:8)"),
+]
+
+
+@pytest.mark.parametrize(("answer", "message"), BAD_STEPS)
+def test_step_that_fails(
+    answer: str,
+    message: str,
+    invoke: Callable[..., Any],
+    left: Left,
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "some_functions.py"
+    path.write_text(FUNCTIONS.format(answer=answer))
+    options = ("--out", left.out, "--quiet", "--set", "base_visit_frames=30")
+    failure = invoke("run", CONTROL_SUITE, "--agent", path, *options)
+    assert failure.exit_code == 1
+    found = " ".join(failure.stderr.split())
+    assert message in found
+    assert "at frame 40 of breakout" in found
+    assert left.status["state"] == "FAILED"
+    assert left.status["error"]["frame"] == 40
+    assert left.check_rows() == 40
+    left.check_no_scraps()
 
 
 def test_metrics_that_are_no_numbers_are_named(

@@ -14,7 +14,8 @@ import pytest
 
 from longplay.contract.records import RunConfig, ScoringDefaults
 from longplay.scoring.metrics import Rewards
-from longplay.scoring.streaming import Play, compute_score, played_visits
+from longplay.scoring.play import Play, played_visits
+from longplay.scoring.streaming import compute_score
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -71,14 +72,15 @@ def test_example_of_the_scoring_page() -> None:
         ).model_dump_json(warnings=False)
     )
     rewards = {2: 1, 7: 3, 9: 1, 12: 2, 16: 4, 19: 2, 25: 5, 31: 3, 33: 3}
+    sparse = Rewards(
+        np.array(list(rewards), np.int64), np.array(list(rewards.values()), np.float64)
+    )
     score = compute_score(
         Play(
             config=config,
             visits=played_visits(config),
-            rewards=Rewards(
-                np.array(list(rewards), np.int64),
-                np.array(list(rewards.values()), np.float64),
-            ),
+            rewards=sparse,
+            game_rewards=sparse,
             terminated_ends=np.zeros(0, np.int64),
             fps=None,
         )

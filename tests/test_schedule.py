@@ -40,6 +40,14 @@ def test_golden_without_jitter():
     assert lengths(abc_suite(jitter_pct=0.0), 0) == [(g, 1000) for g in "cabcba"]
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2**31 - 1])
+def test_control_sequence_is_never_shuffled(seed):
+    suite = SUITES["control-v1"]
+    assert lengths(suite, seed) == [(game, 10_000) for game in suite.games]
+    twice = suite.model_copy(update={"num_cycles": 2})
+    assert [game for game, _ in lengths(twice, seed)] == [*suite.games, *suite.games]
+
+
 def test_minimum_lifts_short_visits_only():
     assert lengths(abc_suite(min_visit_frames=1010), 0) == [
         ("c", 1010),

@@ -20,6 +20,7 @@ from longplay.contract.records import (
     EventRow,
     ScheduledVisit,
     SegmentRow,
+    TimestepRow,
 )
 from longplay.errors import AgentError, ConsoleError
 from longplay.stream import Mechanics, Percept, Stream, map_actions
@@ -40,6 +41,7 @@ class TapeConsole:
     calls: list[Any] = field(default_factory=list)
     screen: int = 0
     steps: int = 0
+    emulator_frames: int = 1
     lives_left: int = 3
 
     def start_visit(self, game_id: str, emulator_seed: int) -> None:
@@ -687,3 +689,47 @@ def test_restoring_takes_a_copy():
     second.restore(state, [0, 0, 1])
     play(second, [4, 5])
     assert (state.global_frame_idx, state.queue) == (3, [2, 3])
+
+
+# --- timesteps of several emulator frames -----------------------------------------
+
+MIXED_REWARDS = [(25.0, False, 3), (-0.5, True, 0), (0.0, False, 3), (3.0, False, 3)]
+
+
+def make_timestep_stream(rule: str, console: TapeConsole) -> Stream:
+    visits = make_visits(("a", 4))
+    mechanics = Mechanics(reward=rule)
+    return Stream(visits, [100], console, mechanics, TimestepRow)
+
+
+@pytest.mark.parametrize(
+    ("rule", "delivered"),
+    [("sign", [1.0, -1.0, 0.0, 1.0]), ("raw", [25.0, -0.5, 0.0, 3.0])],
+)
+def test_delivered_reward_is_the_rule_applied_to_the_games(rule, delivered):
+    console = TapeConsole(MIXED_REWARDS)
+    frames = play(make_timestep_stream(rule, console), [0] * 4)
+    assert column(frames, "reward") == delivered
+    assert column(frames, "game_reward") == [25.0, -0.5, 0.0, 3.0]
+    assert [f.percept.reward for f in frames] == [0.0, *delivered[:-1]]
+
+
+def test_returns_add_up_delivered_rewards():
+    stream = make_timestep_stream("sign", TapeConsole(MIXED_REWARDS))
+    frames = play(stream, [0] * 4)
+    assert [f.episode.return_ for f in frames if f.episode] == [0.0, 1.0]
+    assert [f.segment.return_ for f in frames if f.segment] == [0.0, 1.0]
+
+
+def test_timestep_rows_count_emulator_frames():
+    console = ScriptedConsole(life_frames=5, frame_skip=4)
+    visits = make_visits(("a", 60))
+    frames = play(Stream(visits, [9], console, Mechanics(), TimestepRow), [0] * 60)
+    counts = [(f.event.emulator_frames, f.event.terminated) for f in frames]
+    assert {count for count, terminated in counts if not terminated} == {4}
+    assert min(count for count, _ in counts) < 4
+
+
+def test_streaming_rows_have_no_more_keys_than_v1_names():
+    (frame,) = play(make_stream(TapeConsole(), ("a", 1)), [0])
+    assert type(frame.event) is EventRow

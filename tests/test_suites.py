@@ -21,6 +21,7 @@ EIGHT = [
     "up_n_down",
     "battle_zone",
 ]
+SMOKE = get_suite("stream-smoke-v1")
 NAMES = (
     "games",
     "num_cycles",
@@ -59,6 +60,43 @@ def test_suite_is_as_the_table_says(suite_id):
         **row,
         **IN_ALL,
         "scoring_defaults": scoring,
+    }
+
+
+TWENTY = (
+    "pong breakout space_invaders ms_pacman asterix qbert seaquest beam_rider phoenix "
+    "atlantis asteroids battle_zone centipede demon_attack enduro fishing_derby "
+    "ice_hockey jamesbond kangaroo road_runner"
+).split()
+CONTROL_TABLE = {
+    "control-v1": (TWENTY, 10_000, 2_000, 1_000),
+    "control-smoke-v1": (TWENTY[:3], 500, 200, 100),
+}
+
+
+@pytest.mark.parametrize("suite_id", CONTROL_TABLE)
+def test_control_suite_is_as_decided(suite_id):
+    games, visit_frames, window_frames, revisit_frames = CONTROL_TABLE[suite_id]
+    suite = get_suite(suite_id)
+    assert suite.track == "control"
+    assert suite.settings == {
+        "games": games,
+        "num_cycles": 1,
+        "base_visit_frames": visit_frames,
+        "decision_interval": 1,
+        "delay": 0,
+        "jitter_pct": 0.0,
+        "min_visit_frames": 1,
+        **IN_ALL,
+        "frame_skip": 4,
+        "reward": "sign",
+        "discount": 0.99,
+        "scoring_defaults": {
+            "window_frames": window_frames,
+            "bottom_k_frac": 0.25,
+            "revisit_frames": revisit_frames,
+            "final_score_weights": [0.5, 0.5],
+        },
     }
 
 
@@ -106,7 +144,7 @@ def test_overriding_leaves_the_catalogue_alone():
 
 def test_flatten_makes_dotted_names():
     nested = {"delay": 1, "scoring_defaults": {"window_frames": 5}}
-    assert flatten_settings(nested) == {
+    assert flatten_settings(SMOKE, nested) == {
         "delay": 1,
         "scoring_defaults.window_frames": 5,
     }
@@ -114,7 +152,7 @@ def test_flatten_makes_dotted_names():
 
 def test_flatten_keeps_dotted_names():
     dotted = {"scoring_defaults.bottom_k_frac": 0.5}
-    assert flatten_settings(dotted) == dotted
+    assert flatten_settings(SMOKE, dotted) == dotted
 
 
 def test_dotted_and_nested_mean_the_same():
@@ -136,8 +174,36 @@ def test_dotted_and_nested_mean_the_same():
 )
 def test_unknown_setting_names_close_ones(setting, close):
     with pytest.raises(UnknownNameError, match="unknown setting") as caught:
-        flatten_settings({setting: 1})
+        flatten_settings(SMOKE, {setting: 1})
     assert close in caught.value.matches
+
+
+@pytest.mark.parametrize("name", ["frame_skip", "reward", "discount"])
+def test_streaming_suite_has_no_settings_of_the_control_track(name):
+    with pytest.raises(UnknownNameError, match=f"unknown setting '{name}'"):
+        override_suite(SMOKE, {name: 1})
+
+
+CONTROL_REFUSED = [
+    ("frame_skip", 0, "at least 1"),
+    ("frame_skip", 4.0, "frame_skip: "),
+    ("reward", "clipped", "'raw' or 'sign'"),
+    ("reward", None, "reward: "),
+    ("discount", 1.01, "at most 1"),
+    ("discount", -0.1, "at least 0"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), CONTROL_REFUSED)
+def test_control_values_out_of_range_are_refused(name, value, message):
+    with pytest.raises(ConfigError) as caught:
+        override_suite(get_suite("control-v1"), {name: value})
+    assert message in str(caught.value)
+
+
+def test_control_values_can_be_overridden():
+    suite = override_suite(get_suite("control-v1"), {"reward": "raw", "frame_skip": 1})
+    assert (suite.track, suite.reward, suite.frame_skip) == ("control", "raw", 1)
 
 
 @pytest.mark.parametrize("name", ["seed", "suite_id", "track", "purpose"])
@@ -204,4 +270,4 @@ ACCEPTED = [
 @pytest.mark.parametrize(("name", "value"), ACCEPTED)
 def test_values_at_the_ends_of_their_range_are_accepted(name, value):
     suite = override_suite(get_suite("stream-smoke-v1"), {name: value})
-    assert flatten_settings(suite.settings)[name] == value
+    assert flatten_settings(SMOKE, suite.settings)[name] == value

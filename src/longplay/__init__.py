@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from longplay.contract.rundir import read_run
     from longplay.harness.experiment import run
-    from longplay.scoring.streaming import score_run
+    from longplay.scoring.scores import score_run
     from longplay.validation import validate_run
 
 # Imported when first used: importing longplay costs next to nothing.
 _HOMES = {
     "read_run": "longplay.contract.rundir",
     "run": "longplay.harness.experiment",
-    "score_run": "longplay.scoring.streaming",
+    "score_run": "longplay.scoring.scores",
     "validate_run": "longplay.validation",
 }
 

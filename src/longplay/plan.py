@@ -17,7 +17,7 @@ from longplay.contract.records import (
     ConfigGiven,
     RunConfig,
 )
-from longplay.contract.version import CONTRACT_VERSION
+from longplay.contract.version import CONTRACTS
 from longplay.schedule import make_schedule
 from longplay.seeds import check_seed, emulator_seed
 from longplay.suites import Suite, flatten_settings, get_suite, override_suite
@@ -67,7 +67,8 @@ def plan_run(
     """
     seed = check_seed(seed)
     catalogued = get_suite(suite_id)
-    given = ConfigGiven(suite=suite_id, overrides=flatten_settings(overrides or {}))
+    flat = flatten_settings(catalogued, overrides or {})
+    given = ConfigGiven(suite=suite_id, overrides=flat)
     suite = override_suite(catalogued, given.overrides)
     config = _make_config(suite, seed, given)
     name = suite_id
@@ -79,6 +80,8 @@ def plan_run(
 
 def _make_config(suite: Suite, seed: int, given: ConfigGiven) -> RunConfig:
     schedule = tuple(make_schedule(suite, seed))
+    contract = CONTRACTS[suite.track]
+    required = {name: getattr(suite, name) for name in contract.settings}
     config = RunConfig(
         games=suite.games,
         schedule=schedule,
@@ -90,14 +93,14 @@ def _make_config(suite: Suite, seed: int, given: ConfigGiven) -> RunConfig:
         action_mapping_policy=ActionMappingPolicy(global_action_set=GLOBAL_ACTION_SET),
         default_action_idx=suite.default_action_idx,
         scoring_defaults=suite.scoring_defaults,
-        benchmark_contract_version=CONTRACT_VERSION,
+        benchmark_contract_version=contract.version,
         benchmark_contract_hash="0" * 64,
-        track=suite.track,
         seed=seed,
         emulator_seeds=tuple(
             emulator_seed(seed, visit.visit_idx) for visit in schedule
         ),
         config_given=given,
         config_effective=suite.settings,
+        **{"track": suite.track, **required},
     )
     return config.model_copy(update={"benchmark_contract_hash": contract_hash(config)})

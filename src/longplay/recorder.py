@@ -24,6 +24,7 @@ from longplay.contract.records import (
     RunSummary,
     ScheduledVisit,
     SegmentRow,
+    TimestepRow,
     VisitSummary,
 )
 
@@ -33,6 +34,8 @@ _CHUNK_ROWS = 256
 _encode_lines = msgspec.json.Encoder().encode_lines
 _reward_of = attrgetter("reward")
 _is_decision_of = attrgetter("is_decision_frame")
+_game_reward_of = attrgetter("game_reward")
+_emulator_frames_of = attrgetter("emulator_frames")
 
 
 def utc_now() -> str:
@@ -48,14 +51,22 @@ class _VisitTally:
         self.action_names = tuple(ACTION_NAMES[action] for action in actions)
         self.started_utc = utc_now()
         self.started_s = time.perf_counter()
-        self.frames = self.decision_frames = self.episodes = 0
-        self.reward_sum = 0.0
+        self.frames = self.decision_frames = self.emulator_frames = 0
+        self.episodes = 0
+        self.reward_sum = self.game_reward_sum = 0.0
 
     def add(self, events: Sequence[EventRow], episodes: int) -> None:
+        reward_sum = sum(map(_reward_of, events))
         self.frames += len(events)
         self.decision_frames += sum(map(_is_decision_of, events))
-        self.reward_sum += sum(map(_reward_of, events))
+        self.reward_sum += reward_sum
         self.episodes += episodes
+        if events and isinstance(events[0], TimestepRow):
+            self.emulator_frames += sum(map(_emulator_frames_of, events))
+            self.game_reward_sum += sum(map(_game_reward_of, events))
+        else:
+            self.emulator_frames += len(events)
+            self.game_reward_sum += reward_sum
 
     def summarise(self, metrics: dict[str, float]) -> VisitSummary:
         return VisitSummary(
@@ -64,9 +75,9 @@ class _VisitTally:
             cycle_idx=self.visit.cycle_idx,
             frames=self.frames,
             decision_frames=self.decision_frames,
-            emulator_frames=self.frames,
+            emulator_frames=self.emulator_frames,
             reward_sum=self.reward_sum,
-            game_reward_sum=self.reward_sum,
+            game_reward_sum=self.game_reward_sum,
             episodes=self.episodes,
             wall_time_s=time.perf_counter() - self.started_s,
             started_utc=self.started_utc,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from longplay.errors import (
     AgentError,
@@ -19,7 +19,7 @@ from longplay.errors import (
 )
 from longplay.recorder import Recorder
 from longplay.stream import Stream
-from longplay.tracks.streaming import StreamingTrack
+from longplay.tracks.base import Track
 
 # Seconds between two looks at what is not a frame's business.
 _TICK_S = 0.25
@@ -61,7 +61,7 @@ class Run:
     def __init__(
         self,
         stream: Stream,
-        track: StreamingTrack,
+        track: Track,
         recorder: Recorder,
         observer: Observer,
         stop: StopRequest,
@@ -98,10 +98,8 @@ class Run:
             percept = stream.percept()
             try:
                 answer = track.answer(percept)
-            except LongplayError:
-                raise
             except (Exception, SystemExit) as error:
-                raise self._blame_agent(error) from error
+                self._blame_agent(error)
             del percept  # its memory is the next frame's, still warm in the cache
             event = stream.advance(answer)
             recorder.write(event)
@@ -120,17 +118,22 @@ class Run:
         """Asks what is not asked on every frame."""
         try:
             return question()
-        except LongplayError:
-            raise
         except (Exception, SystemExit) as error:
-            raise self._blame_agent(error) from error
+            self._blame_agent(error)
 
-    def _blame_agent(self, error: BaseException) -> AgentError:
-        return AgentError(
-            f"the agent raised {describe_exception(error)} at frame "
-            f"{self._stream.global_frame_idx} of {self._stream.visit.game_id}; "
-            "its traceback is in agent_output.txt"
+    def _blame_agent(self, error: BaseException) -> NoReturn:
+        """Raises with the place; what longplay itself found keeps its words."""
+        place = (
+            f"at frame {self._stream.global_frame_idx} of {self._stream.visit.game_id}"
         )
+        if isinstance(error, AgentError):
+            raise AgentError(f"{error} {place}") from error.__cause__
+        if isinstance(error, LongplayError):
+            raise error
+        raise AgentError(
+            f"the agent raised {describe_exception(error)} {place}; "
+            "its traceback is in agent_output.txt"
+        ) from error
 
     def _tick(self) -> None:
         """What is due now and then: flush, stop if asked to, tell who watches."""

@@ -2,6 +2,7 @@
 
 The draws are part of the contract: one generator per run; per cycle one shuffle of
 the games in configured order, then one uniform number per visit if there is jitter.
+Suites of the control track have one order for everybody: nothing is shuffled.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def make_schedule(suite: Suite, seed: int) -> list[ScheduledVisit]:
     visits: list[ScheduledVisit] = []
     for cycle_idx in range(suite.num_cycles):
         games = list(suite.games)
-        rng.shuffle(games)
+        if suite.is_shuffled:
+            rng.shuffle(games)
         for game_id in games:
             visits.append(
                 ScheduledVisit(

@@ -16,6 +16,7 @@ The rules, per frame:
     `decision_interval`-th from there; in between the decision is held;
   - the action applied `t` frames after a reset is the one decided at `t - delay`, and
     the default action before that;
+  - the reward delivered is the game's own, or its sign, as the mechanics say;
   - a visit's last frame is `truncated`, and nothing else is; `terminated` says that the
     game episode ended. The console is reset at game over and at the visit's end, and
     only there do the control rules start anew.
@@ -34,11 +35,15 @@ import msgspec
 
 from longplay.console.base import Console, Observation
 from longplay.contract.records import (
+    EVENT_ROWS,
     GLOBAL_ACTION_SET,
     EpisodeRow,
     EventRow,
+    RewardRule,
+    RunConfig,
     ScheduledVisit,
     SegmentRow,
+    TimestepRow,
 )
 from longplay.errors import AgentError, ConfigError, ConsoleError, describe_value
 
@@ -53,6 +58,7 @@ class Mechanics:
     delay: int = 0
     life_loss_termination: bool = False
     default_action_idx: int = 0
+    reward: RewardRule = "raw"
 
 
 class Percept(msgspec.Struct, gc=False):
@@ -111,11 +117,14 @@ class Stream:
         emulator_seeds: Sequence[int],
         console: Console,
         mechanics: Mechanics,
+        row_type: type[EventRow] = EventRow,
     ) -> None:
         self.schedule = tuple(schedule)
         self.console = console
         self._emulator_seeds = tuple(emulator_seeds)
         self._mechanics = mechanics
+        self._row_type = row_type
+        self._is_timestep = issubclass(row_type, TimestepRow)
         # Looked up once, because they are needed on every frame.
         self._observe, self._step_console = console.observation, console.step
         self._interval, self._delay = mechanics.decision_interval, mechanics.delay
@@ -127,6 +136,20 @@ class Stream:
         # What the last frame ended, if it ended anything.
         self.ended_episode: EpisodeRow | None = None
         self.ended_segment: SegmentRow | None = None
+
+    @classmethod
+    def from_config(cls, config: RunConfig, console: Console) -> Stream:
+        """The stream of a run, on a console made with the same config."""
+        mechanics = Mechanics(
+            decision_interval=config.decision_interval,
+            delay=config.delay,
+            life_loss_termination=config.life_loss_termination,
+            default_action_idx=config.default_action_idx,
+            reward=config.reward or "raw",
+        )
+        row_type = EVENT_ROWS[config.benchmark_contract_version]
+        seeds = config.emulator_seeds or ()
+        return cls(config.schedule, seeds, console, mechanics, row_type)
 
     @property
     def done(self) -> bool:
@@ -215,8 +238,9 @@ class Stream:
             applied = self._queue.popleft()
 
         reward, game_over, lives = self._step_console(self._console_actions[applied])
+        game_reward = reward
         if reward:
-            self._check_reward(reward)
+            reward = self._deliver(reward)
             state.episode_return += reward
             state.segment_return += reward
         terminated = game_over or (
@@ -225,7 +249,7 @@ class Stream:
         frame_idx, visit_frame_idx = state.global_frame_idx, state.visit_frame_idx
         truncated = visit_frame_idx == self._last_frame_idx
         game_id, visit_idx, cycle_idx = self._place
-        event = EventRow(
+        event = self._row_type(
             frame_idx,
             game_id,
             visit_idx,
@@ -240,6 +264,7 @@ class Stream:
             terminated,
             truncated,
             lives,
+            *((game_reward, self.console.emulator_frames) if self._is_timestep else ()),
         )
         state.reward = reward
         state.terminated = terminated
@@ -253,12 +278,17 @@ class Stream:
             self._cross_boundary(event, game_over)
         return event
 
-    def _check_reward(self, reward: float) -> None:
-        if not isfinite(reward):
+    def _deliver(self, game_reward: float) -> float:
+        """What the agent gets for a game's reward other than zero."""
+        if not isfinite(game_reward):
             raise ConsoleError(
-                f"the console's reward is {reward} at frame {self.global_frame_idx} "
-                f"of {self._visit.game_id}; expected a finite number"
+                f"the console's reward is {game_reward} at frame "
+                f"{self.global_frame_idx} of {self._visit.game_id}; "
+                "expected a finite number"
             )
+        if self._mechanics.reward == "sign":
+            return 1.0 if game_reward > 0 else -1.0
+        return game_reward
 
     def _read_action(self, answer: object) -> int:
         try:

@@ -4,14 +4,14 @@ One declaration per suite. A suite is immutable: a change that can move a score 
 new id with a new version. Any setting can be overridden for a run; what is run is then
 called `<suite>+<first 8 hex of its contract hash>` and never passes for the suite.
 
-    suite id := <track>-<shape>-v<version>        stream-8x3-v1: 8 games, 3 cycles
+    suite id := <track>[-<shape>]-v<version>      stream-8x3-v1: 8 games, 3 cycles
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
@@ -21,14 +21,20 @@ from longplay.contract.records import (
     ActionIdx,
     Count,
     Delay,
+    Discount,
     Document,
+    RewardRule,
     ScoringDefaults,
     Sticky,
 )
+from longplay.contract.version import Track
 from longplay.errors import ConfigError, UnknownNameError
 
 # A schedule is drawn and written down before the first frame.
 MAX_VISITS = 10_000
+
+
+Jitter = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Suite(Document):
@@ -36,14 +42,17 @@ class Suite(Document):
 
     model_config = ConfigDict(extra="forbid")
 
+    track: ClassVar[Track] = "streaming"
+    # Whether each cycle has its own order of games, drawn with the seed.
+    is_shuffled: ClassVar[bool] = True
+
     suite_id: str = Field(exclude=True)
     purpose: str = Field(exclude=True)
-    track: Literal["streaming"] = Field(default="streaming", exclude=True)
 
     games: Annotated[tuple[str, ...], Field(min_length=1)]
     num_cycles: Count
     base_visit_frames: Count
-    jitter_pct: Annotated[float, Field(ge=0, lt=1)]
+    jitter_pct: Jitter
     min_visit_frames: Count = 1
 
     decision_interval: Count
@@ -59,6 +68,22 @@ class Suite(Document):
     def settings(self) -> dict[str, Any]:
         """Everything that can be overridden, as plain JSON values."""
         return self.model_dump(mode="json")
+
+
+class ControlSuite(Suite):
+    """A suite of the control track: timesteps of several emulator frames."""
+
+    track: ClassVar[Track] = "control"
+    is_shuffled: ClassVar[bool] = False
+
+    num_cycles: Count = 1
+    jitter_pct: Jitter = 0.0
+    decision_interval: Count = 1
+    delay: Delay = 0
+
+    frame_skip: Count = 4
+    reward: RewardRule = "sign"
+    discount: Discount = 0.99
 
 
 def _scoring(window_frames: int, revisit_frames: int) -> ScoringDefaults:
@@ -80,6 +105,29 @@ _EIGHT_GAMES = (
     "atlantis",
     "up_n_down",
     "battle_zone",
+)
+
+_TWENTY_GAMES = (
+    "pong",
+    "breakout",
+    "space_invaders",
+    "ms_pacman",
+    "asterix",
+    "qbert",
+    "seaquest",
+    "beam_rider",
+    "phoenix",
+    "atlantis",
+    "asteroids",
+    "battle_zone",
+    "centipede",
+    "demon_attack",
+    "enduro",
+    "fishing_derby",
+    "ice_hockey",
+    "jamesbond",
+    "kangaroo",
+    "road_runner",
 )
 
 SUITES: Mapping[str, Suite] = {
@@ -130,6 +178,20 @@ SUITES: Mapping[str, Suite] = {
             delay=0,
             scoring_defaults=_scoring(5_000, 2_000),
         ),
+        ControlSuite(
+            suite_id="control-smoke-v1",
+            purpose="does it run, with init and step",
+            games=_TWENTY_GAMES[:3],
+            base_visit_frames=500,
+            scoring_defaults=_scoring(200, 100),
+        ),
+        ControlSuite(
+            suite_id="control-v1",
+            purpose="the control benchmark",
+            games=_TWENTY_GAMES,
+            base_visit_frames=10_000,
+            scoring_defaults=_scoring(2_000, 1_000),
+        ),
     )
 }
 
@@ -155,7 +217,7 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
         ConfigError: Names the setting, what was expected and what was found.
     """
     settings = suite.settings
-    for name, value in flatten_settings(overrides).items():
+    for name, value in flatten_settings(suite, overrides).items():
         target = settings
         *parents, leaf = name.split(".")
         for parent in parents:
@@ -164,7 +226,7 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
     identity = {"suite_id": suite.suite_id, "purpose": suite.purpose}
     try:
         # Validated as JSON: strict types, but a list may fill a tuple.
-        changed = Suite.model_validate_json(json.dumps({**identity, **settings}))
+        changed = type(suite).model_validate_json(json.dumps({**identity, **settings}))
     except ValidationError as error:
         raise ConfigError(describe_invalid(error)) from error
     _check_games(changed.games)
@@ -176,9 +238,9 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
     return changed
 
 
-def flatten_settings(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Turns nested settings into dotted names, and refuses unknown ones."""
-    known = set(_dotted(SUITES["stream-smoke-v1"].settings))
+def flatten_settings(suite: Suite, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Turns nested settings into dotted names, and refuses those a suite lacks."""
+    known = set(_dotted(suite.settings))
     flat = _dotted(overrides)
     for name in flat:
         if name not in known:

@@ -1,4 +1,4 @@
-"""Run directory -> findings: is this what contract v1 says a run is?
+"""Run directory -> findings: is this what its contract says a run is?
 
 Every row of every file is read and held against the rules of `contract.rules`, and the
 score is computed again from the very rows that were judged. A run of longplay's own is
@@ -22,9 +22,8 @@ from longplay.contract.files import read_document, shorten
 from longplay.contract.findings import Finding, Findings, Kind
 from longplay.contract.fingerprint import agent_id, contract_hash
 from longplay.contract.records import (
+    Document,
     EpisodeRow,
-    EventRow,
-    RequiredEventRow,
     RunConfig,
     RunSummary,
     Score,
@@ -33,11 +32,12 @@ from longplay.contract.records import (
 from longplay.contract.rules import EventRules
 from longplay.contract.rundir import find_run
 from longplay.contract.spans import ENDED_BY, check_spans
-from longplay.contract.version import CONTRACT_VERSION
+from longplay.contract.version import VERSIONS
 from longplay.errors import ConfigError, DocumentError
 from longplay.plan import plan_run
 from longplay.scoring.metrics import Rewards
-from longplay.scoring.streaming import Play, compute_score, played_visits
+from longplay.scoring.play import Play, played_visits
+from longplay.scoring.scores import compute_score
 
 # Relative difference up to which two tools' sums of the same rewards may differ.
 _TOLERANCE = 1e-12
@@ -135,11 +135,11 @@ class _Validation:
     # --- config.json ------------------------------------------------------------
 
     def _check_config(self, config: RunConfig) -> None:
-        if config.benchmark_contract_version != CONTRACT_VERSION:
+        if config.benchmark_contract_version not in VERSIONS:
             self._add(
                 "contract version",
                 "config.json",
-                f"expected {CONTRACT_VERSION!r}, "
+                f"expected one of {', '.join(map(repr, VERSIONS))}, "
                 f"found {config.benchmark_contract_version!r}",
                 "benchmark_contract_version",
             )
@@ -232,12 +232,12 @@ class _Validation:
     def _check_provenance(self, config: RunConfig) -> None:
         """What longplay always writes of agent and ROMs."""
         versions = config.versions or {}
-        missing = [name for name in _VERSIONS if name not in versions]
+        missing = [name for name in _TOOLS if name not in versions]
         if missing or config.git is None:
             self._add(
                 "suite claim",
                 "config.json",
-                f"expected git and the versions of {', '.join(_VERSIONS)}",
+                f"expected git and the versions of {', '.join(_TOOLS)}",
                 "versions",
             )
         for name in ("rom_md5", "rom_sha256"):
@@ -262,10 +262,9 @@ class _Validation:
     # --- rows -------------------------------------------------------------------
 
     def _check_rows(self, config: RunConfig, rules: EventRules) -> None:
-        is_own = config.is_longplay
-        event_type = EventRow if is_own else RequiredEventRow
+        is_own, event_row = config.is_longplay, config.event_row
         games = {"game_id": rules.games}
-        for chunk in self._read_rows("events.jsonl", event_type, games, is_own):
+        for chunk in self._read_rows("events.jsonl", event_row, games, is_own):
             rules.check(chunk)
         rules.finish()
         vocabularies = {**games, "ended_by": ENDED_BY}
@@ -315,19 +314,16 @@ class _Validation:
         summary = self._read("run_summary.json", RunSummary, "missing file")
         if summary is None:
             return
-        frames, decisions, rewards, episodes = rules.visit_sums
-        segments = len(rules.segments.columns()["length"])
+        sums = rules.visit_sums
+        frames = int(sums["frames"].sum())
         expected: dict[str, Any] = {
-            "frames": int(frames.sum()),
-            "decision_frames": int(decisions.sum()),
-            "emulator_frames": int(frames.sum()),
-            "episodes": int(episodes.sum()),
-            "segments": segments,
+            **{name: int(sums[name].sum()) for name in _COUNTS},
+            "segments": len(rules.segments.columns()["length"]),
             "wall_time_s": math.fsum(visit.wall_time_s for visit in summary.visits),
-            "fps": frames.sum() / summary.wall_time_s if summary.wall_time_s else None,
+            "fps": frames / summary.wall_time_s if summary.wall_time_s else None,
         }
         self._compare("summary", "run_summary.json", expected, summary)
-        begun = [(k, v) for k, v in enumerate(config.schedule) if frames[k] > 0]
+        begun = [(k, v) for k, v in enumerate(config.schedule) if sums["frames"][k]]
         if len(summary.visits) != len(begun):
             self._add(
                 "summary",
@@ -340,38 +336,32 @@ class _Validation:
                 "visit_idx": k,
                 "game_id": visit.game_id,
                 "cycle_idx": visit.cycle_idx,
-                "frames": int(frames[k]),
-                "decision_frames": int(decisions[k]),
-                "emulator_frames": int(frames[k]),
-                "reward_sum": float(rewards[k]),
-                "game_reward_sum": float(rewards[k]),
-                "episodes": int(episodes[k]),
+                **{name: int(sums[name][k]) for name in _COUNTS},
+                "reward_sum": float(sums["reward_sum"][k]),
+                "game_reward_sum": float(sums["game_reward_sum"][k]),
             }
             self._compare("summary", "run_summary.json", expected, said, f"visits.{k}.")
 
     def _check_score(self, config: RunConfig, rules: EventRules) -> None:
         missing: Kind | None = "missing file" if config.is_longplay else None
-        score = self._read("score.json", Score, missing)
+        score = self._read("score.json", config.score_type, missing)
         if score is None:
             return
         if rules.frames < config.total_frames:
             self._add("score", "score.json", "expected none: frames are missing")
             return
         episodes = rules.episodes.columns()
-        order = np.argsort(_concatenate(rules.reward_frames), kind="stable")
         play = Play(
             config=config,
             visits=played_visits(config),
-            rewards=Rewards(
-                _concatenate(rules.reward_frames)[order],
-                _concatenate(rules.rewards)[order],
-            ),
+            rewards=Rewards(*rules.rewards.by_frame()),
+            game_rewards=Rewards(*rules.game_rewards.by_frame()),
             terminated_ends=episodes["end_global_frame_idx"][
                 episodes["terminated"].astype(bool)
             ],
             fps=self._summary_fps(config, score),
         )
-        expected = compute_score(play).model_dump()
+        expected = dict(compute_score(play))
         self._compare("score", "score.json", expected, score)
 
     def _summary_fps(self, config: RunConfig, score: Score) -> float | None:
@@ -417,16 +407,27 @@ _DERIVED = (
     "action_mapping_policy",
     "default_action_idx",
     "scoring_defaults",
+    "frame_skip",
+    "reward",
+    "discount",
     "emulator_seeds",
+    "benchmark_contract_version",
     "benchmark_contract_hash",
     "config_effective",
 )
 
 
-_VERSIONS = ("python", "ale_py", "numpy", "longplay")
+# Counts of run_summary.json, of the run and of each visit.
+_COUNTS = ("frames", "decision_frames", "emulator_frames", "episodes")
+
+_TOOLS = ("python", "ale_py", "numpy", "longplay")
 
 
 def _is_equal(expected: Any, found: Any) -> bool:
+    if isinstance(expected, Document) and isinstance(found, Document):
+        return _is_equal(dict(expected), dict(found))
+    if isinstance(expected, tuple) and isinstance(found, tuple):
+        return len(expected) == len(found) and all(map(_is_equal, expected, found))
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         return expected.keys() == found.keys() and all(
             _is_equal(expected[key], found[key]) for key in expected
@@ -434,10 +435,6 @@ def _is_equal(expected: Any, found: Any) -> bool:
     if isinstance(expected, float) and isinstance(found, float):
         return math.isclose(expected, found, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
     return bool(expected == found)
-
-
-def _concatenate(parts: list[Any]) -> Any:
-    return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def _join(chunks: list[Chunk]) -> Chunk:

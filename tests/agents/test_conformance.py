@@ -153,7 +153,7 @@ def test_garbage_between_decisions_is_fine(check: Callable[..., Any]) -> None:
 
 EXTRAS = [
     ("def metrics(self): return {'loss': float('nan')}", METRICS, False, "nan"),
-    ("def metrics(self): return [1.0]", METRICS, False, "must return a dict"),
+    ("def metrics(self): return [1.0]", METRICS, False, "must be a dict"),
     ("def metrics(self): return {'loss': 0.5}", METRICS, True, "loss"),
     ("def save(self, directory): pass", SAVES, False, "save alone"),
     ("def load(self, directory): pass", SAVES, False, "load alone"),

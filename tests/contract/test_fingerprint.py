@@ -13,6 +13,7 @@ from longplay import read_run
 from longplay.contract.fingerprint import contract_hash, contract_payload
 from longplay.contract.records import RunConfig
 from longplay.errors import DocumentError
+from longplay.plan import plan_run
 
 GOLDEN_PAYLOAD = (
     '{"decision_interval":1,"default_action_idx":0,"delay_frames":0,'
@@ -158,6 +159,65 @@ def test_order_of_games_changes_the_hash():
 )
 def test_other_fields_do_not_change_the_hash(path, value):
     assert contract_hash(changed(path, value)) == GOLDEN_HASH
+
+
+# --- the control track ------------------------------------------------------------
+
+CONTROL_HASH = "3b30a367da7b2b5ece4433961e860e78b0759b26b693be2873380deeb61e2b30"
+CONTROL_KEYS: dict[str, Any] = {
+    "games": ["pong"],
+    "schedule": [
+        {"visit_idx": 0, "cycle_idx": 0, "game_id": "pong", "visit_frames": 4}
+    ],
+    "sticky": 0.25,
+    "full_action_space": True,
+    "action_mapping_policy": {"global_action_set": list(range(18))},
+    "benchmark_contract_version": "control-v1",
+    "track": "control",
+    "frame_skip": 4,
+    "reward": "sign",
+    "discount": 0.99,
+}
+
+
+def test_golden_control_hash(tmp_path):
+    assert contract_hash(read_config(tmp_path, **CONTROL_KEYS)) == CONTROL_HASH
+
+
+def test_control_suite_has_the_golden_hash():
+    settings = {
+        "games": ["pong"],
+        "base_visit_frames": 4,
+        "scoring_defaults": {"window_frames": 20, "revisit_frames": 5},
+    }
+    config = plan_run("control-v1", 0, settings).config
+    assert config.benchmark_contract_hash == CONTROL_HASH
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("frame_skip", 3), ("reward", "raw"), ("discount", 0.9), ("track", "streaming")],
+)
+def test_hash_of_a_control_run_covers_its_own_settings(tmp_path, key, value):
+    config = read_config(tmp_path, **{**CONTROL_KEYS, key: value})
+    assert contract_hash(config) != CONTROL_HASH
+
+
+@pytest.mark.parametrize("key", ["track", "frame_skip", "reward", "discount"])
+def test_control_run_without_its_own_settings_is_refused(tmp_path, key):
+    expected = f"expected a {key}, which control-v1 requires"
+    with pytest.raises(DocumentError, match=expected):
+        read_config(tmp_path, **{**CONTROL_KEYS, key: None})
+
+
+def test_whole_discount_is_hashed_as_a_float(tmp_path):
+    config = read_config(tmp_path, **{**CONTROL_KEYS, "discount": 1})
+    assert json.dumps(contract_payload(config)["discount"]) == "1.0"
+
+
+def test_v1_run_of_another_tool_may_call_anything_a_reward(tmp_path):
+    config = read_config(tmp_path, reward=[1, 2], frame_skip="four", discount=None)
+    assert contract_hash(config) == GOLDEN_HASH
 
 
 @pytest.mark.parametrize(

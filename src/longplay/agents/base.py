@@ -26,7 +26,11 @@ from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple, Protocol
 
-from longplay.agents.functional import FunctionalAgent, is_functional
+from longplay.agents.functional import (
+    INIT,
+    FunctionalAgent,
+    is_functional,
+)
 from longplay.agents.output import AgentOutput
 from longplay.console.base import Observation
 from longplay.contract.fingerprint import agent_id
@@ -89,6 +93,8 @@ class LoadedAgent:
         """
         try:
             agent = self.factory(len(GLOBAL_ACTION_SET), seed, **self.agent_args)
+        except AgentLoadError as error:
+            raise AgentLoadError(f"agent {self.reference}: {error}") from error
         except LongplayError:
             raise
         except (Exception, SystemExit) as error:
@@ -136,7 +142,7 @@ def load_agent(
     factory, built_as = found.agent, "Agent(num_actions, seed, **agent_args)"
     if is_functional(found.agent):
         factory = FunctionalAgent.factory(found.agent)
-        built_as = "init(observation_shape, num_actions)"
+        built_as = INIT
     return LoadedAgent(
         name=found.name,
         reference=found.reference,
@@ -253,9 +259,11 @@ def _pick_agent(module: ModuleType, attribute: str, reference: str) -> Any:
     elif is_functional(module):
         return module
     else:
+        has = [name for name in ("init", "step") if hasattr(module, name)]
+        which = f"`{has[0]}` alone" if has else "neither"
         raise AgentLoadError(
             f"agent {reference}: expected a class `Agent` with a method `step`, or "
-            f"functions `init` and `step`; found neither"
+            f"functions `init` and `step`; found {which}"
         )
     if inspect.isclass(found) and not callable(getattr(found, "step", None)):
         raise AgentLoadError(

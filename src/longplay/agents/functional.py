@@ -1,11 +1,14 @@
-"""A module with `init` and `step` -> a streaming agent.
+"""A module with `init` and `step` -> an agent that any stream can ask.
 
     init(observation_shape, num_actions) -> state
     step(state, previous_observation, observation, reward) -> (state, action)
+                                                            | (state, action, metrics)
 
-On a streaming suite `step` is called on decision frames, with the rewards since its
-last call added up. `init` gets `seed` and agent arguments only if its signature names
-them. The module knows nothing of boundaries: its stream has no seams.
+`step` is called on decision frames: on every timestep of a control suite; on a
+streaming suite with the rewards since its last call added up. If it has a parameter
+`info`, that is `{"terminated", "truncated"}` of the same transition. `init` gets `seed`
+and agent arguments only if its signature names them. The stream has no seams: nothing
+else tells the module of boundaries.
 """
 
 from __future__ import annotations
@@ -15,8 +18,12 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from longplay.agents.metrics import MeanMetrics
 from longplay.console.base import OBSERVATION_SHAPE, Observation
-from longplay.errors import AgentLoadError
+from longplay.errors import AgentError, AgentLoadError
+
+INIT = "init(observation_shape, num_actions)"
+STEP = "step(state, previous_observation, observation, reward)"
 
 
 def is_functional(found: object) -> bool:
@@ -26,21 +33,39 @@ def is_functional(found: object) -> bool:
     )
 
 
+def _check_call(
+    function: Callable[..., Any], expected: str, count: int, named: dict[str, Any]
+) -> None:
+    """Sees that a function can be called as it will be."""
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*range(count), **named)
+    except TypeError as error:
+        name = expected.partition("(")[0]
+        raise AgentLoadError(
+            f"{name}: expected {expected}, found {name}{signature}: {error}"
+        ) from error
+
+
 class FunctionalAgent:
     """Carries a module's state from decision to decision."""
 
     def __init__(
         self, module: ModuleType, num_actions: int, seed: int, **agent_args: Any
     ) -> None:
+        named = _named_arguments(module.init, {"seed": seed}, agent_args)
+        _check_call(module.init, INIT, 2, named)
         self._step = module.step
-        self._state = module.init(
-            OBSERVATION_SHAPE,
-            num_actions,
-            **_named_arguments(module.init, {"seed": seed}, agent_args),
-        )
+        self._takes_info = "info" in inspect.signature(module.step).parameters
+        _check_call(module.step, STEP, 4, {"info": {}} if self._takes_info else {})
+        self._state = module.init(OBSERVATION_SHAPE, num_actions, **named)
+        self._metrics = MeanMetrics()
         self._previous: Observation | None = None
-        self._reward = 0.0
-        self._action = 0
+        self._action: Any = 0
+        self._start_transition()
+
+    def _start_transition(self) -> None:
+        self._reward, self._terminated, self._truncated = 0.0, False, False
 
     @classmethod
     def factory(cls, module: ModuleType) -> Callable[..., FunctionalAgent]:
@@ -58,21 +83,45 @@ class FunctionalAgent:
         terminated: bool,
         truncated: bool,
         info: dict[str, Any],
-    ) -> int:
+    ) -> Any:
         """Asks the module on decision frames, and holds its answer between them."""
         self._reward += reward
+        self._terminated |= terminated
+        self._truncated |= truncated
         if info["is_decision_frame"]:
-            previous = obs_rgb if self._previous is None else self._previous
-            answer = self._step(self._state, previous, obs_rgb, self._reward)
-            self._state, self._action = _read_pair(answer)
-            self._previous, self._reward = obs_rgb, 0.0
+            self._action = self._ask(obs_rgb)
+            self._previous = obs_rgb
+            self._start_transition()
         return self._action
 
+    def _ask(self, observation: Observation) -> Any:
+        previous = observation if self._previous is None else self._previous
+        if self._takes_info:
+            flags = {"terminated": self._terminated, "truncated": self._truncated}
+            answer = self._step(
+                self._state, previous, observation, self._reward, info=flags
+            )
+        else:
+            answer = self._step(self._state, previous, observation, self._reward)
+        self._state, action, *metrics = _read_answer(answer)
+        if metrics:
+            self._metrics.add(metrics[0])
+        return action
 
-def _read_pair(answer: Any) -> tuple[Any, Any]:
-    if not isinstance(answer, tuple) or len(answer) != 2:
-        raise TypeError(f"step must return (state, action), found {answer!r}")
-    return answer
+    def metrics(self) -> dict[str, float]:
+        """The means of what `step` reported since this was last asked."""
+        return self._metrics.take()
+
+
+def _read_answer(answer: Any) -> tuple[Any, ...]:
+    if isinstance(answer, tuple) and len(answer) in (2, 3):
+        return answer
+    found = type(answer).__name__
+    if isinstance(answer, tuple):
+        found = f"{len(answer)} values"
+    raise AgentError(
+        f"step must return (state, action) or (state, action, metrics), found {found}"
+    )
 
 
 def _named_arguments(

@@ -14,8 +14,7 @@ class RepeatAgent:
     def __init__(self, num_actions: int, seed: int, action: int = 1) -> None:
         if isinstance(action, bool) or action not in range(num_actions):
             raise AgentLoadError(
-                f"agent repeat: action: expected an int in 0 … {num_actions - 1}, "
-                f"found {action!r}"
+                f"action: expected an int in 0 … {num_actions - 1}, found {action!r}"
             )
         self._action = action
 

@@ -37,7 +37,7 @@ from longplay.errors import (
 )
 from longplay.evallog.provenance import longplay_version
 from longplay.plan import RunPlan, plan_run
-from longplay.suites import SUITES, flatten_settings
+from longplay.suites import SUITES, flatten_settings, get_suite
 
 if TYPE_CHECKING:
     from longplay.harness.experiment import Experiment
@@ -171,8 +171,9 @@ def run(
     """Send an agent through a suite; validate, score and show the run."""
     if seed is not None and seeds is not None:
         raise ConfigError("--seed and --seeds: give one of them")
-    overrides = flatten_settings(read_settings(config)) if config else {}
-    overrides |= flatten_settings(parse_settings(settings or []))
+    catalogued = get_suite(suite)
+    overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
+    overrides |= flatten_settings(catalogued, parse_settings(settings or []))
     all_seeds = [seed or 0] if seeds is None else parse_seeds(seeds)
     plans = [plan_run(suite, one, overrides) for one in all_seeds]
     if dry_run:
@@ -442,7 +443,8 @@ def _score_one(
     explain: str | None,
     as_json: bool,
 ) -> dict[str, Any]:
-    from longplay.scoring import streaming
+    from longplay.scoring import scores
+    from longplay.scoring.play import read_play
 
     run_directory = RunDirectory(run_dir)
     own_config = run_directory.config
@@ -451,14 +453,14 @@ def _score_one(
         raise UnknownNameError("game", explain, own_config.games, hint)
     if output is not None and output.resolve().parent == run_dir.resolve():
         raise ConfigError(f"--output: {output} is in the run directory; choose another")
-    run_directory.config = streaming.change_scoring(own_config, changes)
-    play = streaming.read_play(run_directory, partial=partial)
-    result = streaming.compute_score(play)
+    run_directory.config = scores.change_scoring(own_config, changes)
+    play = read_play(run_directory, partial=partial)
+    result = scores.compute_score(play)
     is_own = run_directory.config.scoring_defaults == own_config.scoring_defaults
     if output is not None:
         write_document(output, result)
     elif is_own and result.complete:
-        streaming.write_score(run_dir, result)
+        scores.write_score(run_dir, result)
     document = result.model_dump(mode="json")
     if explain is not None:
         document["explanation"] = tables.explanation_to_json(play, explain)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from longplay.agents.conformance import Check
     from longplay.harness.status import RunView
     from longplay.scoring.metrics import Span
-    from longplay.scoring.streaming import Play
+    from longplay.scoring.play import Play
     from longplay.validation import Report
 
 

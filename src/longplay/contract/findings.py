@@ -31,6 +31,8 @@ Kind = Literal[
     "held decision",
     "delay law",
     "action range",
+    "delivered reward",
+    "emulator frames",
     "episode row",
     "segment row",
     "contract version",

@@ -10,13 +10,14 @@ another tool with the contract's required keys alone can be read.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 from msgspec import Meta
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from longplay.contract.version import SCHEMA_VERSION
+from longplay.contract.version import SCHEMA_VERSION, VERSIONS
 
 GLOBAL_ACTION_SET = tuple(range(18))
 
@@ -70,6 +71,24 @@ class EventRow(RequiredEventRow, gc=False):
     lives: Annotated[int, _count("Lives after the console step, before any reset.")]
 
 
+class TimestepRow(EventRow, gc=False):
+    """One timestep of several emulator frames: a row of a control run."""
+
+    game_reward: Annotated[
+        float,
+        Meta(
+            ge=-_LARGEST_REWARD,
+            le=_LARGEST_REWARD,
+            description="Sum of the game's own rewards; `reward` is made of it.",
+        ),
+    ]
+    emulator_frames: Annotated[int, _count("Emulator frames the timestep played.")]
+
+
+# Contract version -> a row of events.jsonl as longplay writes it.
+EVENT_ROWS: Mapping[str, type[EventRow]] = {"v1": EventRow, "control-v1": TimestepRow}
+
+
 EndedBy = Literal["terminated", "truncated"]
 
 
@@ -110,9 +129,19 @@ Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT)]
 Delay = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
 Sticky = Annotated[float, Field(ge=0, lt=1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
+Discount = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0)]
 Utc = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
 ActionIdx = Annotated[int, Field(ge=0, lt=len(GLOBAL_ACTION_SET))]
+
+
+# What becomes of a game's reward before it is delivered.
+RewardRule = Literal["raw", "sign"]
+
+
+def is_none(value: object) -> bool:
+    """Leaves a field out of the file where it has no value."""
+    return value is None
 
 
 class Document(BaseModel):
@@ -203,13 +232,29 @@ class RunConfig(Document):
         ge=0, description="Action before the first delayed decision arrives."
     )
     scoring_defaults: ScoringDefaults = Field(description="Windows and weights.")
-    benchmark_contract_version: str = Field(description="`v1`.")
+    benchmark_contract_version: str = Field(description="`v1` or `control-v1`.")
     benchmark_contract_hash: str = Field(
         pattern="^[0-9a-f]{64}$", description="SHA-256 of the hash payload."
     )
+    # What control-v1 requires, and v1 does not know but for the track.
+    track: str | None = Field(default=None, description="`streaming` or `control`.")
+    frame_skip: Count | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Emulator frames of a timestep; control runs only.",
+    )
+    reward: RewardRule | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Delivered reward: the game's, or its sign; control runs only.",
+    )
+    discount: Discount | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Discount of returns; control runs only.",
+    )
     # What longplay adds.
     suite: str | None = Field(default=None, description="Suite the run belongs to.")
-    track: str | None = Field(default=None, description="`streaming`.")
     seed: int | None = Field(default=None, description="Run seed.")
     emulator_seeds: tuple[int, ...] | None = Field(
         default=None, description="Emulator seed of each visit."
@@ -249,6 +294,8 @@ class RunConfig(Document):
         required = {
             name for name, field in cls.model_fields.items() if field.is_required()
         }
+        version = given.get("benchmark_contract_version")
+        required |= set(VERSIONS.get(version, ()) if isinstance(version, str) else ())
         ours = cls.model_fields.keys() - required
         given = {name: value for name, value in given.items() if name not in ours}
         if "delay_frames" in given:
@@ -257,6 +304,31 @@ class RunConfig(Document):
         if "delay" not in given and isinstance(runner, dict):
             return {**given, "delay": runner.get("delay_frames")}
         return given
+
+    @model_validator(mode="after")
+    def _check_track(self) -> Self:
+        """The settings that the contract version requires beside those of v1."""
+        version = self.benchmark_contract_version
+        for name in VERSIONS.get(version, ()):
+            if getattr(self, name) is None:
+                raise ValueError(f"expected a {name}, which {version} requires")
+        return self
+
+    @property
+    def event_row(self) -> type[RequiredEventRow]:
+        """What a row of events.jsonl must hold.
+
+        Of another tool's v1 run, the keys that the contract document names.
+        """
+        version = self.benchmark_contract_version
+        if not self.is_longplay and not VERSIONS.get(version):
+            return RequiredEventRow
+        return EVENT_ROWS.get(version, EventRow)
+
+    @property
+    def score_type(self) -> type[Score]:
+        """What score.json must hold."""
+        return SCORES.get(self.benchmark_contract_version, Score)
 
     @property
     def is_longplay(self) -> bool:
@@ -318,6 +390,9 @@ Scores = dict[str, float]
 class Score(Document):
     """score.json: a pure function of config, events and episodes, but for fps."""
 
+    # The one number that runs of the track are compared by.
+    HEADLINE: ClassVar[str] = "final_score"
+
     final_score: float | None = Field(
         description="Weighted sum of mean_score and bottom_k_score."
     )
@@ -350,7 +425,7 @@ class Score(Document):
     )
     fps: float | None = Field(description="Frames per second of playing.")
     frames: int = Field(description="Frames scored.")
-    benchmark_contract_version: str = Field(description="`v1`.")
+    benchmark_contract_version: str = Field(description="`v1` or `control-v1`.")
     benchmark_contract_hash: str = Field(description="Hash of the settings used.")
     complete: bool = Field(
         default=True, description="Whether the whole schedule was played."
@@ -359,6 +434,40 @@ class Score(Document):
         default=(), description="Visits left out because frames are missing."
     )
 
+    @property
+    def headline(self) -> float | None:
+        """The number that runs are compared by."""
+        value: float | None = getattr(self, self.HEADLINE)
+        return value
+
+
+class RatePoint(Document):
+    """A point of the learning curve."""
+
+    timestep: int = Field(description="Timesteps played at its end.")
+    rate: float = Field(description="Delivered reward per timestep since the last.")
+
+
+class ControlScore(Score):
+    """score.json of a control run: v1's keys on delivered rewards, and totals."""
+
+    HEADLINE: ClassVar[str] = "cumulative_reward"
+
+    cumulative_reward: float = Field(description="Sum of delivered rewards.")
+    cumulative_game_score: float = Field(description="Sum of the games' own rewards.")
+    per_game_cumulative_reward: Scores = Field(
+        description="Sum of delivered rewards, per game."
+    )
+    per_game_cumulative_game_score: Scores = Field(
+        description="Sum of the game's own rewards, per game."
+    )
+    reward_rate: tuple[RatePoint, ...] = Field(
+        description="Learning curve, a point per `window_frames` of each visit."
+    )
+
+
+# Contract version -> score.json.
+SCORES: Mapping[str, type[Score]] = {"v1": Score, "control-v1": ControlScore}
 
 RunState = Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED", "STALE"]
 

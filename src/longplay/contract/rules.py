@@ -1,4 +1,4 @@
-"""The rules of contract v1 for every frame -> findings.
+"""The rules of the contract for every frame -> findings.
 
 `EventRules` takes the columns of events.jsonl chunk by chunk, in order, and holds each
 row against the schedule, the row before it and the control rules; on the way it derives
@@ -17,6 +17,35 @@ from longplay.contract.columns import Chunk, Column
 from longplay.contract.findings import Finding, Findings, Kind, Mask
 from longplay.contract.records import RunConfig
 from longplay.contract.spans import SpanTable
+
+_VISIT_SUMS = (
+    "frames",
+    "decision_frames",
+    "emulator_frames",
+    "reward_sum",
+    "game_reward_sum",
+    "episodes",
+)
+
+
+class SparseColumn:
+    """The values of a column that are not zero, and their frames."""
+
+    def __init__(self) -> None:
+        self._frames: list[Column] = [np.zeros(0, np.int64)]
+        self._values: list[Column] = [np.zeros(0, np.float64)]
+
+    def add(self, frames: Column, values: Column) -> None:
+        """Takes the rows of a chunk."""
+        is_there = values != 0
+        self._frames.append(frames[is_there])
+        self._values.append(values[is_there])
+
+    def by_frame(self) -> tuple[Column, Column]:
+        """Frames, ascending, and the values beside them."""
+        frames = np.concatenate(self._frames)
+        order = np.argsort(frames, kind="stable")
+        return frames[order], np.concatenate(self._values)[order]
 
 
 class EventRules:
@@ -37,10 +66,10 @@ class EventRules:
 
         self.episodes = SpanTable("episode_id")
         self.segments = SpanTable("segment_id")
-        # Per visit: frames, decision frames, reward, ends of episodes.
-        self.visit_sums = np.zeros((4, len(visits)))
-        self.reward_frames: list[Column] = []
-        self.rewards: list[Column] = []
+        # Sums per visit, by the names of run_summary.json.
+        self.visit_sums = {name: np.zeros(len(visits)) for name in _VISIT_SUMS}
+        self.rewards = SparseColumn()
+        self.game_rewards = SparseColumn()
 
         # What the next chunk needs of the rows before it.
         self._last: dict[str, Any] | None = None
@@ -54,7 +83,7 @@ class EventRules:
     @property
     def frames(self) -> int:
         """Rows judged so far."""
-        return int(self.visit_sums[0].sum())
+        return int(self.visit_sums["frames"].sum())
 
     def check(self, chunk: Chunk) -> None:
         """Judges the next chunk."""
@@ -68,6 +97,8 @@ class EventRules:
         self._check_episode_ids(columns, previous, ended_before, lines)
         segment_starts = self._check_segment_ids(columns, previous, ended_before, lines)
         self._check_control(columns, previous, segment_starts, lines)
+        if "game_reward" in columns:
+            self._check_timesteps(columns, lines)
 
         self.episodes.add(columns, previous, ended_before)
         self.segments.add(columns, previous, segment_starts)
@@ -320,14 +351,36 @@ class EventRules:
         }
         return due, is_early | is_there
 
+    def _check_timesteps(
+        self, columns: dict[str, Column], lines: NDArray[np.int64]
+    ) -> None:
+        """The reward delivered, and how many emulator frames there were."""
+        found, expected = columns["reward"], columns["game_reward"]
+        if self._config.reward == "sign":
+            expected = np.sign(expected)
+        bad = found != expected
+        self._report("delivered reward", "reward", bad, lines, expected, found)
+
+        frames, most = columns["emulator_frames"], self._config.frame_skip or 1
+        bad = (frames != most) & ~columns["terminated"]
+        self._report("emulator frames", "emulator_frames", bad, lines, most, frames)
+        bad = columns["terminated"] & ((frames < 1) | (frames > most))
+        words = f"1 … {most}"
+        self._report("emulator frames", "emulator_frames", bad, lines, words, frames)
+
     def _add_up(self, columns: dict[str, Column], visit: Column) -> None:
-        ends = columns["terminated"] | columns["truncated"]
-        for row, weights in enumerate(
-            (None, columns["is_decision_frame"], columns["reward"], ends)
-        ):
-            self.visit_sums[row] += np.bincount(
-                visit, weights, minlength=len(self._visit_ends)
+        game_reward = columns.get("game_reward", columns["reward"])
+        weights = {
+            "frames": None,
+            "decision_frames": columns["is_decision_frame"],
+            "emulator_frames": columns.get("emulator_frames"),
+            "reward_sum": columns["reward"],
+            "game_reward_sum": game_reward,
+            "episodes": columns["terminated"] | columns["truncated"],
+        }
+        for name, weight in weights.items():
+            self.visit_sums[name] += np.bincount(
+                visit, weight, minlength=len(self._visit_ends)
             )
-        has_reward = columns["reward"] != 0
-        self.reward_frames.append(columns["global_frame_idx"][has_reward])
-        self.rewards.append(columns["reward"][has_reward])
+        self.rewards.add(columns["global_frame_idx"], columns["reward"])
+        self.game_rewards.add(columns["global_frame_idx"], game_reward)

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from numpy.typing import NDArray
 
 from longplay.contract.files import read_document
-from longplay.contract.records import Document, RunConfig, RunStatus, RunSummary, Score
+from longplay.contract.records import (
+    Document,
+    RunConfig,
+    RunStatus,
+    RunSummary,
+    Score,
+    TimestepRow,
+)
 from longplay.errors import DocumentError, MissingExtraError, NotARunError
 
 if TYPE_CHECKING:
@@ -42,6 +49,7 @@ _EVENT_TYPES = {
     "truncated": "BOOLEAN",
     "lives": "BIGINT",
 }
+_TIMESTEP_TYPES = {"game_reward": "DOUBLE", "emulator_frames": "BIGINT"}
 # Read where another tool wrote it, whatever it wrote.
 _HIDDEN_TYPES = {"wallclock_time": "VARCHAR"}
 _SPAN_TYPES = {
@@ -169,7 +177,6 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.events = Rows(path / "events.jsonl", _EVENT_TYPES)
         self.episodes = Rows(
             path / "episodes.jsonl", {"episode_id": "BIGINT", **_SPAN_TYPES}
         )
@@ -182,6 +189,18 @@ class RunDirectory:
         """config.json."""
         return read_document(self.path / "config.json", RunConfig)
 
+    @property
+    def _has_config(self) -> bool:
+        return (self.path / "config.json").exists()
+
+    @cached_property
+    def events(self) -> Rows:
+        """events.jsonl, with the columns of the run's contract version."""
+        types = _EVENT_TYPES
+        if self._has_config and issubclass(self.config.event_row, TimestepRow):
+            types = {**types, **_TIMESTEP_TYPES}
+        return Rows(self.path / "events.jsonl", types)
+
     @cached_property
     def summary(self) -> RunSummary | None:
         """run_summary.json, if longplay wrote one."""
@@ -191,7 +210,11 @@ class RunDirectory:
     def score(self) -> Score | None:
         """score.json, if there is one."""
         path = self.path / "score.json"
-        return read_document(path, Score) if path.exists() else None
+        if not path.exists():
+            return None
+        return read_document(
+            path, self.config.score_type if self._has_config else Score
+        )
 
     @cached_property
     def status(self) -> RunStatus | None:
@@ -201,8 +224,7 @@ class RunDirectory:
     def _read_own(self, name: str, model: type[_Document]) -> _Document | None:
         """A document that the contract does not name: another tool's may be any."""
         path = self.path / name
-        has_config = (self.path / "config.json").exists()
-        if not path.exists() or (has_config and not self.config.is_longplay):
+        if not path.exists() or (self._has_config and not self.config.is_longplay):
             return None
         return read_document(path, model)
 

@@ -30,8 +30,11 @@ from longplay.plan import RunPlan
 from longplay.recorder import Recorder
 from longplay.runner import Observer, Progress, Run, StopRequest
 from longplay.seeds import agent_seed
-from longplay.stream import Mechanics, Stream
+from longplay.stream import Stream
+from longplay.tracks.control import ControlTrack
 from longplay.tracks.streaming import StreamingTrack
+
+_TRACKS = {"streaming": StreamingTrack, "control": ControlTrack}
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -59,7 +62,8 @@ class Episode:
         self._output = agent.output
         self._config = self._complete_config()
         with self._output.capture():
-            self._track = StreamingTrack(agent.build(agent_seed(plan.seed)))
+            track = _TRACKS[plan.suite.track]
+            self._track = track(agent.build(agent_seed(plan.seed)))
         self._recorder: Recorder | None = None
         self._stream: Stream | None = None
 
@@ -135,19 +139,12 @@ class Episode:
 
     def _make_stream(self) -> Stream:
         config = self._config
-        return Stream(
-            config.schedule,
-            config.emulator_seeds or (),
-            AleConsole(
-                sticky=config.sticky, full_action_space=config.full_action_space
-            ),
-            Mechanics(
-                decision_interval=config.decision_interval,
-                delay=config.delay,
-                life_loss_termination=config.life_loss_termination,
-                default_action_idx=config.default_action_idx,
-            ),
+        console = AleConsole(
+            sticky=config.sticky,
+            full_action_space=config.full_action_space,
+            frame_skip=config.frame_skip or 1,
         )
+        return Stream.from_config(config, console)
 
     def _complete_config(self) -> RunConfig:
         """The planned config, with agent, versions, ROMs and git state."""

@@ -16,7 +16,7 @@ from longplay.harness.agent_config import AgentConfig
 from longplay.harness.episode import Episode, ignore_progress, record_unbuilt
 from longplay.plan import RunPlan, plan_run
 from longplay.runner import Observer
-from longplay.scoring.streaming import score_run, write_score
+from longplay.scoring.scores import score_run, write_score
 from longplay.validation import validate_run
 
 

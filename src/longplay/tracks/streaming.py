@@ -6,13 +6,10 @@ as an action the stream decides, on decision frames alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import isfinite
-from numbers import Real
 from typing import Any
 
 from longplay.agents.base import StreamingAgent
-from longplay.errors import AgentError
+from longplay.agents.metrics import check_numbers
 from longplay.stream import Percept
 
 
@@ -37,17 +34,13 @@ class StreamingTrack:
     def metrics(self) -> dict[str, float]:
         """What the agent wants written down for the visit that just ended."""
         metrics = getattr(self._agent, "metrics", None)
-        return {} if metrics is None else _check_metrics(metrics())
+        given = {} if metrics is None else check_numbers("metrics()", metrics())
+        return {name: float(value) for name, value in given.items()}
 
     def usage(self) -> dict[str, Any] | None:
         """What the agent says it used: tokens and cost of language models."""
         usage = getattr(self._agent, "usage", None)
-        if usage is None:
-            return None
-        given = usage()
-        if not isinstance(given, Mapping):
-            raise AgentError(f"usage() must return a dict, found {given!r}")
-        return _check_numbers("usage", given)
+        return None if usage is None else check_numbers("usage()", usage())
 
     def close(self) -> None:
         """Lets the agent go; does nothing the second time."""
@@ -55,20 +48,3 @@ class StreamingTrack:
         if close is not None and not self._is_closed:
             self._is_closed = True
             close()
-
-
-def _check_metrics(given: object) -> dict[str, float]:
-    if not isinstance(given, Mapping):
-        raise AgentError(f"metrics() must return a dict, found {given!r}")
-    numbers = _check_numbers("metrics", given)
-    return {name: float(value) for name, value in numbers.items()}
-
-
-def _check_numbers(method: str, given: Mapping[Any, Any]) -> dict[str, Any]:
-    for name, value in given.items():
-        is_number = isinstance(value, Real) and not isinstance(value, bool)
-        if not is_number or not isfinite(value):
-            raise AgentError(
-                f"{method}()[{name!r}]: expected a finite number, found {value!r}"
-            )
-    return {str(name): value for name, value in given.items()}

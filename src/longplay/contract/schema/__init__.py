@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from longplay.contract.records import (
+    ControlScore,
     Document,
     EpisodeRow,
     EventRow,
@@ -28,6 +29,7 @@ from longplay.contract.records import (
     RunSummary,
     Score,
     SegmentRow,
+    TimestepRow,
 )
 
 _MARK = re.compile(
@@ -86,9 +88,9 @@ class SchemaSet:
         self.page.write_text(self.fill_tables(text), encoding="utf-8")
 
     def _table(self, file_name: str, schema: dict[str, Any]) -> Iterator[str]:
-        heads = ["key", "type", "required by v1", "meaning"]
+        heads = ["key", "type", "required", "meaning"]
         if self.required is None:
-            heads.remove("required by v1")
+            heads.remove("required")
         yield f"| {' | '.join(heads)} |"
         yield "|---" * len(heads) + "|"
         for name, entry in _fields(schema, schema.get("$defs", {})):
@@ -148,20 +150,24 @@ RUN_DIRECTORY = SchemaSet(
     page=Path("docs/contract.md"),
     rows={
         "events.jsonl": EventRow,
+        "control.events.jsonl": TimestepRow,
         "episodes.jsonl": EpisodeRow,
         "segments.jsonl": SegmentRow,
     },
     documents={
         "config.json": RunConfig,
         "score.json": Score,
+        "control.score.json": ControlScore,
         "run_summary.json": RunSummary,
         "status.json": RunStatus,
     },
     required={
         "events.jsonl": set(RequiredEventRow.__struct_fields__),
+        "control.events.jsonl": set(TimestepRow.__struct_fields__),
         "episodes.jsonl": set(EpisodeRow.__struct_encode_fields__),
         "segments.jsonl": set(SegmentRow.__struct_encode_fields__),
         "config.json": _required_keys(RunConfig),
         "score.json": _required_keys(Score),
+        "control.score.json": _required_keys(ControlScore),
     },
 )

@@ -1,0 +1,102 @@
+"""Linear Sarsa(λ) on coarse colours: an agent that learns, in NumPy alone.
+
+    longplay run control-v1 --agent examples/control_linear_q.py --seed 0
+
+The screen is cut into blocks. A feature says that a colour is seen in a block, or that
+a block has changed since the last observation; values are linear in them. Steps are
+scaled by the number of active features, and eligibility traces carry a reward back to
+what led to it.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+ROWS, COLUMNS, COLOURS = 14, 16, 8
+BLOCKS = ROWS * COLUMNS
+FEATURES = BLOCKS * COLOURS + BLOCKS + 1
+# Every third line and every second column are enough to see a colour in a block.
+LINES, DOTS = np.arange(1, 210, 3), np.arange(0, 160, 2)
+BLOCK_OF_PIXEL = (
+    (LINES * ROWS // 210)[:, None] * COLUMNS + DOTS * COLUMNS // 160
+).astype(np.int64)
+
+
+@dataclass
+class State:
+    """All that the agent carries from timestep to timestep."""
+
+    rng: np.random.Generator
+    weights: np.ndarray
+    traces: np.ndarray
+    step_size: float
+    epsilon: float
+    discount: float
+    trace_decay: float
+    action: int = 0
+    value: float = 0.0
+    active: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+def init(
+    observation_shape,
+    num_actions,
+    seed,
+    step_size=0.2,
+    epsilon=0.05,
+    discount=0.95,
+    trace_decay=0.8,
+):
+    shape = (num_actions, FEATURES)
+    return State(
+        np.random.default_rng(seed),
+        np.zeros(shape, np.float32),
+        np.zeros(shape, np.float32),
+        step_size,
+        epsilon,
+        discount,
+        trace_decay,
+    )
+
+
+def find_features(previous_observation, observation):
+    """The indices of the features that are active."""
+    pixels = observation[1::3, ::2] >> 7  # one bit for each of red, green and blue
+    colours = pixels[..., 0] * 4 + pixels[..., 1] * 2 + pixels[..., 2]
+    seen = np.bincount(
+        (BLOCK_OF_PIXEL * COLOURS + colours).ravel(), minlength=BLOCKS * COLOURS
+    )
+    changed = (observation[1::3, ::2, 1] != previous_observation[1::3, ::2, 1]).ravel()
+    moving = np.bincount(BLOCK_OF_PIXEL.ravel()[changed], minlength=BLOCKS)
+    return np.flatnonzero(np.concatenate((seen, moving, [1])))
+
+
+def choose_action(state, values):
+    """The best action, ties broken at random; now and then any."""
+    if state.rng.random() < state.epsilon:
+        return int(state.rng.integers(len(values)))
+    return int(state.rng.choice(np.flatnonzero(values == values.max())))
+
+
+def learn(state, target):
+    """Moves the value of the last action, and of those before it, to a target."""
+    error = target - state.value
+    state.traces *= state.discount * state.trace_decay
+    state.traces[state.action, state.active] = 1.0
+    scaled = state.step_size * error / max(len(state.active), 1)
+    state.weights += np.float32(scaled) * state.traces
+    return error
+
+
+def step(state, previous_observation, observation, reward, info):
+    active = find_features(previous_observation, observation)
+    values = state.weights[:, active].sum(axis=1)
+    action = choose_action(state, values)
+    is_over = info["terminated"] or info["truncated"]
+    future = 0.0 if is_over else state.discount * float(values[action])
+    error = learn(state, reward + future)
+    if is_over:
+        state.traces[:] = 0.0
+    state.active, state.action = active, action
+    state.value = float(state.weights[action, active].sum())
+    return state, action, {"squared_td_error": error * error}

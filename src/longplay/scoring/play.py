@@ -1,0 +1,168 @@
+"""Run directory -> what its score is computed from.
+
+One pass over events.jsonl collects the rewards that are not zero; everything else is
+arithmetic on a few windows per visit.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from longplay.contract.records import RunConfig, ScheduledVisit, TimestepRow
+from longplay.contract.rundir import (
+    FRAMES_FINGERPRINT,
+    RunDirectory,
+    fingerprint_frames,
+)
+from longplay.errors import DocumentError, IncompleteRunError
+from longplay.scoring.metrics import Rewards, Span
+
+
+@dataclass(frozen=True)
+class PlayedVisit:
+    """A visit of the schedule, and the frames it covers."""
+
+    visit: ScheduledVisit
+    span: Span
+
+
+@dataclass(frozen=True)
+class Play:
+    """What a score is computed from.
+
+    Attributes:
+        config: All settings, the scoring windows among them.
+        visits: The visits that count, from the first on.
+        rewards: As they were delivered.
+        game_rewards: As the games gave them; the same in a streaming run.
+        terminated_ends: Last frames of the game episodes that the game ended.
+        fps: Frames per second of playing.
+    """
+
+    config: RunConfig
+    visits: tuple[PlayedVisit, ...]
+    rewards: Rewards
+    game_rewards: Rewards
+    terminated_ends: np.ndarray[Any, np.dtype[np.int64]]
+    fps: float | None
+
+    @property
+    def frames(self) -> int:
+        """Frames that count."""
+        return sum(played.span.length for played in self.visits)
+
+    def visits_of(self, game_id: str) -> list[PlayedVisit]:
+        """A game's visits, in order."""
+        return [p for p in self.visits if p.visit.game_id == game_id]
+
+
+def played_visits(config: RunConfig) -> tuple[PlayedVisit, ...]:
+    """The schedule's visits with the frames they cover."""
+    ends = list(itertools.accumulate(v.visit_frames for v in config.schedule))
+    return tuple(
+        PlayedVisit(visit, Span(end - visit.visit_frames, end - 1))
+        for visit, end in zip(config.schedule, ends, strict=True)
+    )
+
+
+def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
+    """Reads from a run directory what its score needs.
+
+    Args:
+        run: The run.
+        partial: Take the visits that were played to their end, if not all were.
+
+    Raises:
+        IncompleteRunError: Frames are missing, and `partial` was not asked for.
+        DocumentError: A file is missing or broken.
+    """
+    config = run.config
+    scan = _scan_events(run)
+    if scan.last_frame + 1 < config.total_frames and not partial:
+        reached = (
+            f"its last frame is {scan.last_frame}" if scan.count else "it has no frame"
+        )
+        raise IncompleteRunError(
+            f"{run.path}: the run is not complete: {reached} of "
+            f"0 … {config.total_frames - 1}. Play it again with `longplay run`, or "
+            f"score the visits that were played to their end with --partial"
+        )
+    visits = tuple(p for p in played_visits(config) if p.span.end <= scan.last_frame)
+    return Play(
+        config=config,
+        visits=visits,
+        rewards=scan.rewards,
+        game_rewards=scan.game_rewards,
+        terminated_ends=_read_terminated_ends(run),
+        fps=_read_fps(run, scan.count, scan.clock_s),
+    )
+
+
+@dataclass(frozen=True)
+class _Scan:
+    """What one pass over events.jsonl brings in."""
+
+    count: int
+    last_frame: int
+    rewards: Rewards
+    game_rewards: Rewards
+    clock_s: float | None
+
+
+def _scan_events(run: RunDirectory) -> _Scan:
+    """Reads the rewards that are not zero, and sees that no frame is missing."""
+    names = ["reward"]
+    if issubclass(run.config.event_row, TimestepRow):
+        names.append("game_reward")
+    count, null_count, last, fingerprint, clock_s, *sparse = run.events.aggregate(
+        f"""count(*), count(*) - count(global_frame_idx + {" + ".join(names)}),
+        max(global_frame_idx), {FRAMES_FINGERPRINT},
+        max(TRY_CAST(wallclock_time AS DOUBLE))
+        - min(TRY_CAST(wallclock_time AS DOUBLE)),
+        {", ".join(map(_list_sparse, names))}""",
+        needs=("global_frame_idx", *names, "wallclock_time"),
+    )
+    if run.events.is_torn and null_count:  # the torn line itself
+        count, null_count = count - 1, null_count - 1
+    last_frame = -1 if last is None else int(last)
+    is_gapless = fingerprint == fingerprint_frames(count)
+    if null_count or not is_gapless or last_frame >= run.config.total_frames:
+        raise DocumentError(
+            f"events.jsonl: expected frames 0, 1, 2, … once each with a reward, found "
+            f"{count} rows up to frame {last_frame}; `longplay validate` says more"
+        )
+    rewards = _make_rewards(*sparse[:2])
+    game_rewards = _make_rewards(*sparse[2:]) if len(names) > 1 else rewards
+    return _Scan(count, last_frame, rewards, game_rewards, clock_s)
+
+
+def _list_sparse(column: str) -> str:
+    """SQL: the frames where a column is not zero, and its values there."""
+    where = f"FILTER (WHERE {column} <> 0)"
+    return f"list(global_frame_idx) {where}, list({column}) {where}"
+
+
+def _make_rewards(frames: list[int] | None, values: list[float] | None) -> Rewards:
+    order = np.argsort(frames or [], kind="stable")
+    return Rewards(
+        np.array(frames or [], np.int64)[order],
+        np.array(values or [], np.float64)[order],
+    )
+
+
+def _read_terminated_ends(run: RunDirectory) -> Any:
+    (ends,) = run.episodes.aggregate(
+        "list(end_global_frame_idx) FILTER (WHERE ended_by = 'terminated')",
+        needs=("end_global_frame_idx", "ended_by"),
+    )
+    return np.array(ends or [], np.int64)
+
+
+def _read_fps(run: RunDirectory, frames: int, clock_s: float | None) -> float | None:
+    if run.summary is not None:
+        return run.summary.fps
+    return (frames - 1) / clock_s if clock_s else None
