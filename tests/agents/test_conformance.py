@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-BUILT = "is built as Agent(num_actions, seed, **args)"
+BUILT = "is built as Agent(num_actions, seed, **agent_args)"
+CONTROLS = "plays the control track, where it has pixels alone"
 ANSWERS = "answers every decision with an action"
 REPEATS = "repeats its choices for the same seed"
 SPARES_RANDOM = "leaves NumPy's global random state alone"
-METRICS = "offers metrics(): finite numbers"
+METRICS = "offers metrics: finite numbers"
 SAVES = "offers save() and load() together"
 
 

@@ -18,14 +18,19 @@ import numpy as np
 
 from longplay.agents.base import LoadedAgent, StreamingAgent
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import EventRow, ScheduledVisit
+from longplay.contract.records import EventRow, ScheduledVisit, TimestepRow
 from longplay.errors import LongplayError
 from longplay.stream import Mechanics, Stream
+from longplay.tracks.base import Track
+from longplay.tracks.control import ControlTrack
 from longplay.tracks.streaming import StreamingTrack
 
 _VISIT_FRAMES = (300, 170, 240)
-_MECHANICS = Mechanics(decision_interval=4, delay=2)
 _SEED = 7
+# Streams with every kind of boundary, as both tracks have them.
+_STREAMING = Mechanics(decision_interval=4, delay=2)
+_CONTROL = Mechanics(reward="sign")
+_CONTROL_FRAME_SKIP = 4
 
 
 @dataclass(frozen=True)
@@ -48,11 +53,12 @@ class Check:
 def check_agent(loaded: LoadedAgent) -> list[Check]:
     """Goes through the contract with fresh agents."""
     return [
-        _check("is built as Agent(num_actions, seed, **args)", _build, loaded),
+        _check(f"is built as {loaded.built_as}", _build, loaded),
         _check("answers every decision with an action", _plays, loaded),
+        _check("plays the control track, where it has pixels alone", _controls, loaded),
         _check("repeats its choices for the same seed", _repeats, loaded),
         _check("leaves NumPy's global random state alone", _spares_random, loaded),
-        _check("offers metrics(): finite numbers", _metrics, loaded),
+        _check("offers metrics: finite numbers", _metrics, loaded),
         _check("offers save() and load() together", _saves, loaded),
     ]
 
@@ -69,8 +75,8 @@ def _check(
     try:
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
             return Check(sentence, True, check(loaded))
-    except _NotOfferedError:
-        return Check(sentence, None, "not offered, optional")
+    except _NotOfferedError as error:
+        return Check(sentence, None, str(error) or "not offered, optional")
     except LongplayError as error:
         return Check(sentence, False, str(error))
     except (Exception, SystemExit) as error:
@@ -79,17 +85,30 @@ def _check(
         np.random.set_state(random_state)  # noqa: NPY002
 
 
-def _make_stream() -> Stream:
-    schedule = [
+def _make_schedule() -> list[ScheduledVisit]:
+    return [
         ScheduledVisit(visit_idx=k, cycle_idx=0, game_id=f"game-{k}", visit_frames=n)
         for k, n in enumerate(_VISIT_FRAMES)
     ]
-    return Stream(schedule, range(len(schedule)), ScriptedConsole(), _MECHANICS)
 
 
 def _play(agent: StreamingAgent) -> list[EventRow]:
-    """Plays a short stream with every kind of boundary."""
-    stream, track, events = _make_stream(), StreamingTrack(agent), []
+    """Plays a short stream of the streaming track."""
+    schedule, console = _make_schedule(), ScriptedConsole()
+    stream = Stream(schedule, range(len(schedule)), console, _STREAMING)
+    return _play_stream(stream, StreamingTrack(agent))
+
+
+def _play_control(agent: StreamingAgent) -> list[EventRow]:
+    """Plays a short stream of the control track."""
+    schedule = _make_schedule()
+    console = ScriptedConsole(frame_skip=_CONTROL_FRAME_SKIP)
+    stream = Stream(schedule, range(len(schedule)), console, _CONTROL, TimestepRow)
+    return _play_stream(stream, ControlTrack(agent))
+
+
+def _play_stream(stream: Stream, track: Track) -> list[EventRow]:
+    events = []
     while not stream.done:
         events.append(stream.advance(track.answer(stream.percept())))
     return events
@@ -106,6 +125,16 @@ def _build(loaded: LoadedAgent) -> str:
 def _plays(loaded: LoadedAgent) -> str:
     choices = _choices(_play(loaded.build(_SEED)))
     return f"{len(choices)} decisions, {len(set(choices))} different actions"
+
+
+def _controls(loaded: LoadedAgent) -> str:
+    try:
+        events = _play_control(loaded.build(_SEED))
+    except KeyError as error:
+        if error.args != ("lives",):
+            raise
+        raise _NotOfferedError("needs info['lives'], for streaming suites") from error
+    return f"{len(events)} timesteps"
 
 
 def _repeats(loaded: LoadedAgent) -> str:
@@ -136,7 +165,10 @@ def _metrics(loaded: LoadedAgent) -> str:
     if not hasattr(agent, "metrics"):
         raise _NotOfferedError
     _play(agent)
-    return ", ".join(StreamingTrack(agent).metrics())
+    names = StreamingTrack(agent).metrics()
+    if not names:
+        raise _NotOfferedError
+    return ", ".join(names)
 
 
 def _saves(loaded: LoadedAgent) -> str:

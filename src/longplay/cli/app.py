@@ -20,6 +20,7 @@ from rich.text import Text
 
 from longplay.cli import tables
 from longplay.cli.progress import ProgressLine
+from longplay.cli.score_tables import show_score
 from longplay.cli.settings import (
     parse_agent_args,
     parse_seeds,
@@ -465,7 +466,7 @@ def _score_one(
     if explain is not None:
         document["explanation"] = tables.explanation_to_json(play, explain)
     if not as_json:
-        _print(*tables.show_score(result, play.config))
+        _print(*show_score(result, play.config))
         if explain is not None:
             _print(*tables.show_explanation(play, explain))
     return document

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from longplay.agents.base import BUILT_IN_AGENTS, list_agents
+from longplay.cli.layout import add_row, format_number, make_table
+from longplay.cli.score_tables import show_score
 from longplay.console.games import GAMES, REFUSED_GAMES
 from longplay.contract.records import RunConfig, Score
 from longplay.contract.rundir import RunDirectory
 from longplay.plan import RunPlan
-from longplay.scoring.baselines import expected_seconds, random_baseline
+from longplay.scoring.baselines import RandomBaseline, expected_seconds, random_baseline
 from longplay.scoring.metrics import bootstrap_interval, mean_or_none
 from longplay.suites import SUITES
 
@@ -27,25 +30,6 @@ if TYPE_CHECKING:
     from longplay.scoring.metrics import Span
     from longplay.scoring.play import Play
     from longplay.validation import Report
-
-
-def _table(title: str, *columns: str, left: Iterable[int] = (0,)) -> Table:
-    heading = Text(title, "bold") if title else None
-    table = Table(title=heading, title_justify="left", title_style="", box=None)
-    for position, column in enumerate(columns):
-        justify = "left" if position in left else "right"
-        table.add_column(column, justify=justify, header_style="dim")  # type: ignore[arg-type]
-    return table
-
-
-def _add_row(table: Table, *cells: RenderableType, style: str = "") -> None:
-    """Adds a row of plain text: a name may hold what Rich takes for markup."""
-    plain = (Text(cell) if isinstance(cell, str) else cell for cell in cells)
-    table.add_row(*plain, style=style)
-
-
-def _number(value: float | None, digits: int = 5) -> str:
-    return "–" if value is None else f"{value:.{digits}g}"
 
 
 def _minutes(seconds: float) -> str:
@@ -78,7 +62,7 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
     """A plan for people."""
     config = plan.config
     cost = _plan_cost(plan)
-    schedule = _table(
+    schedule = make_table(
         f"{plan.suite_name}, seed {plan.seed}",
         "visit",
         "cycle",
@@ -89,7 +73,7 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
     )
     first = 0
     for visit in config.schedule:
-        _add_row(
+        add_row(
             schedule,
             str(visit.visit_idx),
             str(visit.cycle_idx),
@@ -132,7 +116,7 @@ def _facts(*rows: tuple[str, str]) -> Padding:
     grid.add_column(style="dim")
     grid.add_column(overflow="fold")
     for name, value in rows:
-        _add_row(grid, name, value)
+        add_row(grid, name, value)
     return Padding(grid, (1, 0, 1, 1))
 
 
@@ -148,7 +132,7 @@ def suite_to_json(plan: RunPlan) -> dict[str, Any]:
 
 def suites_table(plans: Sequence[RunPlan]) -> Table:
     """The catalogue for people."""
-    table = _table(
+    table = make_table(
         "",
         "suite",
         "games",
@@ -161,7 +145,7 @@ def suites_table(plans: Sequence[RunPlan]) -> Table:
     )
     for plan in plans:
         cost = _plan_cost(plan)
-        _add_row(
+        add_row(
             table,
             plan.suite_name,
             str(len(plan.suite.games)),
@@ -195,12 +179,12 @@ def list_games() -> list[dict[str, Any]]:
 
 def games_table(rows: Sequence[dict[str, Any]]) -> Table:
     """The games for people."""
-    table = _table("", "game", "suites", left=(0, 1))
+    table = make_table("", "game", "suites", left=(0, 1))
     for row in rows:
         if row["playable"]:
-            _add_row(table, row["game"], ", ".join(row["suites"]))
+            add_row(table, row["game"], ", ".join(row["suites"]))
         else:
-            _add_row(table, Text(row["game"], "dim"), Text(row["reason"], "dim"))
+            add_row(table, Text(row["game"], "dim"), Text(row["reason"], "dim"))
     return table
 
 
@@ -219,9 +203,9 @@ def list_named_agents() -> list[dict[str, Any]]:
 
 def agents_table(rows: Sequence[dict[str, Any]]) -> Table:
     """The agents for people."""
-    table = _table("", "agent", "what it does", left=(0, 1))
+    table = make_table("", "agent", "what it does", left=(0, 1))
     for row in rows:
-        _add_row(table, row["agent"], row["summary"] or row["location"])
+        add_row(table, row["agent"], row["summary"] or row["location"])
     table.caption = "or your own: file.py[:Agent], module:Agent"
     table.caption_justify = "left"
     return table
@@ -229,10 +213,10 @@ def agents_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 def checklist_table(reference: str, checks: Sequence[Check]) -> Table:
     """The agent contract as a checklist."""
-    table = _table(reference, "", "the agent …", "", left=(0, 1, 2))
+    table = make_table(reference, "", "the agent …", "", left=(0, 1, 2))
     marks = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "dim")}
     for check in checks:
-        _add_row(table, Text(*marks[check.passed]), check.sentence, check.detail)
+        add_row(table, Text(*marks[check.passed]), check.sentence, check.detail)
     table.columns[1].no_wrap = True
     return table
 
@@ -248,73 +232,6 @@ def show_run(run: RunDirectory) -> list[RenderableType]:
     return [Text(f"{run.path.name}: not scored ({state})", "yellow")]
 
 
-def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
-    """Per-game numbers beside the random agent's, and the totals."""
-    baseline = random_baseline(config.suite or "")
-    rates = baseline.rates if baseline else {}
-    table = _table(
-        _describe_run(config),
-        "game",
-        "score",
-        "random",
-        "forgetting",
-        "plasticity",
-        "episodes",
-        "visit frames",
-    )
-    for game in config.games:
-        _add_row(
-            table,
-            game,
-            _number(score.per_game_scores.get(game)),
-            _number(rates.get(game)),
-            _number(score.per_game_forgetting.get(game)),
-            _number(score.per_game_plasticity.get(game)),
-            str(score.per_game_episode_counts.get(game, 0)),
-            f"{score.per_game_visit_frames.get(game, 0):,}",
-        )
-    _add_row(
-        table,
-        "mean",
-        _number(score.mean_score),
-        "",
-        _number(score.forgetting_index_mean),
-        _number(score.plasticity_mean),
-    )
-    _add_row(table, "bottom-k", _number(score.bottom_k_score))
-    is_same_suite = baseline is not None and baseline.suite_id == config.suite
-    _add_row(
-        table,
-        Text("final score", "bold"),
-        Text(_number(score.final_score), "bold green"),
-        _number(baseline.final_score if baseline and is_same_suite else None),
-    )
-    return [table, *(Text(f" {line}", "dim") for line in _captions(score, config))]
-
-
-def _describe_run(config: RunConfig) -> str:
-    if config.agent is None:
-        return "a run of another tool"
-    return f"{config.suite}, seed {config.seed}, {config.agent.config.get('_type')}"
-
-
-def _captions(score: Score, config: RunConfig) -> Iterator[str]:
-    """What the columns mean, and how much was played."""
-    window = config.scoring_defaults.window_frames
-    yield f"score: reward per frame, last {window:,} frames of a game's last visit"
-    baseline = random_baseline(config.suite or "")
-    if baseline is not None:
-        seeds = len(baseline.seeds)
-        differs = "" if baseline.suite_id == config.suite else ", other settings"
-        suite_id = baseline.suite_id
-        yield f"random: the random agent on {suite_id}, {seeds} seeds{differs}"
-    fps = "" if score.fps is None else f", {score.fps:,.0f} fps"
-    yield f"{score.frames:,} frames{fps}"
-    if not score.complete:
-        missing = ", ".join(map(str, score.incomplete_visits))
-        yield f"PARTIAL: visits {missing} were not played to their end"
-
-
 def show_details(run: RunDirectory) -> list[RenderableType]:
     """What `show` adds: the visits, and where the run comes from."""
     columns = (
@@ -327,25 +244,38 @@ def show_details(run: RunDirectory) -> list[RenderableType]:
         "episodes",
         "s",
     )
-    table = _table("visits", *columns, left=(2,))
+    table = make_table("visits", *columns, left=(2,))
     played = {v.visit_idx: v for v in run.summary.visits} if run.summary else {}
     for visit in run.config.schedule:
         place = [str(visit.visit_idx), str(visit.cycle_idx), visit.game_id]
         seen = played.get(visit.visit_idx)
         if seen is None:
-            _add_row(table, *place, f"0/{visit.visit_frames:,}", style="dim")
+            add_row(table, *place, f"0/{visit.visit_frames:,}", style="dim")
             continue
         is_whole = seen.frames == visit.visit_frames
-        _add_row(
+        add_row(
             table,
             *place,
             f"{seen.frames:,}" + ("" if is_whole else f"/{visit.visit_frames:,}"),
             f"{seen.reward_sum:g}",
-            _number(seen.reward_sum / seen.frames if seen.frames else None),
+            format_number(seen.reward_sum / seen.frames if seen.frames else None),
             str(seen.episodes),
             f"{seen.wall_time_s:.1f}",
         )
-    return [Text(), table, _provenance(run)]
+    return [Text(), table, *_show_metrics(run), _provenance(run)]
+
+
+def _show_metrics(run: RunDirectory) -> list[RenderableType]:
+    """What the agent itself reported, visit by visit."""
+    visits = run.summary.visits if run.summary else ()
+    names = sorted({name for visit in visits for name in visit.metrics})
+    if not names:
+        return []
+    table = make_table("metrics of the agent", "visit", "game", *names, left=(1,))
+    for visit in visits:
+        numbers = (format_number(visit.metrics.get(name)) for name in names)
+        add_row(table, str(visit.visit_idx), visit.game_id, *numbers)
+    return [Text(), table]
 
 
 def _provenance(run: RunDirectory) -> Padding:
@@ -396,7 +326,18 @@ def run_to_json(run: RunDirectory) -> dict[str, Any]:
             "final_score": baseline.final_score,
             "rates": baseline.rates,
             "scores": baseline.scores,
+            **_totals_to_json(baseline),
         },
+    }
+
+
+def _totals_to_json(baseline: RandomBaseline) -> dict[str, Any]:
+    if not baseline.totals:
+        return {}
+    return {
+        "cumulative_reward": baseline.cumulative_reward,
+        "cumulative_game_score": baseline.cumulative_game_score,
+        "totals": {game: asdict(totals) for game, totals in baseline.totals.items()},
     }
 
 
@@ -404,6 +345,24 @@ def run_to_json(run: RunDirectory) -> dict[str, Any]:
 
 # Below this many seeds an interval would say more about the bootstrap than the agent.
 _SEEDS_FOR_INTERVAL = 3
+
+
+# What an experiment shows of each run: heading -> key of score.json.
+_SCORE_COLUMNS = {
+    "streaming": {
+        "final": "final_score",
+        "mean": "mean_score",
+        "bottom-k": "bottom_k_score",
+        "forgetting": "forgetting_index_mean",
+        "plasticity": "plasticity_mean",
+    },
+    "control": {
+        "reward": "cumulative_reward",
+        "game score": "cumulative_game_score",
+        "final": "final_score",
+        "plasticity": "plasticity_mean",
+    },
+}
 
 
 def _aggregate(scores: Sequence[float]) -> dict[str, float | None]:
@@ -418,9 +377,14 @@ def _aggregate(scores: Sequence[float]) -> dict[str, float | None]:
     }
 
 
-def _final_scores(views: Sequence[RunView]) -> list[float]:
-    scores = [view.to_json()["final_score"] for view in views]
-    return [score for score in scores if score is not None]
+def _headlines(views: Sequence[RunView]) -> list[float]:
+    """The number that runs of the track are compared by, of those that have one."""
+    headlines = [score.headline for view in views if (score := _score_of(view))]
+    return [value for value in headlines if value is not None]
+
+
+def _score_of(view: RunView) -> Score | None:
+    return RunDirectory(view.run_dir).score if view.state == "COMPLETED" else None
 
 
 def experiment_to_json(directory: Path, views: Sequence[RunView]) -> dict[str, Any]:
@@ -435,34 +399,26 @@ def experiment_to_json(directory: Path, views: Sequence[RunView]) -> dict[str, A
             }
             for view in views
         ],
-        "aggregate": _aggregate(_final_scores(views)),
+        "aggregate": _aggregate(_headlines(views)),
     }
 
 
 def _score_to_json(view: RunView) -> dict[str, Any] | None:
-    score = RunDirectory(view.run_dir).score if view.state == "COMPLETED" else None
+    score = _score_of(view)
     return None if score is None else score.model_dump(mode="json")
 
 
 def show_experiment(directory: Path, views: Sequence[RunView]) -> list[RenderableType]:
     """One row per seed, and what they come to."""
-    columns = ("seed", "state", "final", "mean", "bottom-k", "forgetting", "plasticity")
-    table = _table(str(directory), *columns, left=(1,))
+    columns = _SCORE_COLUMNS[views[0].plan.suite.track]
+    table = make_table(str(directory), "seed", "state", *columns, left=(1,))
     for view in views:
-        score = RunDirectory(view.run_dir).score if view.state == "COMPLETED" else None
+        score = _score_of(view)
         numbers = (
-            ()
-            if score is None
-            else (
-                score.final_score,
-                score.mean_score,
-                score.bottom_k_score,
-                score.forgetting_index_mean,
-                score.plasticity_mean,
-            )
+            () if score is None else (getattr(score, name) for name in columns.values())
         )
-        _add_row(table, str(view.plan.seed), view.state, *map(_number, numbers))
-    lines = [_describe_aggregate(_final_scores(views)), _describe_random(views[0])]
+        add_row(table, str(view.plan.seed), view.state, *map(format_number, numbers))
+    lines = [_describe_aggregate(views), _describe_random(views[0])]
     errors = [
         Text(f" seed {view.plan.seed}: {view.status.error.message}", "red")
         for view in views
@@ -471,14 +427,17 @@ def show_experiment(directory: Path, views: Sequence[RunView]) -> list[Renderabl
     return [table, *(Text(f" {line}", "dim") for line in lines if line), *errors]
 
 
-def _describe_aggregate(scores: Sequence[float]) -> str:
+def _describe_aggregate(views: Sequence[RunView]) -> str:
+    scores = _headlines(views)
     total = _aggregate(scores)
     if total["mean"] is None:
         return "no run is complete: no mean, no interval"
-    words = f"final score: mean {_number(total['mean'])} over {len(scores)} seeds"
+    config = views[0].plan.config
+    name = config.score_type.HEADLINE.replace("_", " ")
+    words = f"{name}: mean {format_number(total['mean'])} over {len(scores)} seeds"
     if total["low"] is None:
         return f"{words}, no interval from fewer than {_SEEDS_FOR_INTERVAL}"
-    low, high = _number(total["low"]), _number(total["high"])
+    low, high = format_number(total["low"]), format_number(total["high"])
     return f"{words}, 95 % bootstrap interval {low} … {high}"
 
 
@@ -487,13 +446,13 @@ def _describe_random(view: RunView) -> str:
     if baseline is None or baseline.suite_id != view.plan.suite_name:
         return ""
     seeds = len(baseline.seeds)
-    return f"random agent: mean {_number(baseline.final_score)} over {seeds} seeds"
+    return f"random agent: mean {format_number(baseline.headline)} over {seeds} seeds"
 
 
 def status_table(views: Sequence[RunView]) -> Table:
     """Where every run is."""
     columns = ("seed", "state", "game", "frame", "fps", "heartbeat", "retries", "error")
-    table = _table("", *columns, left=(1, 2, 7))
+    table = make_table("", *columns, left=(1, 2, 7))
     styles = {"COMPLETED": "green", "FAILED": "red", "STALE": "red"}
     for view in views:
         status = view.status
@@ -508,7 +467,7 @@ def status_table(views: Sequence[RunView]) -> Table:
                 status.error.message if status.error else "",
             )
         state = Text(view.state, styles.get(view.state, ""))
-        _add_row(table, str(view.plan.seed), state, *cells)
+        add_row(table, str(view.plan.seed), state, *cells)
     return table
 
 
@@ -538,11 +497,11 @@ def show_report(report: Report) -> list[RenderableType]:
     ):
         if not counts:
             continue
-        table = _table(title, "count", "kind", "first places", left=(1, 2))
+        table = make_table(title, "count", "kind", "first places", left=(1, 2))
         table.columns[2].overflow = "fold"
         for kind, count in counts.most_common():
             places = [Text(str(f)) for f in shown if f.kind == kind]
-            _add_row(table, f"{count:,}", kind, Group(*places))
+            add_row(table, f"{count:,}", kind, Group(*places))
         parts.append(table)
     return parts
 
@@ -583,9 +542,9 @@ def explanation_to_json(play: Play, game_id: str) -> list[dict[str, Any]]:
 def show_explanation(play: Play, game_id: str) -> list[RenderableType]:
     """The sums behind a game's numbers, for people."""
     columns = ("window", "visit", "first frame", "last frame", "frames", "sum", "rate")
-    table = _table(f"why: {game_id}", *columns)
+    table = make_table(f"why: {game_id}", *columns)
     for row in explanation_to_json(play, game_id):
-        _add_row(
+        add_row(
             table,
             row["window"],
             str(row["visit_idx"]),
@@ -593,7 +552,7 @@ def show_explanation(play: Play, game_id: str) -> list[RenderableType]:
             f"{row['last_frame']:,}",
             f"{row['frames']:,}",
             f"{row['reward_sum']:g}",
-            _number(row["rate"]),
+            format_number(row["rate"]),
         )
     rule = " forgetting = mean of pre - post over revisits; plasticity = late - early"
     return [Text(), table, Text(rule, "dim")]

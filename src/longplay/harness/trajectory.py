@@ -18,6 +18,7 @@ import msgspec
 from longplay.console.base import ACTION_NAMES
 from longplay.contract.files import read_document
 from longplay.contract.records import (
+    EVENT_ROWS,
     AgentEntry,
     ConfigGiven,
     Document,
@@ -31,8 +32,6 @@ from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
 from longplay.harness.benchmark import TaskMetadata
 from longplay.plan import plan_run
-
-_decode_event = msgspec.json.Decoder(EventRow).decode
 
 
 def describe_actions(names: Iterable[str]) -> list[dict[str, str]]:
@@ -136,10 +135,12 @@ class Trajectory:
         path = self.run.path / "events.jsonl"
         if not path.is_file():
             raise DocumentError(f"{path.name}: missing in {path.parent}")
+        row_type = EVENT_ROWS.get(self.config.benchmark_contract_version, EventRow)
+        decode = msgspec.json.Decoder(row_type).decode
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 try:
-                    yield _decode_event(line)
+                    yield decode(line)
                 except msgspec.MsgspecError as error:
                     raise DocumentError(f"{path.name}:{number} {error}") from error
 
@@ -164,7 +165,7 @@ class Trajectory:
 
     @property
     def reward(self) -> float:
-        """The final score; 0.0 where it is null, or the run failed.
+        """The score's headline; 0.0 where it is null, or the run failed.
 
         Raises:
             DocumentError: The run ended well and was not scored.
@@ -176,7 +177,7 @@ class Trajectory:
                 f"score.json: missing in {self.run.path}; "
                 f"`longplay score {self.run.path}` writes it"
             )
-        return self.run.score.final_score or 0.0
+        return self.run.score.headline or 0.0
 
     @property
     def reward_info(self) -> dict[str, float]:

@@ -13,6 +13,16 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from longplay.scoring.metrics import mean_or_none
+
+
+@dataclass(frozen=True)
+class GameTotals:
+    """What a game came to in a run of the control track, mean over seeds."""
+
+    reward: float
+    game_score: float
+
 
 @dataclass(frozen=True)
 class RandomBaseline:
@@ -25,6 +35,9 @@ class RandomBaseline:
         rates: Game -> reward per frame over all of its frames and seeds.
         scores: Game -> mean of its per-game scores over seeds.
         us_per_frame: Wall time of the complete run, per frame.
+        totals: Game -> what was collected in it; control suites only.
+        cumulative_rewards: All delivered rewards, per seed; control suites only.
+        cumulative_game_scores: All game rewards, per seed; control suites only.
     """
 
     suite_id: str
@@ -33,11 +46,30 @@ class RandomBaseline:
     rates: dict[str, float]
     scores: dict[str, float]
     us_per_frame: float
+    totals: dict[str, GameTotals]
+    cumulative_rewards: tuple[float, ...]
+    cumulative_game_scores: tuple[float, ...]
 
     @property
     def final_score(self) -> float:
         """Mean over seeds."""
         return sum(self.final_scores) / len(self.final_scores)
+
+    @property
+    def cumulative_reward(self) -> float | None:
+        """Mean over seeds."""
+        return mean_or_none(self.cumulative_rewards)
+
+    @property
+    def cumulative_game_score(self) -> float | None:
+        """Mean over seeds."""
+        return mean_or_none(self.cumulative_game_scores)
+
+    @property
+    def headline(self) -> float:
+        """The number that runs of the suite are compared by, mean over seeds."""
+        total = self.cumulative_reward
+        return self.final_score if total is None else total
 
 
 @cache
@@ -60,6 +92,11 @@ def random_baseline(suite_name: str) -> RandomBaseline | None:
         rates={game: row["rate"] for game, row in entry["games"].items()},
         scores={game: row["score"] for game, row in entry["games"].items()},
         us_per_frame=entry["us_per_frame"],
+        totals={
+            game: GameTotals(**row) for game, row in entry.get("totals", {}).items()
+        },
+        cumulative_rewards=tuple(entry.get("cumulative_rewards", ())),
+        cumulative_game_scores=tuple(entry.get("cumulative_game_scores", ())),
     )
 
 

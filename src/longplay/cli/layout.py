@@ -1,0 +1,30 @@
+"""How tables look: no lines, words to the left, numbers to the right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+
+def make_table(title: str, *columns: str, left: Iterable[int] = (0,)) -> Table:
+    """An empty table without lines; `left` are the columns that hold words."""
+    heading = Text(title, "bold") if title else None
+    table = Table(title=heading, title_justify="left", title_style="", box=None)
+    for position, column in enumerate(columns):
+        justify = "left" if position in left else "right"
+        table.add_column(column, justify=justify, header_style="dim")  # type: ignore[arg-type]
+    return table
+
+
+def add_row(table: Table, *cells: RenderableType, style: str = "") -> None:
+    """Adds a row of plain text: a name may hold what Rich takes for markup."""
+    plain = (Text(cell) if isinstance(cell, str) else cell for cell in cells)
+    table.add_row(*plain, style=style)
+
+
+def format_number(value: float | None, digits: int = 5) -> str:
+    """A number of a few digits; a dash for none."""
+    return "–" if value is None else f"{value:.{digits}g}"

@@ -1,0 +1,135 @@
+"""A score -> a table: per game beside the random agent's figures, and the totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from longplay.cli.layout import add_row, format_number, make_table
+from longplay.contract.records import ControlScore, RunConfig, Score
+from longplay.scoring.baselines import RandomBaseline, random_baseline
+
+
+def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
+    """The table of the run's track, and what its columns mean."""
+    table, captions = _tabulate_streaming, _caption_rates
+    if isinstance(score, ControlScore):
+        table, captions = _tabulate_control, _caption_totals
+    lines = [*captions(config), *_caption_play(score)]
+    return [table(score, config), *(Text(f" {line}", "dim") for line in lines)]
+
+
+def _tabulate_streaming(score: Score, config: RunConfig) -> Table:
+    baseline = random_baseline(config.suite or "")
+    rates = baseline.rates if baseline else {}
+    table = make_table(
+        _describe_run(config),
+        "game",
+        "score",
+        "random",
+        "forgetting",
+        "plasticity",
+        "episodes",
+        "visit frames",
+    )
+    for game in config.games:
+        add_row(
+            table,
+            game,
+            format_number(score.per_game_scores.get(game)),
+            format_number(rates.get(game)),
+            format_number(score.per_game_forgetting.get(game)),
+            format_number(score.per_game_plasticity.get(game)),
+            str(score.per_game_episode_counts.get(game, 0)),
+            f"{score.per_game_visit_frames.get(game, 0):,}",
+        )
+    add_row(
+        table,
+        "mean",
+        format_number(score.mean_score),
+        "",
+        format_number(score.forgetting_index_mean),
+        format_number(score.plasticity_mean),
+    )
+    add_row(table, "bottom-k", format_number(score.bottom_k_score))
+    is_same_suite = baseline is not None and baseline.suite_id == config.suite
+    add_row(
+        table,
+        Text("final score", "bold"),
+        Text(format_number(score.final_score), "bold green"),
+        format_number(baseline.final_score if baseline and is_same_suite else None),
+    )
+    return table
+
+
+def _tabulate_control(score: Any, config: RunConfig) -> Table:
+    """Totals per game, delivered and the game's own, beside the random agent's."""
+    baseline = _own_baseline(config)
+    columns = ("game", "reward", "random", "game score", "random", "episodes", "steps")
+    table = make_table(_describe_run(config), *columns)
+    for game in config.games:
+        random = baseline.totals.get(game) if baseline else None
+        add_row(
+            table,
+            game,
+            format_number(score.per_game_cumulative_reward.get(game)),
+            format_number(random.reward if random else None),
+            format_number(score.per_game_cumulative_game_score.get(game)),
+            format_number(random.game_score if random else None),
+            str(score.per_game_episode_counts.get(game, 0)),
+            f"{score.per_game_visit_frames.get(game, 0):,}",
+        )
+    add_row(
+        table,
+        Text("total", "bold"),
+        Text(format_number(score.cumulative_reward), "bold green"),
+        format_number(baseline.cumulative_reward if baseline else None),
+        Text(format_number(score.cumulative_game_score), "bold"),
+        format_number(baseline.cumulative_game_score if baseline else None),
+    )
+    return table
+
+
+def _own_baseline(config: RunConfig) -> RandomBaseline | None:
+    """Totals depend on how long was played: those of another suite say nothing."""
+    baseline = random_baseline(config.suite or "")
+    is_own = baseline is not None and baseline.suite_id == config.suite
+    return baseline if is_own else None
+
+
+def _describe_run(config: RunConfig) -> str:
+    if config.agent is None:
+        return "a run of another tool"
+    return f"{config.suite}, seed {config.seed}, {config.agent.config.get('_type')}"
+
+
+def _caption_rates(config: RunConfig) -> Iterator[str]:
+    window = config.scoring_defaults.window_frames
+    yield f"score: reward per frame, last {window:,} frames of a game's last visit"
+    baseline = random_baseline(config.suite or "")
+    if baseline is not None:
+        seeds = len(baseline.seeds)
+        differs = "" if baseline.suite_id == config.suite else ", other settings"
+        suite_id = baseline.suite_id
+        yield f"random: the random agent on {suite_id}, {seeds} seeds{differs}"
+
+
+def _caption_totals(config: RunConfig) -> Iterator[str]:
+    rule = "signs of game rewards" if config.reward == "sign" else "game rewards"
+    yield f"reward: all that the agent was given, {rule}"
+    baseline = _own_baseline(config)
+    if baseline is not None:
+        yield f"random: the random agent, mean of {len(baseline.seeds)} seeds"
+
+
+def _caption_play(score: Score) -> Iterator[str]:
+    fps = "" if score.fps is None else f", {score.fps:,.0f} fps"
+    unit = "timesteps" if isinstance(score, ControlScore) else "frames"
+    yield f"{score.frames:,} {unit}{fps}"
+    if not score.complete:
+        missing = ", ".join(map(str, score.incomplete_visits))
+        yield f"PARTIAL: visits {missing} were not played to their end"
