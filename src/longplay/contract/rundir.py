@@ -7,6 +7,7 @@ DuckDB, which is fast and forgiving: it answers questions about a sound run, and
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -197,8 +198,10 @@ class RunDirectory:
     def events(self) -> Rows:
         """events.jsonl, with the columns of the run's contract version."""
         types = _EVENT_TYPES
-        if self._has_config and issubclass(self.config.event_row, TimestepRow):
-            types = {**types, **_TIMESTEP_TYPES}
+        # A broken config.json does not keep anybody from looking at the rows.
+        with contextlib.suppress(DocumentError):
+            if issubclass(self.config.event_row, TimestepRow):
+                types = {**types, **_TIMESTEP_TYPES}
         return Rows(self.path / "events.jsonl", types)
 
     @cached_property
