@@ -86,7 +86,10 @@ def test_id_that_is_not_the_config_s_is_refused():
             "agent config args: expected an object",
         ),
         ({"_type": "a.B", "seed": 3}, "agent config seed: expected no such key"),
-        ({"_type": "a.B", "source_sha256": "x"}, "agent config source_sha256: expected text like"),
+        (
+            {"_type": "a.B", "source_sha256": "x"},
+            "agent config source_sha256: expected text like",
+        ),
     ],
 )
 def test_what_is_no_agent_config_is_refused(config, message):

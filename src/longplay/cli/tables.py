@@ -475,11 +475,11 @@ def _describe_aggregate(scores: Sequence[float]) -> str:
     total = _aggregate(scores)
     if total["mean"] is None:
         return "no run is complete: no mean, no interval"
-    words = f"final score: mean {_number(total['mean'])} over {len(scores)} seeds"
+    words = f"final score: {_number(total['mean'])}, mean of {len(scores)} seeds"
     if total["low"] is None:
         return f"{words}, no interval from fewer than {_SEEDS_FOR_INTERVAL}"
     low, high = _number(total["low"]), _number(total["high"])
-    return f"{words}, 95 % bootstrap interval {low} … {high}"
+    return f"{words}, 95 % interval {low} … {high} (bootstrap)"
 
 
 def _describe_random(view: RunView) -> str:
@@ -487,7 +487,7 @@ def _describe_random(view: RunView) -> str:
     if baseline is None or baseline.suite_id != view.plan.suite_name:
         return ""
     seeds = len(baseline.seeds)
-    return f"random agent: mean {_number(baseline.final_score)} over {seeds} seeds"
+    return f"random agent: {_number(baseline.final_score)}, mean of {seeds} seeds"
 
 
 def status_table(views: Sequence[RunView]) -> Table:
