@@ -47,7 +47,7 @@ def make_visit(visit_idx: int = 0, visit_frames: int = 1) -> ScheduledVisit:
 
 def record_one(run_dir: Path, **changes: Any) -> None:
     """One frame that is a whole visit."""
-    recorder = Recorder(run_dir)
+    recorder = Recorder.create(run_dir)
     recorder.begin_visit(make_visit(), [0, 1])
     recorder.write(msgspec.structs.replace(EVENT, **changes))
     recorder.write_ends(EPISODE, SEGMENT)
@@ -62,7 +62,7 @@ def record_stream(
     visits = [make_visit(i, frames) for i, frames in enumerate(lengths)]
     rules = Mechanics(decision_interval=4, delay=2, life_loss_termination=True)
     stream = Stream(visits, [9] * len(visits), ScriptedConsole(life_frames=9), rules)
-    recorder = Recorder(run_dir)
+    recorder = Recorder.create(run_dir)
     while not stream.done:
         recorder.begin_visit(stream.visit, stream.console.actions)
         event = None
@@ -163,7 +163,7 @@ def test_ends_of_a_visit_belong_to_it_whatever_its_length(tmp_path, frames):
 
 
 def test_rows_reach_the_disk_with_the_flush(tmp_path):
-    recorder = Recorder(tmp_path)
+    recorder = Recorder.create(tmp_path)
     recorder.begin_visit(make_visit(visit_frames=9), [0])
     recorder.write(msgspec.structs.replace(EVENT, truncated=False))
     recorder.flush()
@@ -175,7 +175,7 @@ def test_existing_rows_are_never_overwritten(tmp_path):
     record_one(tmp_path)
     before = read_bytes(tmp_path)
     with pytest.raises(RecordingError, match=r"cannot create .*events\.jsonl"):
-        Recorder(tmp_path)
+        Recorder.create(tmp_path)
     assert read_bytes(tmp_path) == before
 
 
@@ -212,7 +212,7 @@ def test_summary_of_a_stream_worked_out_from_its_rows(tmp_path):
 
 
 def test_summary_names_the_actions_of_the_game(tmp_path):
-    recorder = Recorder(tmp_path)
+    recorder = Recorder.create(tmp_path)
     recorder.begin_visit(make_visit(), [0, 3, 4])
     recorder.write(EVENT)
     recorder.write_ends(EPISODE, SEGMENT)
@@ -224,7 +224,7 @@ def test_summary_names_the_actions_of_the_game(tmp_path):
 
 
 def test_visit_under_way_counts_as_far_as_it_got(tmp_path):
-    recorder = Recorder(tmp_path)
+    recorder = Recorder.create(tmp_path)
     recorder.begin_visit(make_visit(visit_frames=9), [0])
     for frame in range(3):
         row = msgspec.structs.replace(

@@ -1,35 +1,40 @@
 """Frames -> run directory: buffered, append-only, whole rows.
 
-Rows are encoded and written in chunks; nothing is kept of them but the sums of the
-current visit, so memory does not grow with the length of a run. The JSONL files are a
-pure function of suite, seed and agent. Clocks go into run_summary.json alone.
+Rows are encoded and written block by block, as digests.jsonl divides them; nothing is
+kept of them but the sums of the current visit, so memory does not grow with the length
+of a run. The JSONL files are a pure function of suite, seed and agent. Clocks go into
+run_summary.json alone. What the recorder knows between two frames is one plain record,
+with which another one can go on.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from pydantic import Field
 
 from longplay.console.base import ACTION_NAMES
+from longplay.contract.digests import Chain
 from longplay.contract.files import RowFile
 from longplay.contract.records import (
+    DigestRow,
+    Document,
     EpisodeRow,
     EventRow,
     RunSummary,
     ScheduledVisit,
     SegmentRow,
     TimestepRow,
+    Utc,
     VisitSummary,
 )
-
-# Rows encoded at once: few enough to stay in the processor's cache until they are.
-_CHUNK_ROWS = 256
+from longplay.contract.rundir import ROW_FILES
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 _reward_of = attrgetter("reward")
@@ -54,6 +59,17 @@ class _VisitTally:
         self.frames = self.decision_frames = self.emulator_frames = 0
         self.episodes = 0
         self.reward_sum = self.game_reward_sum = 0.0
+
+    def go_on(self, earlier: VisitSummary) -> None:
+        """Adds what an earlier process played of the visit."""
+        self.started_utc = earlier.started_utc
+        self.started_s -= earlier.wall_time_s
+        self.frames = earlier.frames
+        self.decision_frames = earlier.decision_frames
+        self.emulator_frames = earlier.emulator_frames
+        self.episodes = earlier.episodes
+        self.reward_sum = earlier.reward_sum
+        self.game_reward_sum = earlier.game_reward_sum
 
     def add(self, events: Sequence[EventRow], episodes: int) -> None:
         reward_sum = sum(map(_reward_of, events))
@@ -86,31 +102,111 @@ class _VisitTally:
         )
 
 
+class RecorderState(Document):
+    """What a recorder knows between two frames; the rows themselves are on the disk."""
+
+    sizes_bytes: dict[str, int] = Field(description="Row file -> its length.")
+    chain: str = Field(description="Last chain of digests.jsonl, or zeros.")
+    chained_bytes: int = Field(description="Length of events.jsonl at that chain.")
+    visit_bytes: int = Field(description="Length of events.jsonl before this visit.")
+    segments: int = Field(description="Rows of segments.jsonl.")
+    visits: tuple[VisitSummary, ...] = Field(description="Visits that have ended.")
+    visit: VisitSummary | None = Field(description="The visit under way, so far.")
+    started_utc: Utc
+    last_return: float | None
+
+
+class RowFiles(NamedTuple):
+    """The four row files of a run."""
+
+    events: RowFile
+    episodes: RowFile
+    segments: RowFile
+    digests: RowFile
+
+    @classmethod
+    def create(cls, run_dir: Path) -> RowFiles:
+        """Makes them; they must not be there yet."""
+        return cls(*(RowFile.create(run_dir / name) for name in ROW_FILES))
+
+    @classmethod
+    def reopen(cls, run_dir: Path, sizes_bytes: Mapping[str, int]) -> RowFiles:
+        """Cuts them back to where a recorder was, to go on from there."""
+        return cls(
+            *(RowFile.reopen(run_dir / name, sizes_bytes[name]) for name in ROW_FILES)
+        )
+
+
 class Recorder:
     """Writes the row files of one run, and sums up what they hold."""
 
-    def __init__(self, run_dir: Path) -> None:
-        self._events = RowFile(run_dir / "events.jsonl")
-        self._episodes = RowFile(run_dir / "episodes.jsonl")
-        self._segments = RowFile(run_dir / "segments.jsonl")
+    def __init__(self, files: RowFiles, chain: Chain | None = None) -> None:
+        self._files = files
+        self._chain = chain or Chain()
+        self._chained_bytes = 0
         self._event_rows: list[EventRow] = []
         self._episode_rows: list[EpisodeRow] = []
         self._segment_rows: list[SegmentRow] = []
         self._segment_count = 0
         self._tally: _VisitTally | None = None
+        self._visit_bytes = 0
         self._visits: list[VisitSummary] = []
+        self._earlier: VisitSummary | None = None
         self._started_utc = utc_now()
         self.last_return: float | None = None
+
+    @classmethod
+    def create(cls, run_dir: Path) -> Recorder:
+        """The recorder of a run that begins."""
+        return cls(RowFiles.create(run_dir))
+
+    @classmethod
+    def restore(cls, run_dir: Path, state: RecorderState) -> Recorder:
+        """Goes on where another one was; what it wrote after that is cut off."""
+        files = RowFiles.reopen(run_dir, state.sizes_bytes)
+        recorder = cls(files, Chain(bytes.fromhex(state.chain)))
+        recorder._chained_bytes = state.chained_bytes
+        with (run_dir / "events.jsonl").open("rb") as events:
+            events.seek(state.chained_bytes)
+            recorder._chain.add(events.read())
+        recorder._visit_bytes = state.visit_bytes
+        recorder._segment_count = state.segments
+        recorder._visits = list(state.visits)
+        recorder._earlier = state.visit
+        recorder._started_utc = state.started_utc
+        recorder.last_return = state.last_return
+        return recorder
+
+    def snapshot(self) -> RecorderState:
+        """Writes out what is buffered, and says all that is known."""
+        self.flush()
+        return RecorderState(
+            sizes_bytes={
+                name: file.size_bytes
+                for name, file in zip(ROW_FILES, self._files, strict=True)
+            },
+            chain=self._chain.head.hex(),
+            chained_bytes=self._chained_bytes,
+            visit_bytes=self._visit_bytes,
+            segments=self._segment_count,
+            visits=tuple(self._visits),
+            visit=None if self._tally is None else self._tally.summarise({}),
+            started_utc=self._started_utc,
+            last_return=self.last_return,
+        )
 
     def begin_visit(self, visit: ScheduledVisit, actions: Sequence[int]) -> None:
         """Starts the sums of a visit, and its clock."""
         self._tally = _VisitTally(visit, actions)
+        if self._earlier is not None:
+            self._tally.go_on(self._earlier)
+            self._earlier = None
+        else:
+            self._visit_bytes = self._files.events.size_bytes
 
     def write(self, event: EventRow) -> None:
-        """Takes one frame; it reaches the disk with its chunk."""
+        """Takes one frame; it reaches the disk with its block."""
         self._event_rows.append(event)
-        if len(self._event_rows) >= _CHUNK_ROWS:
-            self.flush()
 
     def write_ends(
         self, episode: EpisodeRow | None, segment: SegmentRow | None
@@ -122,6 +218,20 @@ class Recorder:
         if segment is not None:
             self._segment_rows.append(segment)
 
+    def write_digest(self, event: EventRow, ram_crc32: int) -> None:
+        """Closes the block that ends with the frame just written."""
+        self.flush()
+        chain = self._chain.close_block().hex()
+        self._chained_bytes = self._files.events.size_bytes
+        row = DigestRow(
+            event.global_frame_idx,
+            event.visit_idx,
+            event.visit_frame_idx,
+            f"{ram_crc32:08x}",
+            chain,
+        )
+        self._files.digests.append(_encode_lines([row]))
+
     def flush(self) -> None:
         """Writes what is buffered; events first, as the others refer to them."""
         events, episodes, segments = (
@@ -131,13 +241,15 @@ class Recorder:
         )
         # Taken out first: after a failed write nothing is tried a second time.
         self._event_rows, self._episode_rows, self._segment_rows = [], [], []
-        self._events.append(_encode_lines(events))
+        rows = _encode_lines(events)
+        self._files.events.append(rows)
+        self._chain.add(rows)
         if self._tally is not None:
             self._tally.add(events, len(episodes))
         if episodes:
-            self._episodes.append(_encode_lines(episodes))
+            self._files.episodes.append(_encode_lines(episodes))
         if segments:
-            self._segments.append(_encode_lines(segments))
+            self._files.segments.append(_encode_lines(segments))
         self._segment_count += len(segments)
 
     def end_visit(self, metrics: dict[str, float]) -> None:
@@ -149,16 +261,23 @@ class Recorder:
 
     def sync(self) -> None:
         """Waits until every row written is on the disk."""
-        for file in (self._events, self._episodes, self._segments):
+        for file in self._files:
             file.sync()
 
     def close(self) -> None:
         """Lets the files go; does not write."""
-        for file in (self._events, self._episodes, self._segments):
+        for file in self._files:
             file.close()
 
-    def summarise(self, usage: dict[str, Any] | None = None) -> RunSummary:
-        """What was played so far; a visit under way counts as far as it got."""
+    def summarise(
+        self, usage: dict[str, Any] | None = None, tries: int = 1
+    ) -> RunSummary:
+        """What was played so far; a visit under way counts as far as it got.
+
+        Args:
+            usage: What the agent says it used.
+            tries: How often the run was started or resumed.
+        """
         visits = list(self._visits)
         if self._tally is not None:
             visits.append(self._tally.summarise({}))
@@ -172,10 +291,10 @@ class Recorder:
             fps=frames / wall_time_s if wall_time_s > 0 else None,
             episodes=sum(visit.episodes for visit in visits),
             segments=self._segment_count,
-            tries=1,
+            tries=tries,
             started_utc=self._started_utc,
             ended_utc=utc_now(),
-            chain_head=None,
+            chain_head=self._chain.head.hex() if self._chained_bytes else None,
             visits=tuple(visits),
             usage=usage,
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import NoReturn, TypeVar
 
+from longplay.contract.digests import ends_block
 from longplay.errors import (
     AgentError,
     LongplayError,
@@ -108,6 +109,8 @@ class Run:
             is_last_frame = event.truncated
             if event.terminated or is_last_frame:
                 recorder.write_ends(stream.ended_episode, stream.ended_segment)
+            if ends_block(event):
+                recorder.write_digest(event, stream.ram_crc32)
             # An agent does its work on decision frames, so the clock is read there, and
             # now and then in between where decisions are rare.
             is_time = (

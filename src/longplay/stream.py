@@ -30,6 +30,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -96,6 +97,8 @@ class StreamState:
     terminated: bool = False
     truncated: bool = False
     lives: int = 0
+    # Over the memory after every console step of the visit: for the referee.
+    ram_crc32: int = 0
 
 
 def map_actions(game_actions: Sequence[int], default_action_idx: int) -> list[int]:
@@ -127,6 +130,7 @@ class Stream:
         self._is_timestep = issubclass(row_type, TimestepRow)
         # Looked up once, because they are needed on every frame.
         self._observe, self._step_console = console.observation, console.step
+        self._ram = console.ram
         self._interval, self._delay = mechanics.decision_interval, mechanics.delay
         self._default = mechanics.default_action_idx
         self._state = StreamState()
@@ -162,6 +166,11 @@ class Stream:
         return self._state.global_frame_idx
 
     @property
+    def ram_crc32(self) -> int:
+        """CRC-32 over the memory after every console step of the last frame's visit."""
+        return self._state.ram_crc32
+
+    @property
     def visit(self) -> ScheduledVisit:
         """The visit of the last frame: for records and errors, never for an agent."""
         return self._visit
@@ -186,6 +195,7 @@ class Stream:
         except ConfigError as error:  # a ROM that was sound when the run began
             raise ConsoleError(str(error)) from error
         self._console_actions = map_actions(self.console.actions, self._default)
+        self._state.ram_crc32 = 0
         self._visit_is_due = False
 
     def _start_control(self) -> None:
@@ -238,6 +248,7 @@ class Stream:
             applied = self._queue.popleft()
 
         reward, game_over, lives = self._step_console(self._console_actions[applied])
+        state.ram_crc32 = crc32(self._ram(), state.ram_crc32)
         game_reward = reward
         if reward:
             reward = self._deliver(reward)
@@ -363,6 +374,9 @@ class Stream:
             applied: Global indices of the actions applied in the snapshot's visit,
                 from its first frame on. They are played again: an emulator state
                 saved by ALE lacks the previous action that sticky actions repeat.
+
+        Raises:
+            ConsoleError: The console is not where it was then.
         """
         self._state = replace(state)
         self._queue = deque(state.queue)
@@ -370,7 +384,16 @@ class Stream:
         if self._visit_is_due:
             return
         self._start_visit()
+        memory = 0
         for action in applied:
             _, game_over, _ = self.console.step(self._console_actions[action])
+            memory = crc32(self._ram(), memory)
             if game_over:
                 self.console.reset()
+        if memory != state.ram_crc32:
+            raise ConsoleError(
+                f"visit {state.visit_idx} of {self._visit.game_id}, played again until "
+                f"frame {state.global_frame_idx}, leaves another memory than it did: "
+                f"expected CRC-32 {state.ram_crc32:08x}, found {memory:08x}"
+            )
+        self._state.ram_crc32 = memory

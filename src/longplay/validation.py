@@ -18,15 +18,16 @@ import msgspec
 import numpy as np
 
 from longplay.contract.columns import Chunk, RowReader
+from longplay.contract.digests import check_digests, read_last_chain
 from longplay.contract.files import read_document, shorten
 from longplay.contract.findings import Finding, Findings, Kind
 from longplay.contract.fingerprint import agent_id, contract_hash
 from longplay.contract.records import (
+    DigestRow,
     Document,
     EpisodeRow,
     RunConfig,
     RunSummary,
-    Score,
     SegmentRow,
 )
 from longplay.contract.rules import EventRules
@@ -111,8 +112,9 @@ class _Validation:
         rules = EventRules(config, self._findings)
         self._check_config(config)
         self._check_rows(config, rules)
-        self._check_summary(config, rules)
-        self._check_score(config, rules)
+        summary = self._check_summary(config, rules)
+        self._check_digests(config, rules.frames, summary)
+        self._check_score(config, rules, summary)
         return Report(self._run_dir, rules.frames, self._findings)
 
     def _add(self, kind: Kind, file: str, message: str, field: str = "") -> None:
@@ -308,12 +310,14 @@ class _Validation:
 
     # --- what was computed from the rows ------------------------------------------
 
-    def _check_summary(self, config: RunConfig, rules: EventRules) -> None:
+    def _check_summary(self, config: RunConfig, rules: EventRules) -> RunSummary | None:
         if not config.is_longplay:
-            return  # whatever another tool calls so
-        summary = self._read("run_summary.json", RunSummary, "missing file")
+            return None  # whatever another tool calls so
+        summary: RunSummary | None = self._read(
+            "run_summary.json", RunSummary, "missing file"
+        )
         if summary is None:
-            return
+            return None
         sums = rules.visit_sums
         frames = int(sums["frames"].sum())
         expected: dict[str, Any] = {
@@ -341,8 +345,32 @@ class _Validation:
                 "game_reward_sum": float(sums["game_reward_sum"][k]),
             }
             self._compare("summary", "run_summary.json", expected, said, f"visits.{k}.")
+        return summary
 
-    def _check_score(self, config: RunConfig, rules: EventRules) -> None:
+    def _check_digests(
+        self, config: RunConfig, frames: int, summary: RunSummary | None
+    ) -> None:
+        """The form of digests.jsonl; whether the chain is true, `verify` says."""
+        path = self._run_dir / "digests.jsonl"
+        chain_head = summary and summary.chain_head
+        if not config.is_longplay or (chain_head is None and not path.is_file()):
+            return  # another tool's, or from before there were digests
+        chunks = list(self._read_rows(path.name, DigestRow, {}, True))
+        if not chunks:
+            return
+        check_digests(path.name, _join(chunks), config.schedule, frames, self._findings)
+        last_chain = read_last_chain(path)
+        if summary is not None and last_chain != chain_head:
+            self._add(
+                "summary",
+                "run_summary.json",
+                f"expected {last_chain}, the last in {path.name}, found {chain_head}",
+                "chain_head",
+            )
+
+    def _check_score(
+        self, config: RunConfig, rules: EventRules, summary: RunSummary | None
+    ) -> None:
         missing: Kind | None = "missing file" if config.is_longplay else None
         score = self._read("score.json", config.score_type, missing)
         if score is None:
@@ -359,20 +387,11 @@ class _Validation:
             terminated_ends=episodes["end_global_frame_idx"][
                 episodes["terminated"].astype(bool)
             ],
-            fps=self._summary_fps(config, score),
+            # The one number that does not follow from the rows.
+            fps=score.fps if summary is None else summary.fps,
         )
         expected = dict(compute_score(play))
         self._compare("score", "score.json", expected, score)
-
-    def _summary_fps(self, config: RunConfig, score: Score) -> float | None:
-        """The one number that does not follow from the rows."""
-        try:
-            if config.is_longplay:
-                path = self._run_dir / "run_summary.json"
-                return read_document(path, RunSummary).fps
-        except DocumentError:
-            pass  # reported already
-        return score.fps  # nothing to hold it against
 
     def _compare(
         self,

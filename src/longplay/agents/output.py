@@ -70,7 +70,7 @@ class AgentOutput(io.TextIOBase):
 
     def _open(self, directory: Path) -> RowFile:
         if self._file is None:
-            self._file = RowFile(directory / FILE_NAME)
+            self._file = RowFile.extend(directory / FILE_NAME)
         return self._file
 
     def save(self) -> None:

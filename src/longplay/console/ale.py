@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import ale_py
+import numpy as np
 from ale_py import roms
 
 from longplay.console.base import (
@@ -30,6 +31,7 @@ from longplay.errors import ConfigError, ConsoleError
 ALE_VERSION: str = ale_py.__version__
 
 _MAX_EMULATOR_SEED = 2**31 - 1
+_RAM_BYTES = 128
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,9 @@ class AleConsole:
         self._ale: ale_py.ALEInterface = cast(ale_py.ALEInterface, _NoGame())
         self._actions: tuple[int, ...] = ()
         self._takes: frozenset[int] = frozenset()
+        memory = bytearray(_RAM_BYTES)
+        self._ram = np.frombuffer(memory, np.uint8)
+        self._ram_view = memoryview(memory)
 
     @property
     def actions(self) -> Sequence[int]:
@@ -161,6 +166,7 @@ class AleConsole:
         """The current frame; ale-py makes a new array for every call."""
         return self._ale.getScreenRGB()
 
-    def ram(self) -> bytes:
+    def ram(self) -> memoryview:
         """The 128 bytes of memory."""
-        return self._ale.getRAM().tobytes()
+        self._ale.getRAM(self._ram)
+        return self._ram_view

@@ -84,5 +84,8 @@ class Console(Protocol):
     def observation(self) -> Observation:
         """The current frame, RGB, in an array that nobody else holds."""
 
-    def ram(self) -> bytes:
-        """The machine's memory: for the referee, never for an agent."""
+    def ram(self) -> memoryview:
+        """The machine's memory: for the referee, never for an agent.
+
+        It is a view of the console's own copy, and holds until the next call.
+        """

@@ -95,9 +95,10 @@ class ScriptedConsole:
     def observation(self) -> Observation:
         """A frame whose first line shows the state."""
         frame = np.zeros((210, 160, 3), np.uint8)
-        frame[0, :8, 0] = np.frombuffer(self.ram(), np.uint8)[:8]
+        frame[0, :8, 0] = list(self.ram()[:8])
         return frame
 
-    def ram(self) -> bytes:
+    def ram(self) -> memoryview:
         """The state and the lives."""
-        return self._state.to_bytes(8, "little") + bytes([self._lives])
+        memory = self._state.to_bytes(8, "little") + bytes([self._lives])
+        return memoryview(memory)

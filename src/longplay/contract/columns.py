@@ -69,7 +69,7 @@ class RowReader:
     Attributes:
         row_type: The msgspec struct of a row.
         vocabularies: Field -> its known strings; a column holds positions in it, and
-            -1 for a string that is not there.
+            -1 for a string that is not there. Other strings become no column.
         canonical: Whether a row must be spelt as longplay spells it.
     """
 
@@ -168,6 +168,8 @@ class RowReader:
         columns: dict[str, Column] = {}
         for name, kind in _column_kinds(self.row_type).items():
             values: Iterable[Any] = map(attrgetter(name), rows)
+            if kind is str and name not in self.vocabularies:
+                continue  # free text
             if kind is str:
                 code = {s: i for i, s in enumerate(self.vocabularies[name])}
                 values, kind = map(code.get, values, repeat(-1)), np.int64

@@ -113,14 +113,36 @@ def move_directory(source: Path, target: Path) -> None:
 class RowFile:
     """A file of rows that grows and always ends with a whole row."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, fd: int, size_bytes: int) -> None:
         self.path = path
-        self.size_bytes = 0
+        self.size_bytes = size_bytes
+        self._fd = fd
+
+    @classmethod
+    def create(cls, path: Path) -> RowFile:
+        """Makes a file that must not be there yet."""
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
-            self._fd = os.open(path, flags, 0o644)
+            return cls(path, os.open(path, flags, 0o644), 0)
         except OSError as error:
             raise RecordingError(f"cannot create {path}: {error.strerror}") from error
+
+    @classmethod
+    def extend(cls, path: Path) -> RowFile:
+        """Goes on at the end of a file, or makes it."""
+        if path.exists():
+            return cls.reopen(path, path.stat().st_size)
+        return cls.create(path)
+
+    @classmethod
+    def reopen(cls, path: Path, size_bytes: int) -> RowFile:
+        """Opens a file to go on at `size_bytes`; what comes after is cut off."""
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+            os.ftruncate(fd, size_bytes)
+            return cls(path, fd, size_bytes)
+        except OSError as error:
+            raise RecordingError(f"cannot reopen {path}: {error.strerror}") from error
 
     def append(self, rows: bytes) -> None:
         """Appends whole rows, all of them or none.

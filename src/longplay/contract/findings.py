@@ -35,6 +35,7 @@ Kind = Literal[
     "emulator frames",
     "episode row",
     "segment row",
+    "digest row",
     "contract version",
     "contract hash",
     "suite claim",

@@ -122,6 +122,28 @@ class SegmentRow(msgspec.Struct, gc=False, rename={"return_": "return"}):
     ]
 
 
+class DigestRow(msgspec.Struct, gc=False):
+    """What the frames since the last such row were: a row of digests.jsonl."""
+
+    global_frame_idx: Annotated[int, _count("Last frame it covers.")]
+    visit_idx: Annotated[int, _count("Visit of that frame.")]
+    visit_frame_idx: Annotated[int, _count("Frame of the visit.")]
+    ram_crc32: Annotated[
+        str,
+        Meta(
+            pattern="^[0-9a-f]{8}$",
+            description="CRC-32 over the memory after every console step of the visit.",
+        ),
+    ]
+    chain: Annotated[
+        str,
+        Meta(
+            pattern="^[0-9a-f]{64}$",
+            description="SHA-256 of the previous chain and of the events since.",
+        ),
+    ]
+
+
 # --- Documents ------------------------------------------------------------------
 
 # The ranges of decisions on v1, shared by config.json and the suites.

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _Document = TypeVar("_Document", bound=Document)
 
-ROW_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl")
+ROW_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl")
 
 _EVENT_TYPES = {
     "global_frame_idx": "BIGINT",

@@ -142,7 +142,7 @@ class Episode:
             self._run_dir / "episode_config.json",
             EpisodeConfig.make(self._plan, self._agent),
         )
-        self._recorder = Recorder(self._run_dir)
+        self._recorder = Recorder.create(self._run_dir)
         with _stop_on_interrupt() as stop, self._output.capture():
             self._stream = self._make_stream()
             status.enter("RUNNING", 0, self._config.schedule[0].game_id)

@@ -20,6 +20,7 @@ import msgspec
 
 from longplay.contract.records import (
     ControlScore,
+    DigestRow,
     Document,
     EpisodeRow,
     EventRow,
@@ -153,6 +154,7 @@ RUN_DIRECTORY = SchemaSet(
         "control.events.jsonl": TimestepRow,
         "episodes.jsonl": EpisodeRow,
         "segments.jsonl": SegmentRow,
+        "digests.jsonl": DigestRow,
     },
     documents={
         "config.json": RunConfig,

@@ -1,0 +1,103 @@
+"""digests.jsonl, the evidence: where its rows stand, how each follows from the last.
+
+A row stands at every 256th frame of a visit and at the visit's last. Its `ram_crc32` is
+a CRC-32 rolled over the machine's memory after every console step since the visit's
+start. Its `chain` is SHA-256(previous chain ‖ bytes of events.jsonl since the previous
+row); before the first row the chain is 32 zero bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from longplay.contract.columns import Chunk, Column
+from longplay.contract.findings import Finding, Findings
+from longplay.contract.records import DigestRow, EventRow, ScheduledVisit
+
+BLOCK_FRAMES = 256
+NO_CHAIN = bytes(32)
+
+
+class Block(NamedTuple):
+    """The frames between two rows of digests.jsonl; its fields are of the last one."""
+
+    global_frame_idx: int
+    visit_idx: int
+    visit_frame_idx: int
+    frames: int
+
+
+def ends_block(event: EventRow) -> bool:
+    """Whether a row of digests.jsonl stands at this frame."""
+    return event.truncated or (event.visit_frame_idx + 1) % BLOCK_FRAMES == 0
+
+
+def iter_blocks(schedule: Sequence[ScheduledVisit]) -> Iterator[Block]:
+    """All blocks of a schedule, in order."""
+    start = 0
+    for visit in schedule:
+        for first in range(0, visit.visit_frames, BLOCK_FRAMES):
+            end = min(first + BLOCK_FRAMES, visit.visit_frames)
+            yield Block(start + end - 1, visit.visit_idx, end - 1, end - first)
+        start += visit.visit_frames
+
+
+class Chain:
+    """The chain as rows come in."""
+
+    def __init__(self, head: bytes = NO_CHAIN) -> None:
+        self.head = head
+        self._hash = hashlib.sha256(head)
+
+    def add(self, rows: bytes) -> None:
+        """Takes bytes of events.jsonl."""
+        self._hash.update(rows)
+
+    def close_block(self) -> bytes:
+        """The chain at the end of a block."""
+        self.head = self._hash.digest()
+        self._hash = hashlib.sha256(self.head)
+        return self.head
+
+
+def read_last_chain(path: Path) -> str | None:
+    """The chain of the last row, if there is one."""
+    with path.open("rb") as file:
+        last = deque(file, maxlen=1)
+    with contextlib.suppress(msgspec.DecodeError):
+        return msgspec.json.decode(last[0], type=DigestRow).chain if last else None
+    return None
+
+
+def check_digests(
+    file: str,
+    rows: Chunk,
+    schedule: Sequence[ScheduledVisit],
+    frames: int,
+    findings: Findings,
+) -> None:
+    """Holds the places of the rows against the blocks of a run of so many frames."""
+    blocks = [b for b in iter_blocks(schedule) if b.global_frame_idx < frames]
+    if len(rows) != len(blocks):
+        message = f"expected {len(blocks)} rows, found {len(rows)}"
+        findings.add(Finding("digest row", file, message))
+    both = min(len(rows), len(blocks))
+    for position, name in enumerate(Block._fields[:3]):
+        found = rows.columns[name][:both]
+        expected = np.array([block[position] for block in blocks[:both]], np.int64)
+
+        def describe(
+            row: int, expected: Column = expected, found: Column = found
+        ) -> str:
+            return f"expected {expected[row]}, found {found[row]}"
+
+        bad = found != expected
+        findings.add_rows("digest row", file, name, bad, rows.lines, describe)
