@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from longplay.agents.base import StreamingAgent
@@ -71,4 +71,8 @@ def _check_numbers(method: str, given: Mapping[Any, Any]) -> dict[str, Any]:
             raise AgentError(
                 f"{method}()[{name!r}]: expected a finite number, found {value!r}"
             )
-    return {str(name): value for name, value in given.items()}
+    # NumPy's numbers are no JSON.
+    return {
+        str(name): int(value) if isinstance(value, Integral) else float(value)
+        for name, value in given.items()
+    }
