@@ -10,6 +10,8 @@ random agent earns, which tells how far one gets without looking.
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,6 +51,22 @@ class Agent:
             self.trace = 0.9 * self.trace - 0.1 * odds
             self.trace[self.action] += 0.1
         return self.action
+
+    def save(self, directory: Path) -> None:
+        np.savez(directory / "bandit.npz", preference=self.preference, trace=self.trace)
+        state = {
+            "rng": self.rng.bit_generator.state,
+            "reward_rate": float(self.reward_rate),
+            "action": self.action,
+        }
+        (directory / "bandit.json").write_text(json.dumps(state))
+
+    def load(self, directory: Path) -> None:
+        with np.load(directory / "bandit.npz") as arrays:
+            self.preference, self.trace = arrays["preference"], arrays["trace"]
+        state = json.loads((directory / "bandit.json").read_text())
+        self.rng.bit_generator.state = state["rng"]
+        self.reward_rate, self.action = state["reward_rate"], state["action"]
 
     def metrics(self) -> dict[str, float]:
         return {"reward_rate": self.reward_rate, "top": float(self.preference.max())}

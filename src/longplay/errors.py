@@ -2,7 +2,8 @@
 
 Each message says what was expected, what was found, where, and what to do.
 `exit_code` is what the command line answers with: 2 for a request that cannot be
-meant, 1 for a run that failed or a directory with findings, 130 for Ctrl-C.
+meant, 1 for a run that failed or a directory with findings, 75 for a run that waits to
+be resumed, 130 for Ctrl-C.
 
     LongplayError
     ├── ConfigError                a setting of the wrong type or out of range
@@ -12,8 +13,11 @@ meant, 1 for a run that failed or a directory with findings, 130 for Ctrl-C.
     ├── NotARunError               a folder that is no experiment and no run
     ├── DocumentError              a file of a run directory that cannot be read
     ├── IncompleteRunError         a score asked of a run that has not ended
+    ├── DifferenceError            a log that comes out otherwise when played again
     ├── MissingExtraError          an optional package that is not installed
+    ├── ResumeError                a run that cannot go on; nothing was changed
     ├── RunCancelled               Ctrl-C
+    ├── RunPreempted               SIGTERM or SIGUSR1: to be queued again
     └── RunFailed                  a run that had begun and could not go on
         ├── AgentError             the agent raised, or its answer is no action
         ├── ConsoleError           the emulator was asked for what it cannot do
@@ -26,6 +30,10 @@ import difflib
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from longplay.trust.checked_rows import RowDifference
 
 
 class LongplayError(Exception):
@@ -80,8 +88,30 @@ class IncompleteRunError(LongplayError):
     exit_code = 1
 
 
+class DifferenceError(LongplayError):
+    """A log that comes out otherwise when it is played again."""
+
+    exit_code = 1
+
+    def __init__(self, difference: RowDifference) -> None:
+        super().__init__(str(difference))
+        self.difference = difference
+
+
 class MissingExtraError(LongplayError):
     """An optional package that is not installed."""
+
+
+class ResumeError(LongplayError):
+    """A run that cannot go on from what is on disk; nothing was changed."""
+
+    exit_code = 1
+
+
+class RunPreempted(LongplayError):  # noqa: N818 - a request, not an error
+    """A run that was asked to make room; it waits to be resumed."""
+
+    exit_code = 75  # EX_TEMPFAIL of sysexits.h: what cluster schedulers requeue
 
 
 class RunCancelled(LongplayError):  # noqa: N818 - a request, not an error

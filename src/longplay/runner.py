@@ -16,6 +16,7 @@ from longplay.errors import (
     AgentError,
     LongplayError,
     RunCancelled,
+    RunPreempted,
     describe_exception,
 )
 from longplay.recorder import Recorder
@@ -24,6 +25,8 @@ from longplay.tracks.base import Track
 
 # Seconds between two looks at what is not a frame's business.
 _TICK_S = 0.25
+# Seconds between two checkpoints; there is one at every visit's end, too.
+_CHECKPOINT_S = 60.0
 _CLOCK_FRAMES = 16
 
 
@@ -39,13 +42,16 @@ class Progress:
     cycle_idx: int
     last_return: float | None
     elapsed_s: float
+    # Where this process took the run up.
+    first_frame: int = 0
     # Which of several runs it is; "" for a run alone.
     run: str = ""
 
     @property
     def fps(self) -> float | None:
         """Frames per second so far."""
-        return self.frame / self.elapsed_s if self.elapsed_s > 0 else None
+        frames = self.frame - self.first_frame
+        return frames / self.elapsed_s if self.elapsed_s > 0 else None
 
 
 Observer = Callable[[Progress], None]
@@ -53,9 +59,13 @@ _Answer = TypeVar("_Answer")
 
 
 class StopRequest:
-    """A flag that a signal handler sets and the loop polls."""
+    """A flag that a signal handler sets and the loop polls.
 
-    requested = False
+    Attributes:
+        reason: What to raise, once somebody asked.
+    """
+
+    reason: type[RunCancelled] | type[RunPreempted] | None = None
 
 
 class Run:
@@ -68,29 +78,34 @@ class Run:
         recorder: Recorder,
         observer: Observer,
         stop: StopRequest,
+        checkpoint: Callable[[], None] = lambda: None,
     ) -> None:
         self._stream = stream
         self._track = track
         self._recorder = recorder
         self._observer = observer
         self._stop = stop
+        self._checkpoint = checkpoint
         self._frames_total = sum(visit.visit_frames for visit in stream.schedule)
 
     def play(self) -> None:
         """Plays to the end of the schedule.
 
         Raises:
-            RunCancelled: Somebody asked the run to stop.
+            RunCancelled, RunPreempted: Somebody asked the run to stop.
             RunFailed: The agent, the console or the disk failed.
         """
         stream, recorder = self._stream, self._recorder
+        self._first_frame = stream.global_frame_idx
         self._started_s = monotonic()
         self._next_tick_s = self._started_s + _TICK_S
+        self._next_checkpoint_s = self._started_s + _CHECKPOINT_S
         while not stream.done:
             stream.begin_visit()
             recorder.begin_visit(stream.visit, stream.console.actions)
             self._play_visit()
             recorder.end_visit(self.ask(self._track.metrics))
+            self._make_checkpoint()
         recorder.sync()
 
     def _play_visit(self) -> None:
@@ -139,13 +154,22 @@ class Run:
             "its traceback is in agent_output.txt"
         ) from error
 
+    def _make_checkpoint(self) -> None:
+        self.ask(self._checkpoint)
+        self._next_checkpoint_s = monotonic() + _CHECKPOINT_S
+
     def _tick(self) -> None:
         """What is due now and then: flush, stop if asked to, tell who watches."""
         now_s = monotonic()
         self._next_tick_s = now_s + _TICK_S
         self._recorder.flush()
-        if self._stop.requested:
-            raise RunCancelled(f"stopped before frame {self._stream.global_frame_idx}")
+        if self._stop.reason is not None:
+            self._make_checkpoint()
+            raise self._stop.reason(
+                f"stopped before frame {self._stream.global_frame_idx}"
+            )
+        if now_s >= self._next_checkpoint_s:
+            self._make_checkpoint()
         visit = self._stream.visit
         self._observer(
             Progress(
@@ -157,5 +181,6 @@ class Run:
                 cycle_idx=visit.cycle_idx,
                 last_return=self._recorder.last_return,
                 elapsed_s=now_s - self._started_s,
+                first_frame=self._first_frame,
             )
         )

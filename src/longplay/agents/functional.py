@@ -8,15 +8,20 @@
 streaming suite with the rewards since its last call added up. If it has a parameter
 `info`, that is `{"terminated", "truncated"}` of the same transition. `init` gets `seed`
 and agent arguments only if its signature names them. The stream has no seams: nothing
-else tells the module of boundaries.
+else tells the module of boundaries. With `save(state, directory)` and `load(directory)
+-> state` in it, a run goes on from a checkpoint.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+import numpy as np
 
 from longplay.agents.metrics import MeanMetrics
 from longplay.console.base import OBSERVATION_SHAPE, Observation
@@ -63,6 +68,37 @@ class FunctionalAgent:
         self._previous: Observation | None = None
         self._action: Any = 0
         self._start_transition()
+        if all(callable(getattr(module, name, None)) for name in ("save", "load")):
+            self._module = module
+            self.save, self.load = self._save, self._load
+
+    def _save(self, directory: Path) -> None:
+        """Lets the module save its state, and keeps the transition under way."""
+        state_dir = directory / "state"
+        state_dir.mkdir()
+        self._module.save(self._state, state_dir)
+        if self._previous is not None:
+            np.save(directory / "previous.npy", self._previous)
+        transition = {
+            "reward": self._reward,
+            "terminated": self._terminated,
+            "truncated": self._truncated,
+            "metrics": self._metrics.snapshot(),
+        }
+        text = json.dumps(transition)
+        (directory / "transition.json").write_text(text, encoding="utf-8")
+
+    def _load(self, directory: Path) -> None:
+        """Becomes what was saved."""
+        self._state = self._module.load(directory / "state")
+        previous = directory / "previous.npy"
+        self._previous = np.load(previous) if previous.exists() else None
+        text = (directory / "transition.json").read_text(encoding="utf-8")
+        transition = json.loads(text)
+        self._reward = transition["reward"]
+        self._terminated = transition["terminated"]
+        self._truncated = transition["truncated"]
+        self._metrics.restore(transition["metrics"])
 
     def _start_transition(self) -> None:
         self._reward, self._terminated, self._truncated = 0.0, False, False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from numbers import Integral, Real
 from typing import Any
@@ -47,6 +47,15 @@ class MeanMetrics:
         for name, value in check_numbers("step's metrics", metrics).items():
             self._sums[name] = self._sums.get(name, 0.0) + float(value)
             self._counts[name] = self._counts.get(name, 0) + 1
+
+    def snapshot(self) -> dict[str, list[float]]:
+        """Sums and counts so far, as plain JSON."""
+        return {name: [self._sums[name], self._counts[name]] for name in self._sums}
+
+    def restore(self, snapshot: Mapping[str, Sequence[float]]) -> None:
+        """Goes on from a snapshot."""
+        self._sums = {name: total for name, (total, _) in snapshot.items()}
+        self._counts = {name: int(count) for name, (_, count) in snapshot.items()}
 
     def take(self) -> dict[str, float]:
         """The means since they were last taken."""

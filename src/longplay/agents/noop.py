@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from longplay.console.base import Observation
@@ -23,3 +24,9 @@ class NoopAgent:
     ) -> int:
         """Answers with the default action."""
         return int(info["default_action_idx"])
+
+    def save(self, directory: Path) -> None:
+        """Knows nothing that it was not built with."""
+
+    def load(self, directory: Path) -> None:
+        """Knows nothing that it was not built with."""

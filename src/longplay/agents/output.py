@@ -81,6 +81,10 @@ class AgentOutput(io.TextIOBase):
         self._pending, self._pending_chars = [], 0
         self._open(self._directory).append(text.encode("utf-8", "backslashreplace"))
 
+    def discard(self) -> None:
+        """Forgets what was printed and not written yet."""
+        self._pending, self._pending_chars = [], 0
+
     def finish(self) -> None:
         """Writes the rest and lets the folder go."""
         self.save()

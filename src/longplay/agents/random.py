@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from longplay.console.base import Observation
 
 # Drawing one number costs as much as drawing a few hundred.
 _BLOCK = 512
+_STATE_FILE = "random.json"
 
 
 class RandomAgent:
@@ -37,3 +40,19 @@ class RandomAgent:
                 ).tolist()
             self._action = self._drawn.pop()
         return self._action
+
+    def save(self, directory: Path) -> None:
+        """Writes down the generator and what it has drawn ahead."""
+        state = {
+            "rng": self._rng.bit_generator.state,
+            "drawn": self._drawn,
+            "action": self._action,
+        }
+        (directory / _STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
+
+    def load(self, directory: Path) -> None:
+        """Goes on drawing where it was saved."""
+        state = json.loads((directory / _STATE_FILE).read_text(encoding="utf-8"))
+        self._rng.bit_generator.state = state["rng"]
+        self._drawn = state["drawn"]
+        self._action = state["action"]

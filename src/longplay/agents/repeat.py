@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from longplay.console.base import Observation
@@ -28,3 +29,9 @@ class RepeatAgent:
     ) -> int:
         """Answers with the action."""
         return self._action
+
+    def save(self, directory: Path) -> None:
+        """Knows nothing that it was not built with."""
+
+    def load(self, directory: Path) -> None:
+        """Knows nothing that it was not built with."""

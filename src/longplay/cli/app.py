@@ -34,6 +34,7 @@ from longplay.errors import (
     LongplayError,
     RunCancelled,
     RunFailed,
+    RunPreempted,
     UnknownNameError,
 )
 from longplay.evallog.provenance import longplay_version
@@ -168,6 +169,12 @@ def run(
     ray_address: RayAddress = None,
     retries: Retries = 1,
     stall_timeout: StallTimeout = 600.0,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with --out DIR if it was begun, else begin it."
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan, write nothing.")
     ] = False,
@@ -177,6 +184,8 @@ def run(
     """Send an agent through a suite; validate, score and show the run."""
     if seed is not None and seeds is not None:
         raise ConfigError("--seed and --seeds: give one of them")
+    if resume and out is None:
+        raise ConfigError("--resume: expected --out DIR, which says with what to go on")
     where = _Where.choose(ray, ray_address, retries, stall_timeout)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
@@ -200,7 +209,9 @@ def run(
             overrides=overrides,
             agent_args=parse_agent_args(agent_arg or []),
         )
-    if seeds is None and not where.is_ray:
+    if resume:
+        experiment = experiment.take_up()
+    if seeds is None and not where.is_ray and not experiment.is_begun:
         _run_one(experiment, quiet, as_json)
         return
     _run_many(experiment, where, quiet, as_json)
@@ -208,11 +219,16 @@ def run(
 
 def _run_one(experiment: Experiment, quiet: bool, as_json: bool) -> None:
     from longplay.harness.experiment import run_one
+    from longplay.harness.signals import defer_preemption
 
     try:
-        with ProgressLine(quiet=quiet) as progress, _stdout_kept_clean():
+        with (
+            defer_preemption(),
+            ProgressLine(quiet=quiet) as progress,
+            _stdout_kept_clean(),
+        ):
             result = run_one(experiment, progress, os.cpu_count() or 1)
-    except (RunFailed, RunCancelled) as error:
+    except (RunFailed, RunCancelled, RunPreempted) as error:
         run_dir = experiment.run_dir(experiment.plans[0])
         error.run_dir = run_dir if run_dir.exists() else None
         raise
@@ -265,7 +281,13 @@ def _run_many(
     experiment: Experiment, where: _Where, quiet: bool, as_json: bool
 ) -> None:
     """Plays what is not complete, and shows the whole experiment."""
-    with ProgressLine(quiet=quiet) as progress, _stdout_kept_clean():
+    from longplay.harness.signals import defer_preemption
+
+    with (
+        defer_preemption(),
+        ProgressLine(quiet=quiet) as progress,
+        _stdout_kept_clean(),
+    ):
         if where.is_ray:
             outcomes = experiment.run_with_ray(
                 where.ray_workers,
@@ -289,7 +311,7 @@ def _run_many(
         _print_json(document)
     else:
         _print(*tables.show_experiment(experiment.directory, views))
-        _print(*tables.describe_leftovers(views, is_valid))
+        _print(*tables.describe_leftovers(views, outcomes))
     is_fine = all(view.state == "COMPLETED" for view in views)
     if not is_fine or False in is_valid.values():
         raise typer.Exit(1)
@@ -316,6 +338,26 @@ def retry(
     with _stdout_kept_clean():
         experiment = Experiment.open(directory, agent)
     _run_many(experiment, where, quiet, as_json)
+
+
+@_command
+def resume(
+    directory: Directory,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="The agent again, if it is not one of longplay's own."),
+    ] = None,
+    stall_timeout: StallTimeout = 600.0,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Go on with what was stopped, to the bytes it would have had."""
+    from longplay.harness.experiment import Experiment
+
+    with _stdout_kept_clean():
+        experiment = Experiment.open(directory, agent)
+    experiment.must_go_on = True
+    _run_many(experiment, _Where(None, None, 0, stall_timeout), quiet, as_json)
 
 
 @_command

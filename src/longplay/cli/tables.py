@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from longplay.suites import SUITES
 
 if TYPE_CHECKING:
     from longplay.agents.conformance import Check
+    from longplay.harness.job import Outcome
     from longplay.harness.status import RunView
     from longplay.scoring.metrics import Span
     from longplay.scoring.play import Play
@@ -439,13 +440,21 @@ def _indent(text: str, style: str) -> Padding:
 
 
 def describe_leftovers(
-    views: Sequence[RunView], is_valid: Mapping[int, bool | None]
+    views: Sequence[RunView], outcomes: Sequence[Outcome]
 ) -> list[RenderableType]:
     """What is left to do after an experiment was played."""
+    told = {
+        view.status.error.message for view in views if view.status and view.status.error
+    }
     lines = [
-        f"seed {seed}: findings; `longplay validate` on its folder names them"
-        for seed, valid in is_valid.items()
-        if valid is False
+        f"seed {outcome.seed}: {outcome.error}"
+        for outcome in outcomes
+        if outcome.error is not None and outcome.error not in told
+    ]
+    lines += [
+        f"seed {outcome.seed}: findings; `longplay validate` on its folder names them"
+        for outcome in outcomes
+        if outcome.is_valid is False
     ]
     lines += [
         f"seed {view.plan.seed}: under way elsewhere ({view.status.host}, process "

@@ -110,6 +110,21 @@ def move_directory(source: Path, target: Path) -> None:
         ) from error
 
 
+def sync_tree(folder: Path) -> None:
+    """Waits until the files in a folder, written by somebody else, are on the disk."""
+    for path in sorted(folder.rglob("*")):
+        if not path.is_file():
+            continue
+        try:
+            fd = os.open(path, os.O_RDONLY)
+            try:
+                os_fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise RecordingError(f"cannot sync {path}: {error.strerror}") from error
+
+
 class RowFile:
     """A file of rows that grows and always ends with a whole row."""
 

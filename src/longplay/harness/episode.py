@@ -1,20 +1,18 @@
 """One run, from an empty folder to a record that says how it ended.
 
 However it ends, what was recorded is readable and status.json tells the state:
-COMPLETED, FAILED with the error, or CANCELLED.
+COMPLETED, FAILED with the error, CANCELLED, or QUEUED to be resumed. A run that was
+stopped, by whatever, goes on from here too, and ends with the bytes it would have had.
 """
 
 from __future__ import annotations
 
 import contextlib
 import platform
-import signal
-import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from pydantic import ValidationError
@@ -35,21 +33,45 @@ from longplay.contract.records import (
     RunState,
     RunSummary,
 )
+from longplay.contract.rundir import RunDirectory
 from longplay.contract.version import SCHEMA_VERSION
-from longplay.errors import AgentError, LongplayError, RunCancelled
+from longplay.errors import (
+    AgentError,
+    DifferenceError,
+    LongplayError,
+    ResumeError,
+    RunCancelled,
+    RunPreempted,
+    describe_exception,
+)
 from longplay.evallog.provenance import longplay_version, read_git_state
 from longplay.evallog.records import UsageSummary
+from longplay.harness.signals import stop_on_signals
 from longplay.harness.status import StatusWriter
 from longplay.plan import RunPlan, plan_run
 from longplay.recorder import Recorder
-from longplay.runner import Observer, Progress, Run, StopRequest
+from longplay.runner import Observer, Progress, Run
 from longplay.scoring.scores import score_run, write_score
 from longplay.seeds import agent_seed
 from longplay.stream import Stream
 from longplay.tracks.control import ControlTrack
 from longplay.tracks.streaming import StreamingTrack
+from longplay.trust.checkpoint import (
+    Checkpoint,
+    CheckpointWriter,
+    read_checkpoint,
+    remove_checkpoints,
+)
+from longplay.trust.salvage import (
+    check_rows,
+    explain_difference,
+    is_covered,
+    open_kept_rows,
+    read_applied,
+)
 
-_TRACKS = {"streaming": StreamingTrack, "control": ControlTrack}
+# Track -> what shows its agent the frames.
+TRACKS = {"streaming": StreamingTrack, "control": ControlTrack}
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -108,67 +130,169 @@ class Episode:
         self._output = agent.output
         self._config = self._complete_config()
         with self._output.capture():
-            track = _TRACKS[plan.suite.track]
+            track = TRACKS[plan.suite.track]
             self._track = track(agent.build(agent_seed(plan.seed)))
+        self._stream = self._make_stream()
         self._recorder: Recorder | None = None
-        self._stream: Stream | None = None
+        # There is none before something may be written.
+        self._status: StatusWriter | None = None
+        self._checkpoints: CheckpointWriter | None = None
+        self._reserve = DiskReserve(run_dir)
+
+    # --- three ways to the last frame -------------------------------------------
 
     def run(self, retries: int = 0) -> None:
-        """Plays and scores the run, and leaves a run directory behind.
+        """Plays and scores the run from its first frame.
 
         Args:
             retries: How many tries there were before this one.
 
         Raises:
-            RunCancelled: Ctrl-C.
+            RunCancelled, RunPreempted: Somebody asked the run to stop.
             RunFailed: The agent, the console or the disk failed.
         """
+        with self._ending():
+            self._start_writing(retries)
+            write_document(self._run_dir / "config.json", self._config)
+            self._recorder = Recorder.create(self._run_dir)
+            self._play(self._recorder)
+
+    def resume(self, retries: int = 0) -> None:
+        """Goes on where the run was stopped, to the same bytes.
+
+        From the last checkpoint if the agent can be loaded from it. Otherwise the run
+        is played again from its first frame, and must come out as it is recorded.
+
+        Raises:
+            ResumeError: It cannot go on from what is on the disk; nothing was changed.
+            RunCancelled, RunPreempted, RunFailed: As in `run`.
+        """
+        self._check_identity()
+        checkpoint = read_checkpoint(self._run_dir)
+        if self.can_go_on(checkpoint):
+            self._go_on(checkpoint, retries)
+        else:
+            self._play_again(retries)
+
+    def can_go_on(self, checkpoint: Checkpoint | None) -> TypeGuard[Checkpoint]:
+        """Whether a checkpoint has all that the run needs to go on from it."""
+        return (
+            checkpoint is not None
+            and checkpoint.agent_dir is not None
+            and self._track.can_save
+            and is_covered(self._run_dir, checkpoint)
+        )
+
+    def _go_on(self, checkpoint: Checkpoint, retries: int) -> None:
+        check_rows(self._run_dir, self._config, checkpoint)
+        applied = read_applied(self._run_dir, self._config, checkpoint)
+        with self._output.capture():
+            self._load_agent(checkpoint)
+            self._stream.restore(checkpoint.record.stream, applied)
+        with self._ending():
+            self._start_writing(retries)
+            self._recorder = Recorder.restore(self._run_dir, checkpoint.record.recorder)
+            self._play(self._recorder)
+
+    def _load_agent(self, checkpoint: Checkpoint) -> None:
+        assert checkpoint.agent_dir is not None
+        try:
+            self._track.load(checkpoint.agent_dir)
+        except (Exception, SystemExit) as error:
+            raise ResumeError(
+                f"the agent's load raised {describe_exception(error)}; "
+                "nothing was changed"
+            ) from error
+
+    def _play_again(self, retries: int) -> None:
+        def start_writing() -> None:
+            self._output.discard()  # it was printed the first time
+            self._start_writing(retries)
+
+        self._recorder = Recorder(open_kept_rows(self._run_dir, start_writing))
+        try:
+            with self._ending():
+                self._play(self._recorder)
+        except DifferenceError as error:
+            raise explain_difference(error) from error
+        finally:
+            self._recorder.close()
+
+    def _check_identity(self) -> None:
+        """Refuses to go on with another agent, emulator or contract."""
+        begun = RunDirectory(self._run_dir).config
+        for name, was, now in _compare_identity(begun, self._config):
+            if was != now:
+                raise ResumeError(
+                    f"{name}: the run was begun with {was}, here is {now}; a run goes "
+                    "on only as it began"
+                )
+        self._config = begun
+
+    # --- what they share ----------------------------------------------------------
+
+    def _start_writing(self, retries: int) -> None:
+        """From here on the folder is this process's."""
         described = EpisodeConfig.make(self._plan, self._agent)
-        status = announce_run(described, self._run_dir, retries)
+        self._status = announce_run(described, self._run_dir, retries)
         self._output.keep_in(self._run_dir)
-        with DiskReserve(self._run_dir) as reserve:
-            try:
-                reserve.take()
-                summary = self._record(status)
-                reserve.release()
-                # Before the state says that all is there.
-                write_score(self._run_dir, score_run(self._run_dir))
-                status.enter("COMPLETED", summary.frames, fps=summary.fps)
-            except BaseException as error:
-                reserve.release()
-                self._record_failure(status, error)
-                if isinstance(error, KeyboardInterrupt):
-                    raise RunCancelled("interrupted") from error
-                raise
+        self._reserve.take()
+        self._checkpoints = CheckpointWriter(self._run_dir)
+        frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
+        self._status.enter("RUNNING", frame, game_id)
 
-    def _record(self, status: StatusWriter) -> RunSummary:
-        def watch(progress: Progress) -> None:
-            status.observe(progress)
-            self._output.save()
-            with self._output.release():
-                self._observer(progress)
-
-        write_document(self._run_dir / "config.json", self._config)
-        self._recorder = Recorder.create(self._run_dir)
-        with _stop_on_interrupt() as stop, self._output.capture():
-            self._stream = self._make_stream()
-            status.enter("RUNNING", 0, self._config.schedule[0].game_id)
-            run = Run(self._stream, self._track, self._recorder, watch, stop)
+    def _play(self, recorder: Recorder) -> None:
+        with stop_on_signals() as stop, self._output.capture():
+            run = Run(
+                self._stream, self._track, recorder, self._watch, stop, self._checkpoint
+            )
             run.play()
             usage = run.ask(lambda: _check_usage(self._track.usage()))
             run.ask(self._track.close)
-        return self._close_files(self._recorder, usage)
+        assert self._status is not None  # there was a last row to be written
+        self._reserve.release()
+        summary = self._close_files(recorder, usage)
+        # Before the state says that all is there.
+        write_score(self._run_dir, score_run(self._run_dir))
+        self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
+        remove_checkpoints(self._run_dir)
 
-    def _record_failure(self, status: StatusWriter, error: BaseException) -> None:
+    def _watch(self, progress: Progress) -> None:
+        if self._status is not None:
+            self._status.observe(progress)
+            self._output.save()
+        with self._output.release():
+            self._observer(progress)
+
+    def _checkpoint(self) -> None:
+        if self._checkpoints is None or self._recorder is None:
+            return  # nothing has been written yet
+        state = self._recorder.snapshot()
+        self._recorder.sync()
+        save = self._track.save if self._track.can_save else None
+        self._checkpoints.write(self._stream.snapshot(), state, save)
+
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[None]:
+        """However the run ends, its status says so."""
+        try:
+            yield
+        except BaseException as error:
+            self._reserve.release()
+            self._record_failure(error)
+            if isinstance(error, KeyboardInterrupt):
+                raise RunCancelled("interrupted") from error
+            raise
+
+    def _record_failure(self, error: BaseException) -> None:
         """Saves what can be saved; the error that came first is the one that counts."""
-        frame, game_id = 0, None
-        if self._stream is not None:
-            frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
         usage = None
         with contextlib.suppress(Exception, SystemExit), self._output.capture():
             usage = _check_usage(self._track.usage())
         with contextlib.suppress(Exception, SystemExit), self._output.capture():
             self._track.close()
+        if self._status is None:
+            return  # nothing was changed so far
         if isinstance(error, AgentError) and error.__cause__ is not None:
             self._output.write("".join(traceback.format_exception(error.__cause__)))
         if self._recorder is not None:
@@ -176,13 +300,15 @@ class Episode:
                 self._recorder.flush()
             with contextlib.suppress(LongplayError):
                 self._close_files(self._recorder, usage)
-        status.enter(_state_after(error), frame, game_id, error)
+        frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
+        self._status.enter(_state_after(error), frame, game_id, error)
 
     def _close_files(
         self, recorder: Recorder, usage: dict[str, Any] | None
     ) -> RunSummary:
         recorder.close()
-        summary = recorder.summarise(usage)
+        assert self._status is not None
+        summary = recorder.summarise(usage, tries=self._status.status.retries + 1)
         write_document(self._run_dir / "run_summary.json", summary)
         self._output.finish()
         return summary
@@ -235,26 +361,27 @@ def _check_usage(given: dict[str, Any] | None) -> dict[str, Any] | None:
     return given
 
 
+def _compare_identity(
+    begun: RunConfig, here: RunConfig
+) -> Iterator[tuple[str, object, object]]:
+    """What must be the same for a run to go on: name, as begun, as it is here."""
+    for name in ("benchmark_contract_version", "benchmark_contract_hash", "suite"):
+        yield name, getattr(begun, name), getattr(here, name)
+    was, now = begun.agent, here.agent
+    yield "agent_id", was and was.agent_id, now and now.agent_id
+    for tool in ("ale_py", "numpy"):
+        yield tool, (begun.versions or {}).get(tool), (here.versions or {}).get(tool)
+    for game_id in here.games:
+        was_rom, rom = begun.rom_sha256 or {}, here.rom_sha256 or {}
+        yield f"ROM of {game_id}", was_rom.get(game_id), rom.get(game_id)
+
+
+_STATES: Mapping[type[BaseException], RunState] = {
+    RunCancelled: "CANCELLED",
+    KeyboardInterrupt: "CANCELLED",
+    RunPreempted: "QUEUED",
+}
+
+
 def _state_after(error: BaseException) -> RunState:
-    if isinstance(error, (RunCancelled, KeyboardInterrupt)):
-        return "CANCELLED"
-    return "FAILED"
-
-
-@contextlib.contextmanager
-def _stop_on_interrupt() -> Iterator[StopRequest]:
-    """Turns the first Ctrl-C into a request; the second one interrupts for real."""
-    stop = StopRequest()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop  # signals reach the main thread only
-        return
-
-    def request_stop(number: int, frame: FrameType | None) -> None:
-        stop.requested = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    previous = signal.signal(signal.SIGINT, request_stop)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, previous)
+    return _STATES.get(type(error), "FAILED")

@@ -30,11 +30,16 @@ from filelock import FileLock, Timeout
 from pydantic import Field
 
 from longplay.agents.base import LoadedAgent, load_agent
-from longplay.contract.files import make_directory, read_document, write_document
+from longplay.contract.files import (
+    make_directory,
+    read_document,
+    shorten,
+    write_document,
+)
 from longplay.contract.records import AgentEntry, ConfigGiven, Document, Score
 from longplay.contract.rundir import RunDirectory
 from longplay.contract.version import SCHEMA_VERSION
-from longplay.errors import LongplayError, NotARunError, OutputError
+from longplay.errors import ConfigError, LongplayError, NotARunError, OutputError
 from longplay.evallog.export import EvalLog, run_dir_of, save_records
 from longplay.evallog.records import ExperimentRecord
 from longplay.harness.agent_config import AgentConfig
@@ -44,7 +49,6 @@ from longplay.harness.job import Job, Outcome, play_job
 from longplay.harness.status import (
     STALL_TIMEOUT_S,
     RunView,
-    archive_try,
     view_run,
 )
 from longplay.plan import RunPlan, plan_run
@@ -132,6 +136,10 @@ class Experiment:
     is_begun: bool = False
     # The one run to be played, if not all of them.
     only: str | None = None
+    # Whether a run that was begun goes on or says why not, and never starts again.
+    must_go_on: bool = False
+    # Whether the folder may be there, empty, from a process killed at its very start.
+    may_exist: bool = False
 
     @classmethod
     def open(cls, directory: Path, reference: str | None = None) -> Experiment:
@@ -191,7 +199,7 @@ class Experiment:
             self.check_output()
             # Before the folder is there, which might make the checkout dirty.
             record = self._make_record()
-            make_directory(self.directory)
+            make_directory(self.directory, exist_ok=self.may_exist)
         with self._lock():
             if record is not None:
                 self._write_plan(record)
@@ -209,8 +217,12 @@ class Experiment:
         """Writes what is planned; the config last, which makes it an experiment."""
         # Now, so that it names the code that runs and not the one that exports.
         write_document(self.directory / "experiment_record.json", record)
-        config = ExperimentConfig(
-            experiment_id=record.experiment_id,
+        config = self._describe(record.experiment_id)
+        write_document(self.directory / "experiment_config.json", config)
+
+    def _describe(self, experiment_id: str) -> ExperimentConfig:
+        return ExperimentConfig(
+            experiment_id=experiment_id,
             experiment_name=self.name,
             suite=self.benchmark.benchmark_metadata.name,
             seeds=tuple(plan.seed for plan in self.plans),
@@ -218,15 +230,36 @@ class Experiment:
             config_given=self.plans[0].given,
             agent=self.agent.entry,
         )
-        write_document(self.directory / "experiment_config.json", config)
+
+    def take_up(self) -> Experiment:
+        """This experiment, begun in its folder already or not.
+
+        The same command line then starts a run or goes on with it, as a cluster job
+        that is queued again needs it.
+
+        Raises:
+            ConfigError: Another experiment was begun there; names what differs first.
+        """
+        if not is_experiment(self.directory):
+            return replace(self, may_exist=True)
+        begun = _read_config(self.directory)
+        asked = self._describe(begun.experiment_id)
+        for name in ("config_given", "seeds", "agent", "experiment_name"):
+            was, wanted = getattr(begun, name), getattr(asked, name)
+            if was != wanted:
+                raise ConfigError(
+                    f"{name}: {self.directory} was begun with {_show(was)}, asked for "
+                    f"is {_show(wanted)}; give --out another folder"
+                )
+        return replace(self, is_begun=True, must_go_on=True)
 
     def check_output(self) -> None:
         """Refuses a folder that exists, and a disk too small for all runs."""
-        if self.directory.exists():
+        if self.directory.exists() and not (self.may_exist and self._is_empty()):
             raise OutputError(
                 f"{self.directory} exists already; give --out a folder that does not"
             )
-        parents = self.directory.absolute().parents
+        parents = (self.directory.absolute(), *self.directory.absolute().parents)
         existing = next(parent for parent in parents if parent.exists())
         if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
             raise OutputError(
@@ -240,6 +273,13 @@ class Experiment:
                 f"the run needs about {needed_mb:,.0f} MB of disk, {existing} has "
                 f"{free_mb:,.0f} MB free; make room, or give --out a folder elsewhere"
             )
+
+    def _is_empty(self) -> bool:
+        """Whether nothing was planned there yet; a lock and scraps do not count."""
+        names = {path.name for path in self.directory.iterdir()}
+        return all(
+            name.startswith(".") or name == "experiment_record.json" for name in names
+        )
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
@@ -317,11 +357,16 @@ class Experiment:
             return pool.run(jobs, lambda: on_change(self.view(stall_timeout_s)))
 
     def _start_jobs(self, stall_timeout_s: float) -> Iterator[Job]:
-        """The runs to be played; what is left of an earlier try is archived."""
+        """The runs to be played."""
         for view in self.view(stall_timeout_s):
             if view.is_to_do and self.only in (None, view.plan.trajectory_id):
-                tries = archive_try(self.directory, view.run_dir)
-                yield Job.make(view.plan, self.agent, view.run_dir, tries)
+                yield Job.make(
+                    view.plan,
+                    self.agent,
+                    view.run_dir,
+                    view.retries,
+                    must_go_on=self.must_go_on,
+                )
 
     # --- records ------------------------------------------------------------------
 
@@ -379,6 +424,13 @@ class Experiment:
             },
         )
         save_records(self.directory, record)
+
+
+def _show(value: object) -> str:
+    """A setting as a message can show it."""
+    if isinstance(value, Document):
+        value = value.model_dump(mode="json")
+    return shorten(value, 200)
 
 
 def default_directory(plan: RunPlan, agent: LoadedAgent) -> Path:

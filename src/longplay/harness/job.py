@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from longplay.agents.base import LoadedAgent
 from longplay.contract.records import RunState
 from longplay.contract.rundir import RunDirectory
-from longplay.errors import LongplayError, RunCancelled
+from longplay.errors import (
+    AgentLoadError,
+    ConfigError,
+    LongplayError,
+    ResumeError,
+    RunCancelled,
+    RunPreempted,
+)
 from longplay.harness.agent_config import AgentConfig
 from longplay.harness.episode import (
     Episode,
@@ -19,9 +27,10 @@ from longplay.harness.episode import (
     announce_run,
     ignore_progress,
 )
-from longplay.harness.status import mark_run
+from longplay.harness.status import archive_try, mark_run
 from longplay.plan import RunPlan
 from longplay.runner import Observer
+from longplay.trust.checkpoint import read_checkpoint
 from longplay.validation import validate_run
 
 
@@ -45,10 +54,18 @@ class Job:
     agent_reference: str
     run_dir: str
     retries: int
+    # Whether to go on with what is there, or to say why not; never to start again.
+    must_go_on: bool = False
 
     @classmethod
     def make(
-        cls, plan: RunPlan, agent: LoadedAgent, run_dir: Path, retries: int
+        cls,
+        plan: RunPlan,
+        agent: LoadedAgent,
+        run_dir: Path,
+        retries: int,
+        *,
+        must_go_on: bool = False,
     ) -> Job:
         """Writes down a planned run."""
         return cls(
@@ -56,6 +73,7 @@ class Job:
             agent_reference=agent.absolute_reference,
             run_dir=str(run_dir.absolute()),
             retries=retries,
+            must_go_on=must_go_on,
         )
 
     @property
@@ -83,23 +101,46 @@ def play_job(
         validation_workers: Processes that validate.
 
     Raises:
-        RunCancelled: Somebody asked the run to stop.
+        RunCancelled, RunPreempted: Somebody asked the run to stop.
     """
     run_dir = Path(job.run_dir)
-    announce_run(job.episode, run_dir, job.retries)
+    way = _choose_way(job)
+    is_announced = way == "start" or not job.must_go_on
+    if is_announced:
+        announce_run(job.episode, run_dir, job.retries)
     try:
         agent = agent or job.load_agent()
         episode = Episode(job.episode.make_plan(), agent, run_dir, observer)
-    except LongplayError as error:
-        mark_run(run_dir, "FAILED", error)
+        if way == "start":
+            episode.run(job.retries)
+        else:
+            episode.resume(job.retries)
+    except ResumeError as error:
+        if not job.must_go_on:
+            archive_try(run_dir)
+            return play_job(job, agent, observer, validation_workers)
         return Outcome(job.seed, job.run_dir, "FAILED", error=str(error))
-    try:
-        episode.run(job.retries)
-    except RunCancelled:
+    except (RunCancelled, RunPreempted):
         raise
     except LongplayError as error:
+        if isinstance(error, (AgentLoadError, ConfigError)) and is_announced:
+            mark_run(run_dir, "FAILED", error)
         return Outcome(job.seed, job.run_dir, "FAILED", error=str(error))
     return judge_run(job, validation_workers)
+
+
+def _choose_way(job: Job) -> Literal["start", "go on"]:
+    """Goes on where there is something to go on with; archives what is no use."""
+    run_dir = Path(job.run_dir)
+    if not run_dir.exists():
+        return "start"
+    is_begun = (run_dir / "config.json").exists()
+    checkpoint = read_checkpoint(run_dir)
+    is_sound = checkpoint is not None and checkpoint.agent_dir is not None
+    if is_begun and (is_sound or job.must_go_on):
+        return "go on"
+    archive_try(run_dir)
+    return "start"
 
 
 def judge_run(job: Job, validation_workers: int = 1) -> Outcome:

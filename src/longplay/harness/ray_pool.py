@@ -24,9 +24,10 @@ from longplay.errors import (
     MissingExtraError,
     RunCancelled,
     RunFailed,
+    RunPreempted,
 )
 from longplay.harness.job import Job, Outcome, judge_run, play_job
-from longplay.harness.status import archive_try, is_lost, mark_run, read_status
+from longplay.harness.status import is_lost, mark_run, read_status
 
 # Else Ray takes 127.0.0.1 for the machine's address on the network, and listens there.
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -52,6 +53,8 @@ def _play(job: Job) -> Outcome:
         return play_job(job)
     except RunCancelled as error:
         return Outcome(job.seed, job.run_dir, "CANCELLED", error=str(error))
+    except RunPreempted as error:
+        return Outcome(job.seed, job.run_dir, "QUEUED", error=str(error))
     except LongplayError as error:  # the disk: nothing could be recorded
         return Outcome(job.seed, job.run_dir, "FAILED", error=str(error))
 
@@ -151,7 +154,6 @@ class RayPool:
             return
         self._losses[job.seed] += 1
         if self._losses[job.seed] <= self._retries:
-            archive_try(run_dir.parent.parent, run_dir)
             self._waiting.appendleft(replace(job, retries=job.retries + 1))
             return
         mark_run(run_dir, "FAILED", loss)

@@ -18,7 +18,7 @@ from typing import Any
 from longplay.contract.files import move_directory, read_document, write_document
 from longplay.contract.records import RunErrorEntry, RunState, RunStatus
 from longplay.contract.rundir import RunDirectory
-from longplay.errors import DocumentError, name_error
+from longplay.errors import DocumentError, RunPreempted, name_error
 from longplay.plan import RunPlan
 from longplay.recorder import utc_now
 from longplay.runner import Progress
@@ -104,8 +104,13 @@ class RunView:
     def is_to_do(self) -> bool:
         """Whether it is not complete and nobody is at work on it."""
         if self.state == "QUEUED":
-            return self.status is None
+            return self.status is None or is_preempted(self.status)
         return self.state in ("FAILED", "CANCELLED", "STALE")
+
+    @property
+    def retries(self) -> int:
+        """How many tries there were, if another one is to come."""
+        return 0 if self.status is None else self.status.retries + 1
 
     def to_json(self) -> dict[str, Any]:
         """The view for machines."""
@@ -135,7 +140,8 @@ def view_run(
     if status is None:
         return RunView(plan, run_dir, "QUEUED", None)
     state = status.state
-    if state in ("QUEUED", "RUNNING") and is_lost(status, stall_timeout_s):
+    is_under_way = state in ("QUEUED", "RUNNING") and not is_preempted(status)
+    if is_under_way and is_lost(status, stall_timeout_s):
         state = "STALE"
     return RunView(plan, run_dir, state, status)
 
@@ -156,6 +162,12 @@ def read_status(run_dir: Path) -> RunStatus | None:
             f"{run_dir.name}/{error}; move {run_dir} away and `longplay retry` plays "
             "the run again"
         ) from error
+
+
+def is_preempted(status: RunStatus) -> bool:
+    """Whether a run made room for others and waits to be resumed."""
+    is_stopped = status.error is not None and status.error.type == RunPreempted.__name__
+    return status.state == "QUEUED" and is_stopped
 
 
 def is_lost(status: RunStatus, stall_timeout_s: float) -> bool:
@@ -200,11 +212,8 @@ def mark_run(run_dir: Path, state: RunState, error: Exception) -> None:
     write_document(run_dir / "status.json", changed)
 
 
-def archive_try(directory: Path, run_dir: Path) -> int:
-    """Moves what is left of a run out of the way; returns how many tries there were."""
-    archive = directory / "archive" / run_dir.name
-    tries = len(list(archive.iterdir())) if archive.exists() else 0
-    if not run_dir.exists():
-        return tries
-    move_directory(run_dir, archive / str(tries))
-    return tries + 1
+def archive_try(run_dir: Path) -> None:
+    """Moves what is left of a run out of the way, into its experiment's archive."""
+    archive = run_dir.parent.parent / "archive" / run_dir.name
+    number = len(list(archive.iterdir())) if archive.exists() else 0
+    move_directory(run_dir, archive / str(number))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Protocol
 
 from longplay.stream import Percept
@@ -18,6 +19,16 @@ class Track(Protocol):
 
     def usage(self) -> dict[str, Any] | None:
         """What the agent says it used."""
+
+    @property
+    def can_save(self) -> bool:
+        """Whether the agent can be saved and loaded."""
+
+    def save(self, directory: Path) -> None:
+        """Lets the agent save itself."""
+
+    def load(self, directory: Path) -> None:
+        """Lets the agent be what it was when it saved itself."""
 
     def close(self) -> None:
         """Lets the agent go."""

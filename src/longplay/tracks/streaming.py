@@ -6,6 +6,7 @@ as an action the stream decides, on decision frames alone.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from longplay.agents.base import StreamingAgent
@@ -41,6 +42,19 @@ class StreamingTrack:
         """What the agent says it used: tokens and cost of language models."""
         usage = getattr(self._agent, "usage", None)
         return None if usage is None else check_numbers("usage()", usage())
+
+    @property
+    def can_save(self) -> bool:
+        """Whether the agent has both `save` and `load`."""
+        return all(callable(getattr(self._agent, n, None)) for n in ("save", "load"))
+
+    def save(self, directory: Path) -> None:
+        """Lets the agent save itself."""
+        self._agent.save(directory)  # type: ignore[attr-defined]
+
+    def load(self, directory: Path) -> None:
+        """Lets the agent be what it was when it saved itself."""
+        self._agent.load(directory)  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """Lets the agent go; does nothing the second time."""

@@ -1,0 +1,1 @@
+"""Run directory -> proof: going on exactly, playing again, packing small."""
