@@ -117,6 +117,13 @@ def describe_value(value: object) -> str:
     return f"{text} ({type(value).__name__})"
 
 
+def name_error(error: BaseException) -> str:
+    """The class of an error; of one that an agent raised, the agent's own."""
+    if isinstance(error, AgentError) and error.__cause__ is not None:
+        error = error.__cause__
+    return type(error).__name__
+
+
 def describe_exception(error: BaseException) -> str:
     """`TypeError: … (my_agent.py:12)`: what somebody else's code raised, and where."""
     frames = traceback.extract_tb(error.__traceback__)

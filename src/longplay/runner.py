@@ -38,6 +38,8 @@ class Progress:
     cycle_idx: int
     last_return: float | None
     elapsed_s: float
+    # Which of several runs it is; "" for a run alone.
+    run: str = ""
 
     @property
     def fps(self) -> float | None:

@@ -297,7 +297,7 @@ def test_failed_seed_leaves_the_others_alone(invoke, agent, tmp_path):
 
 def test_failed_seed_has_a_record(failed):
     record = read(run_dir(failed, 1) / "episode_record.json")
-    assert (record["error_type"], record["reward"]) == ("AgentError", 0.0)
+    assert (record["error_type"], record["reward"]) == ("ValueError", 0.0)
     assert record["n_steps"] == 7
     for seed in (0, 2):
         record = read(run_dir(failed, seed) / "episode_record.json")
@@ -576,7 +576,7 @@ def test_export_of_a_run_directory(invoke, played, tmp_path):
 def test_export_of_a_failed_run(invoke, failed, tmp_path):
     lines = export(invoke, failed, tmp_path / "runs.jsonl")
     errors = [line["error_type"] for line in lines]
-    assert errors == [None, "AgentError", None]
+    assert errors == [None, "ValueError", None]
 
 
 def test_export_with_a_description(invoke, experiment, tmp_path):

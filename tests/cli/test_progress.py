@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,12 @@ def test_live_line_fits_one_line_and_says_everything(width: int) -> None:
 def test_short_line_has_no_bar() -> None:
     assert "━" in render(130)
     assert "━" not in render(80)
+
+
+def test_run_among_several_is_named() -> None:
+    assert describe_progress(PROGRESS)["run"] == ""
+    named = replace(PROGRESS, run="seed 3")
+    assert next(iter(describe_progress(named).values())) == "seed 3"
 
 
 def test_before_the_first_return_and_second() -> None:

@@ -392,19 +392,19 @@ FAULTS = [
     ("config.json", None, r"config\.json: missing in"),
     ("score.json", "{", r"score\.json: not readable as JSON"),
     ("config.json", '{"seed": NaN}', r"config\.json: not readable as JSON: NaN"),
-    ("status.json", "[]", r"status\.json document: Input should be an object"),
-    ("score.json", {"final_score": "1"}, r"score\.json final_score: Input should be"),
+    ("status.json", "[]", r"status\.json document: expected an object, found"),
+    ("score.json", {"final_score": "1"}, r"score\.json final_score: expected a number"),
     ("run_summary.json", {"frames": 1.5}, r"run_summary\.json frames: "),
     ("run_summary.json", {"usage": 3}, r"run_summary\.json usage: expected an obj"),
     (
         "run_summary.json",
         {"usage": {"n_llm_calls": "x"}},
-        r"run_summary\.json usage: n_llm_calls: Input should be a valid integer",
+        r"run_summary\.json usage: n_llm_calls: expected an int, found",
     ),
     (
         "run_summary.json",
         {"started_utc": "noon"},
-        r"run_summary\.json started_utc: expected a time as in .*, found 'noon'",
+        r"run_summary\.json started_utc: expected text like .*, found 'noon'",
     ),
     ("run_summary.json", {"schema_version": 2}, r"run_summary\.json schema_version"),
     ("config.json", {"suite": None}, r"config\.json suite, seed: expected both"),
@@ -488,7 +488,7 @@ def test_experiment_without_an_id_is_refused(experiment):
 
 
 def test_folder_without_runs_is_refused(tmp_path):
-    with pytest.raises(NotARunError, match="expected an experiment directory"):
+    with pytest.raises(NotARunError, match=r"or an experiment directory \(episodes"):
         export_jsonl(tmp_path, tmp_path / "out.jsonl")
     assert list(tmp_path.iterdir()) == []
 
@@ -606,7 +606,7 @@ def test_thousand_runs_are_exported_at_once(tmp_path):
     experiment = make_experiment(tmp_path / "experiment", range(1000))
     count, elapsed_s, peak_mib = measure(experiment, tmp_path / "out.jsonl")
     assert count == 1000
-    assert elapsed_s < 3
+    assert elapsed_s < 10
     assert peak_mib < 200
 
 

@@ -322,14 +322,14 @@ def test_document_comes_back_as_it_was(tmp_path):
     [
         ({"_type": "somewhere.Else"}, "_type: expected longplay.evallog.records.Epi"),
         ({"schema_version": 2}, "schema_version: expected at most 1, found 2; a newer"),
-        ({"schema_version": 0}, "schema_version: Input should be greater than or eq"),
-        ({"reward": "high"}, "reward: Input should be a valid number, found 'high'"),
-        ({"success": 1}, "success: Input should be a valid boolean, found 1"),
-        ({"n_steps": -1}, "n_steps: Input should be greater than or equal to 0"),
-        ({"task_id": ""}, "task_id: String should have at least 1 character"),
+        ({"schema_version": 0}, "schema_version: expected at least 1, found 0"),
+        ({"reward": "high"}, "reward: expected a number, found 'high'"),
+        ({"success": 1}, "success: expected a bool, found 1"),
+        ({"n_steps": -1}, "n_steps: expected at least 0, found -1"),
+        ({"task_id": ""}, "task_id: expected a string that is not empty"),
         ({"usage": {}}, "usage.type_: expected longplay.evallog.records.UsageSummary"),
         ({"usage": {"_type": "x"}}, "usage._type: expected longplay.evallog.records.U"),
-        ({"tool_names": [1]}, "tool_names.0: Input should be a valid string, found 1"),
+        ({"tool_names": [1]}, "tool_names.0: expected a string, found 1"),
     ],
 )
 def test_damaged_record_is_refused_by_field(tmp_path, changes, message):
@@ -347,7 +347,7 @@ def test_missing_key_is_refused_by_name(tmp_path, name):
     document = json.loads(render_line(make_episode()))
     del document[name]
     (tmp_path / "episode_record.json").write_text(json.dumps(document))
-    with pytest.raises(DocumentError, match=f"{name}: Field required"):
+    with pytest.raises(DocumentError, match=f"{name}: expected a value, found none"):
         read_document(tmp_path / "episode_record.json", EpisodeRecord)
 
 

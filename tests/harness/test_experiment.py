@@ -11,7 +11,7 @@ import pytest
 
 import longplay
 from longplay.errors import LongplayError, OutputError
-from longplay.evallog.export import EvalLog
+from longplay.evallog.export import EvalLog, iter_records
 from longplay.harness.experiment import Experiment, plan_experiment
 
 SUITE = "stream-smoke-v1"
@@ -33,15 +33,34 @@ class Failing:
         return 0
 
 
+class Talking:
+    """Asks a language model on every decision, and keeps the bill."""
+
+    def __init__(self, num_actions: int, seed: int) -> None:
+        self.calls = 0
+
+    def step(self, obs_rgb, reward, terminated, truncated, info) -> int:
+        self.calls += info["is_decision_frame"]
+        return 0
+
+    def usage(self) -> dict[str, float]:
+        tokens = {"prompt_tokens": 100 * self.calls, "completion_tokens": self.calls}
+        return {**tokens, "total_cost_usd": 0.25, "n_llm_calls": self.calls}
+
+
 def plan(out: Path, seeds=(0, 1), agent: Any = "random") -> Experiment:
     return plan_experiment(SUITE, agent, seeds=seeds, out=out, overrides=SHORT)
 
 
 def play(out: Path, seeds=(0, 1), agent: Any = "random") -> Experiment:
     experiment = plan(out, seeds, agent)
-    experiment.create()
     experiment.run_sequentially()
     return experiment
+
+
+def begin(experiment: Experiment) -> Experiment:
+    with experiment.drive():
+        return experiment
 
 
 def read(path: Path) -> Any:
@@ -72,7 +91,7 @@ def test_planning_writes_nothing(tmp_path):
 
 
 def test_plan_is_written_down_before_anything_is_played(tmp_path):
-    plan(tmp_path / "out", seeds=(2, 5, 9)).create()
+    begin(plan(tmp_path / "out", seeds=(2, 5, 9)))
     config = read(tmp_path / "out/experiment_config.json")
     assert (config["seeds"], config["n_tasks"]) == ([2, 5, 9], 3)
     assert not list((tmp_path / "out").rglob("events.jsonl"))
@@ -80,7 +99,7 @@ def test_plan_is_written_down_before_anything_is_played(tmp_path):
 
 def test_experiment_id_is_the_hash_of_name_and_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    plan(Path("out")).create()
+    begin(plan(Path("out")))
     config = read(tmp_path / "out/experiment_config.json")
     text = config["experiment_name"] + str(tmp_path / "out")
     expected = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -90,7 +109,7 @@ def test_experiment_id_is_the_hash_of_name_and_folder(tmp_path, monkeypatch):
 def test_existing_folder_is_refused(tmp_path):
     (tmp_path / "out").mkdir()
     with pytest.raises(OutputError, match="exists"):
-        plan(tmp_path / "out").create()
+        begin(plan(tmp_path / "out"))
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -163,13 +182,13 @@ def test_opening_imports_nothing_that_a_folder_names(tmp_path):
 
 
 def test_second_driver_waits_outside(tmp_path):
-    experiment = plan(tmp_path / "out")
-    experiment.create()
+    experiment = begin(plan(tmp_path / "out"))
     other = Experiment.open(tmp_path / "out")
-    with experiment.lock(), pytest.raises(OutputError, match="out"), other.lock():
-        pass
-    with other.lock():
-        pass
+    with experiment.drive(), pytest.raises(OutputError, match="another longplay"):
+        other.run_sequentially()
+    assert not (tmp_path / "out/episodes").exists()
+    other.run_sequentially()
+    assert states(other) == ["COMPLETED", "COMPLETED"]
 
 
 # --- export ---------------------------------------------------------------------
@@ -184,6 +203,16 @@ def test_eval_log_of_an_experiment(tmp_path):
     assert log.experiment.experiment_id == config["experiment_id"]
     assert log.experiment.agent.agent_id == config["agent"]["agent_id"]
     assert log.experiment.benchmark_subset.n_tasks == 2
+
+
+def test_usage_of_an_agent_that_calls_a_language_model(tmp_path):
+    experiment = play(tmp_path / "out", (0,), Talking)
+    (record,) = experiment.export_eval_log().episodes
+    calls = 10  # 40 frames, a decision every four
+    assert (record.usage.n_llm_calls, record.usage.total_cost_usd) == (calls, 0.25)
+    assert record.usage.total_tokens == 101 * calls
+    (visit_usage, *_) = [r.usage for r in iter_records(tmp_path / "out", "visit")]
+    assert visit_usage.n_llm_calls == 0
 
 
 def test_eval_log_can_be_saved_elsewhere(tmp_path):
@@ -205,8 +234,7 @@ def test_provenance_of_another_checkout(tmp_path):
 
 def test_eval_log_shows_what_was_left_out(tmp_path):
     """Planned runs that never began have no record, but are counted."""
-    experiment = plan(tmp_path / "out", (0, 1, 2))
-    experiment.create()
+    experiment = begin(plan(tmp_path / "out", (0, 1, 2)))
     assert experiment.export_eval_log().episodes == []
     record = read(tmp_path / "out/experiment_record.json")
     assert record["benchmark_subset"]["n_tasks"] == 3
@@ -216,7 +244,7 @@ def test_failed_run_has_one_record_then_another(tmp_path, monkeypatch):
     fail_on(monkeypatch, 1)
     experiment = play(tmp_path / "out", (0, 1), Failing)
     errors = [record.error_type for record in experiment.export_eval_log().episodes]
-    assert errors == [None, "AgentError"]
+    assert errors == [None, "ValueError"]
     fail_on(monkeypatch)
     experiment.run_sequentially()
     errors = [record.error_type for record in experiment.export_eval_log().episodes]

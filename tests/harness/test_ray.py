@@ -278,7 +278,7 @@ def test_one_failed_run_is_told(troubled):
 def test_agent_that_raises_has_a_record(troubled):
     lab, _ = troubled
     record = read(lab.run_dir(1) / "episode_record.json")
-    assert (record["error_type"], record["n_steps"]) == ("AgentError", 7)
+    assert (record["error_type"], record["n_steps"]) == ("ValueError", 7)
     assert (record["reward"], record["success"]) == (0.0, False)
     assert "no more" in json.dumps(lab.shown()[1]["error"])
 
@@ -309,7 +309,7 @@ def test_log_holds_one_record_for_each_run(troubled, tmp_path):
     records = [json.loads(line) for line in lines.read_text().splitlines()]
     records.sort(key=lambda record: record["seed"])
     assert [record["seed"] for record in records] == [0, 1, 2, 3]
-    assert [r["error_type"] for r in records] == [None, "AgentError", None, None]
+    assert [r["error_type"] for r in records] == [None, "ValueError", None, None]
 
 
 def test_no_worker_is_left(troubled):

@@ -112,11 +112,6 @@ def test_run_without_a_status_has_ended(run_dir):
     assert trajectory.reward == 4.25
 
 
-def test_time_without_a_zone_is_utc(run_dir):
-    edit(run_dir / "run_summary.json", started_utc="2026-01-31T12:00:00")
-    assert Trajectory(run_dir).start_time == STARTED_S
-
-
 def test_steps_are_the_events(finished_run):
     steps = Trajectory(finished_run).steps
     assert next(steps).global_frame_idx == 0

@@ -28,7 +28,7 @@ from longplay.cli.settings import (
     read_settings,
 )
 from longplay.contract.files import write_document
-from longplay.contract.rundir import RunDirectory, find_runs
+from longplay.contract.rundir import RunDirectory, find_run, find_runs
 from longplay.errors import (
     ConfigError,
     LongplayError,
@@ -63,7 +63,12 @@ Retries = Annotated[
     int, typer.Option(min=0, help="How often a run whose worker is lost starts again.")
 ]
 StallTimeout = Annotated[
-    float, typer.Option(min=1, help="Seconds without a heartbeat that mean lost.")
+    float,
+    typer.Option(
+        # Heartbeats are 5 s apart.
+        min=6,
+        help="Seconds without a heartbeat that mean lost.",
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
@@ -198,7 +203,6 @@ def run(
     if seeds is None and not where.is_ray:
         _run_one(experiment, quiet, as_json)
         return
-    experiment.create()
     _run_many(experiment, where, quiet, as_json)
 
 
@@ -249,11 +253,7 @@ def _run_many(
     experiment: Experiment, where: _Where, quiet: bool, as_json: bool
 ) -> None:
     """Plays what is not complete, and shows the whole experiment."""
-    with (
-        ProgressLine(quiet=quiet) as progress,
-        _stdout_kept_clean(),
-        experiment.lock(),
-    ):
+    with ProgressLine(quiet=quiet) as progress, _stdout_kept_clean():
         if where.is_ray:
             outcomes = experiment.run_with_ray(
                 where.ray_workers,
@@ -293,15 +293,10 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Start the failed, stale, cancelled and unbegun runs of an experiment again."""
-    from longplay.harness.experiment import RETRIED, Experiment
+    from longplay.harness.experiment import Experiment
 
     with _stdout_kept_clean():
         experiment = Experiment.open(directory, agent)
-    with experiment.lock():
-        to_do = [view for view in experiment.view() if view.state in RETRIED]
-    if not to_do and not as_json:
-        _print(Text("nothing to do: every run is complete or under way", "green"))
-        return
     where = _Where(ray, ray_address, retries, stall_timeout)
     _run_many(experiment, where, quiet, as_json)
 
@@ -313,9 +308,9 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show where every run of an experiment is; live on a terminal."""
-    from longplay.harness.experiment import view_experiment
+    from longplay.harness.experiment import view_runs
 
-    views = view_experiment(directory, stall_timeout)
+    views = view_runs(directory, stall_timeout)
     if as_json:
         _print_json([view.to_json() for view in views])
         return
@@ -325,7 +320,7 @@ def status(
         return
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            views = view_experiment(directory, stall_timeout)
+            views = view_runs(directory, stall_timeout)
             live.update(tables.status_table(views), refresh=True)
             if not any(view.state in ("QUEUED", "RUNNING") for view in views):
                 return
@@ -475,17 +470,15 @@ def _score_one(
 @_command
 def show(directory: Directory, as_json: Json = False) -> None:
     """Show a run or an experiment: scores beside the random agent's, provenance."""
-    paths = find_runs(directory)
-    if len(paths) > 1:
-        from longplay.harness.experiment import view_experiment
+    from longplay.harness.experiment import is_experiment, view_runs
 
-        views = view_experiment(directory)
+    if is_experiment(directory) and len(views := view_runs(directory)) > 1:
         if as_json:
             _print_json(tables.experiment_to_json(directory, views))
         else:
             _print(*tables.show_experiment(directory, views))
         return
-    run_directory = RunDirectory(paths[0])
+    run_directory = RunDirectory(find_run(directory))
     if as_json:
         _print_json(tables.run_to_json(run_directory))
     else:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -36,6 +36,7 @@ def describe_progress(progress: Progress, *, is_short: bool = False) -> dict[str
         else ("visit ", "cycle ", "frame ", "last return ")
     )
     return {
+        "run": progress.run,
         "game": progress.game_id,
         "visit": f"{visit}{progress.visit_idx + 1}/{progress.visits_total}",
         "cycle": f"{cycle}{progress.cycle_idx + 1}",
@@ -83,34 +84,29 @@ class ProgressLine:
 
     def __call__(self, progress: Progress) -> None:
         """Shows where the run is."""
-        try:
-            self._show(progress)
-        except (OSError, ValueError):  # the terminal is gone; the run goes on
-            self._quiet = True
+        self._show(
+            lambda: _live_line(progress, self._console.width),
+            lambda: " · ".join(filter(None, describe_progress(progress).values())),
+        )
 
     def show_runs(self, views: Sequence[RunView]) -> None:
         """Shows where many runs are."""
-        try:
-            if self._quiet:
-                return
-            if self._live is not None:
-                self._live.update(Text(_describe_runs(views)), refresh=True)
-            elif time.monotonic() >= self._next_plain_s:
-                self._next_plain_s = time.monotonic() + _PLAIN_EVERY_S
-                print(_describe_runs(views), file=self._console.file, flush=True)
-        except (OSError, ValueError):
-            self._quiet = True
+        text = _describe_runs(views)
+        self._show(lambda: Text(text), lambda: text)
 
-    def _show(self, progress: Progress) -> None:
+    def _show(
+        self, live_line: Callable[[], RenderableType], plain_line: Callable[[], str]
+    ) -> None:
         if self._quiet:
             return
-        if self._live is not None:
-            line = _live_line(progress, self._console.width)
-            self._live.update(line, refresh=True)
-        elif time.monotonic() >= self._next_plain_s:
-            self._next_plain_s = time.monotonic() + _PLAIN_EVERY_S
-            parts = filter(None, describe_progress(progress).values())
-            print(" · ".join(parts), file=self._console.file, flush=True)
+        try:
+            if self._live is not None:
+                self._live.update(live_line(), refresh=True)
+            elif time.monotonic() >= self._next_plain_s:
+                self._next_plain_s = time.monotonic() + _PLAIN_EVERY_S
+                print(plain_line(), file=self._console.file, flush=True)
+        except (OSError, ValueError):  # the terminal is gone; the run goes on
+            self._quiet = True
 
 
 def _describe_runs(views: Sequence[RunView]) -> str:
@@ -133,6 +129,7 @@ def _live_line(progress: Progress, width: int) -> Table:
     parts = [
         Text(text, styles.get(name, ""), no_wrap=True)
         for name, text in describe_progress(progress, is_short=is_short).items()
+        if text
     ]
     line = Table.grid(padding=(0, 1 if is_short else 2))
     line.add_row(*parts) if is_short else line.add_row(bar, *parts)

@@ -432,13 +432,12 @@ def _describe_aggregate(views: Sequence[RunView]) -> str:
     total = _aggregate(scores)
     if total["mean"] is None:
         return "no run is complete: no mean, no interval"
-    config = views[0].plan.config
-    name = config.score_type.HEADLINE.replace("_", " ")
-    words = f"{name}: mean {format_number(total['mean'])} over {len(scores)} seeds"
+    name = views[0].plan.config.score_type.HEADLINE.replace("_", " ")
+    words = f"{name}: {format_number(total['mean'])}, mean of {len(scores)} seeds"
     if total["low"] is None:
         return f"{words}, no interval from fewer than {_SEEDS_FOR_INTERVAL}"
     low, high = format_number(total["low"]), format_number(total["high"])
-    return f"{words}, 95 % bootstrap interval {low} … {high}"
+    return f"{words}, 95 % interval {low} … {high} (bootstrap)"
 
 
 def _describe_random(view: RunView) -> str:
@@ -446,7 +445,7 @@ def _describe_random(view: RunView) -> str:
     if baseline is None or baseline.suite_id != view.plan.suite_name:
         return ""
     seeds = len(baseline.seeds)
-    return f"random agent: mean {format_number(baseline.headline)} over {seeds} seeds"
+    return f"random agent: {format_number(baseline.headline)}, mean of {seeds} seeds"
 
 
 def status_table(views: Sequence[RunView]) -> Table:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -241,22 +242,25 @@ def find_runs(directory: Path) -> list[Path]:
     if _is_run(directory):
         return [directory]
     episodes = directory / "episodes"
-    runs = (
-        [p for p in sorted(episodes.iterdir()) if _is_run(p)]
-        if episodes.is_dir()
-        else []
-    )
+    runs = [path for path in episodes.glob("*/") if _is_run(path)]
     if not runs:
         found = "no such folder" if not directory.exists() else "found neither"
         raise NotARunError(
             f"{directory}: expected a run directory (config.json, events.jsonl, …) or "
             f"an experiment directory (episodes/<run>/); {found}"
         )
-    return runs
+    return sorted(runs, key=lambda path: natural_key(path.name))
 
 
 def _is_run(path: Path) -> bool:
-    return any((path / name).is_file() for name in ("config.json", *ROW_FILES[:1]))
+    names = ("config.json", "status.json", "events.jsonl")
+    return any((path / name).is_file() for name in names)
+
+
+def natural_key(text: str) -> list[Any]:
+    """Sorts numbers in names by value: `seed-2` before `seed-10`."""
+    parts = re.split(r"([0-9]+)", text)
+    return [int(part) if index % 2 else part for index, part in enumerate(parts)]
 
 
 def find_run(directory: Path) -> Path:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -33,7 +32,8 @@ from longplay.contract.files import (
 )
 from longplay.contract.names import folder_name
 from longplay.contract.records import Document
-from longplay.errors import ConfigError, DocumentError, NotARunError
+from longplay.contract.rundir import find_runs, natural_key
+from longplay.errors import ConfigError, DocumentError
 from longplay.evallog.records import EpisodeRecord, ExperimentRecord, Record
 from longplay.harness.benchmark import TaskConfig
 from longplay.harness.trajectory import Trajectory, VisitTrajectory
@@ -88,7 +88,7 @@ class EvalLog(Record):
     ) -> Self:
         """Makes the records of every run that has ended, from their summaries."""
         directory = Path(directory)
-        records = _iter_records(find_run_dirs(directory), experiment.experiment_id)
+        records = _iter_records(_find_begun_runs(directory), experiment.experiment_id)
         log = cls(experiment=experiment, episodes=list(records))
         log._directory = directory
         return log
@@ -168,7 +168,7 @@ def save_records(directory: Path, experiment: ExperimentRecord) -> int:
     Returns:
         The number of runs.
     """
-    records = _iter_records(find_run_dirs(directory), experiment.experiment_id)
+    records = _iter_records(_find_begun_runs(directory), experiment.experiment_id)
     return _save(directory, experiment, records)
 
 
@@ -183,38 +183,24 @@ def describe_agent(directory: Path, description: str) -> None:
 def iter_records(directory: Path, level: Level = "run") -> Iterator[EpisodeRecord]:
     """Makes the records of an experiment or run directory, one after the other."""
     _check_level(level)
-    run_dirs = find_run_dirs(directory)
+    run_dirs = _find_begun_runs(directory)
     experiment_dir = directory
     if run_dirs == [directory]:
         experiment_dir = directory.absolute().parent.parent
     return _iter_records(run_dirs, read_experiment_id(experiment_dir), level)
 
 
-def find_run_dirs(directory: Path) -> list[Path]:
-    """The run folders of an experiment, begun or not, `seed-2` before `seed-10`."""
-    if _is_run(directory):
-        return [directory]
-    episodes = directory / "episodes"
-    if not episodes.is_dir() and (directory / "experiment_config.json").exists():
-        return []  # planned, nothing begun
-    if not episodes.is_dir():
-        raise NotARunError(
-            f"{directory}: expected an experiment directory (episodes/<run>/), "
-            "found no episodes folder"
-        )
-    runs = [path for path in episodes.iterdir() if _is_run(path)]
-    return sorted(runs, key=lambda path: natural_key(path.name))
+def _find_begun_runs(directory: Path) -> list[Path]:
+    """The runs of an experiment that have a folder; none in one just planned."""
+    is_planned = (directory / "experiment_config.json").exists()
+    if is_planned and not any(directory.glob("episodes/*")):
+        return []
+    return find_runs(directory)
 
 
 def run_dir_of(directory: Path, trajectory_id: str) -> Path:
     """The folder of a run in an experiment, whatever its id is."""
     return directory / "episodes" / folder_name(trajectory_id)
-
-
-def natural_key(text: str) -> list[Any]:
-    """Sorts numbers in names by value."""
-    parts = re.split(r"([0-9]+)", text)
-    return [int(part) if index % 2 else part for index, part in enumerate(parts)]
 
 
 class _ExperimentId(Document):
@@ -231,10 +217,6 @@ def read_experiment_id(directory: Path) -> str:
     return read_document(
         directory / "experiment_config.json", _ExperimentId
     ).experiment_id
-
-
-def _is_run(path: Path) -> bool:
-    return any((path / name).is_file() for name in ("config.json", "status.json"))
 
 
 def _check_level(level: str) -> str:
@@ -262,7 +244,7 @@ def _save(
     directory: Path, experiment: ExperimentRecord, records: Iterable[EpisodeRecord]
 ) -> int:
     make_directory(directory, exist_ok=True)
-    write_document(directory / EXPERIMENT_FILE, experiment)
+    _write_if_changed(directory / EXPERIMENT_FILE, experiment)
     count = 0
     for record in records:
         run_dir = run_dir_of(directory, record.trajectory_id)
@@ -272,7 +254,7 @@ def _save(
     return count
 
 
-def _write_if_changed(path: Path, record: EpisodeRecord) -> None:
+def _write_if_changed(path: Path, record: Record) -> None:
     """Leaves a record alone that says the same already."""
     data = render_document(record)
     if not path.exists() or path.read_bytes() != data:

@@ -21,12 +21,19 @@ import numpy as np
 from longplay.agents.base import LoadedAgent
 from longplay.console.ale import ALE_VERSION, AleConsole, read_rom
 from longplay.contract.files import DiskReserve, make_directory, write_document
-from longplay.contract.records import RunConfig, RunState
+from longplay.contract.records import (
+    AgentEntry,
+    ConfigGiven,
+    Document,
+    RunConfig,
+    RunState,
+    RunSummary,
+)
 from longplay.contract.version import SCHEMA_VERSION
 from longplay.errors import AgentError, LongplayError, RunCancelled
 from longplay.evallog.provenance import longplay_version, read_git_state
 from longplay.harness.status import StatusWriter
-from longplay.plan import RunPlan
+from longplay.plan import RunPlan, plan_run
 from longplay.recorder import Recorder
 from longplay.runner import Observer, Progress, Run, StopRequest
 from longplay.seeds import agent_seed
@@ -39,6 +46,37 @@ _TRACKS = {"streaming": StreamingTrack, "control": ControlTrack}
 
 def ignore_progress(progress: Progress) -> None:
     """The observer of a run that nobody watches."""
+
+
+class EpisodeConfig(Document):
+    """episode_config.json: what was asked for, enough to ask again."""
+
+    schema_version: int = SCHEMA_VERSION
+    trajectory_id: str
+    task_id: str
+    suite: str
+    seed: int
+    config_given: ConfigGiven
+    agent_reference: str
+    agent: AgentEntry
+
+    @classmethod
+    def make(cls, plan: RunPlan, agent: LoadedAgent) -> EpisodeConfig:
+        """Writes down a planned run of an agent."""
+        return cls(
+            trajectory_id=plan.trajectory_id,
+            task_id=plan.task_id,
+            suite=plan.suite_name,
+            seed=plan.seed,
+            config_given=plan.given,
+            agent_reference=agent.reference,
+            agent=agent.entry,
+        )
+
+    def make_plan(self) -> RunPlan:
+        """The run, planned again."""
+        given = self.config_given
+        return plan_run(given.suite, self.seed, given.overrides)
 
 
 class Episode:
@@ -83,8 +121,8 @@ class Episode:
         with DiskReserve(self._run_dir) as reserve:
             try:
                 reserve.take()
-                self._record(status)
-                status.enter("COMPLETED", self._config.total_frames)
+                summary = self._record(status)
+                status.enter("COMPLETED", summary.frames, fps=summary.fps)
             except BaseException as error:
                 reserve.release()
                 self._record_failure(status, error)
@@ -92,7 +130,7 @@ class Episode:
                     raise RunCancelled("interrupted") from error
                 raise
 
-    def _record(self, status: StatusWriter) -> None:
+    def _record(self, status: StatusWriter) -> RunSummary:
         def watch(progress: Progress) -> None:
             status.observe(progress)
             self._output.save()
@@ -102,7 +140,7 @@ class Episode:
         write_document(self._run_dir / "config.json", self._config)
         write_document(
             self._run_dir / "episode_config.json",
-            _describe_episode(self._plan, self._agent),
+            EpisodeConfig.make(self._plan, self._agent),
         )
         self._recorder = Recorder(self._run_dir)
         with _stop_on_interrupt() as stop, self._output.capture():
@@ -111,7 +149,7 @@ class Episode:
             run = Run(self._stream, self._track, self._recorder, watch, stop)
             run.play()
             usage = run.ask(self._track.usage)
-        self._close_files(self._recorder, usage)
+        return self._close_files(self._recorder, usage)
 
     def _record_failure(self, status: StatusWriter, error: BaseException) -> None:
         """Saves what can be saved; the error that came first is the one that counts."""
@@ -132,10 +170,14 @@ class Episode:
                 self._close_files(self._recorder, usage)
         status.enter(_state_after(error), frame, game_id, error)
 
-    def _close_files(self, recorder: Recorder, usage: dict[str, Any] | None) -> None:
+    def _close_files(
+        self, recorder: Recorder, usage: dict[str, Any] | None
+    ) -> RunSummary:
         recorder.close()
-        write_document(self._run_dir / "run_summary.json", recorder.summarise(usage))
+        summary = recorder.summarise(usage)
+        write_document(self._run_dir / "run_summary.json", summary)
         self._output.finish()
+        return summary
 
     def _make_stream(self) -> Stream:
         config = self._config
@@ -165,20 +207,6 @@ class Episode:
         )
 
 
-def _describe_episode(plan: RunPlan, agent: LoadedAgent) -> dict[str, Any]:
-    """episode_config.json: what was asked for, enough to ask again."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "trajectory_id": plan.trajectory_id,
-        "task_id": plan.task_id,
-        "suite": plan.suite_name,
-        "seed": plan.seed,
-        "config_given": plan.given.model_dump(),
-        "agent_reference": agent.reference,
-        "agent": agent.entry.model_dump(),
-    }
-
-
 def record_unbuilt(
     plan: RunPlan,
     agent: LoadedAgent,
@@ -188,7 +216,7 @@ def record_unbuilt(
 ) -> None:
     """Leaves a FAILED run behind, for an agent that could not even be built."""
     make_directory(run_dir)
-    write_document(run_dir / "episode_config.json", _describe_episode(plan, agent))
+    write_document(run_dir / "episode_config.json", EpisodeConfig.make(plan, agent))
     status = StatusWriter(run_dir, plan.config.total_frames, retries)
     status.enter("FAILED", 0, plan.config.schedule[0].game_id, error)
 

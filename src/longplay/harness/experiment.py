@@ -19,8 +19,9 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,23 +34,25 @@ from longplay.contract.files import make_directory, read_document, write_documen
 from longplay.contract.records import AgentEntry, ConfigGiven, Document, Score
 from longplay.contract.rundir import RunDirectory
 from longplay.contract.version import SCHEMA_VERSION
-from longplay.errors import NotARunError, OutputError
+from longplay.errors import LongplayError, NotARunError, OutputError
 from longplay.evallog.export import EvalLog, run_dir_of, save_records
 from longplay.evallog.records import ExperimentRecord, make_experiment_id
 from longplay.harness.agent_config import AgentConfig
 from longplay.harness.benchmark import Benchmark
-from longplay.harness.episode import Episode, ignore_progress
+from longplay.harness.episode import Episode, EpisodeConfig, ignore_progress
 from longplay.harness.job import Job, Outcome, play_job
-from longplay.harness.status import RunView, archive_try, view_run
+from longplay.harness.status import (
+    STALL_TIMEOUT_S,
+    RunView,
+    archive_try,
+    view_run,
+)
 from longplay.plan import RunPlan, plan_run
-from longplay.runner import Observer
+from longplay.runner import Observer, Progress
 from longplay.validation import Report, validate_run
 
 if TYPE_CHECKING:
     from longplay.agents.base import StreamingAgent
-
-# States of a run that `retry` starts again.
-RETRIED = ("QUEUED", "FAILED", "CANCELLED", "STALE")
 
 
 class ExperimentConfig(Document):
@@ -70,8 +73,13 @@ class ExperimentConfig(Document):
         return [plan_run(given.suite, seed, given.overrides) for seed in self.seeds]
 
 
+def is_experiment(directory: Path) -> bool:
+    """Whether a folder holds an experiment, begun or only planned."""
+    return (directory / "experiment_config.json").is_file()
+
+
 def _read_config(directory: Path) -> ExperimentConfig:
-    if not (directory / "experiment_config.json").is_file():
+    if not is_experiment(directory):
         raise NotARunError(
             f"{directory}: expected an experiment directory, with "
             "experiment_config.json in it"
@@ -79,10 +87,16 @@ def _read_config(directory: Path) -> ExperimentConfig:
     return read_document(directory / "experiment_config.json", ExperimentConfig)
 
 
-def view_experiment(
-    directory: Path, stall_timeout_s: float | None = None
+def view_runs(
+    directory: Path, stall_timeout_s: float = STALL_TIMEOUT_S
 ) -> list[RunView]:
-    """Where every planned run is; nothing of the agent is imported for that."""
+    """Where every planned run of an experiment is, or the one run of a run directory.
+
+    Nothing of the agent is imported for that.
+    """
+    if (directory / "episode_config.json").is_file():
+        run_config = read_document(directory / "episode_config.json", EpisodeConfig)
+        return [view_run(run_config.make_plan(), directory, stall_timeout_s)]
     return [
         view_run(plan, run_dir_of(directory, plan.trajectory_id), stall_timeout_s)
         for plan in _read_config(directory).make_plans()
@@ -99,13 +113,15 @@ class RunResult:
     report: Report
 
 
-@dataclass(frozen=True)
+@dataclass
 class Experiment:
     """One agent on one suite over one or more seeds, in one directory."""
 
     plans: tuple[RunPlan, ...]
     agent: LoadedAgent
     directory: Path
+    # Whether the directory is there, with the plan in it.
+    is_begun: bool = False
 
     @classmethod
     def open(cls, directory: Path, reference: str | None = None) -> Experiment:
@@ -120,7 +136,7 @@ class Experiment:
         """
         config = _read_config(directory)
         agent = AgentConfig.from_entry(config.agent).load(reference)
-        return cls(tuple(config.make_plans()), agent, directory)
+        return cls(tuple(config.make_plans()), agent, directory, is_begun=True)
 
     @property
     def benchmark(self) -> Benchmark:
@@ -144,14 +160,33 @@ class Experiment:
 
     # --- running ------------------------------------------------------------------
 
-    def create(self) -> None:
-        """Makes the directory, and writes down what is planned.
+    @contextlib.contextmanager
+    def drive(self) -> Iterator[None]:
+        """Begins the experiment or takes it up again, and keeps other drivers out.
+
+        However it ends, what became of the runs is written down.
 
         Raises:
-            OutputError: The folder exists, or the disk is too small.
+            OutputError: The folder exists, the disk is too small, or another driver
+                is at work.
         """
-        self.check_output()
-        make_directory(self.directory)
+        if not self.is_begun:
+            self.check_output()
+            make_directory(self.directory)
+        with self._lock():
+            if not self.is_begun:
+                self._write_plan()
+                self.is_begun = True
+            try:
+                yield
+            except BaseException:
+                # What went wrong first is what counts.
+                with contextlib.suppress(LongplayError):
+                    self._conclude()
+                raise
+            self._conclude()
+
+    def _write_plan(self) -> None:
         config = ExperimentConfig(
             experiment_id=make_experiment_id(self.name, self.directory),
             experiment_name=self.name,
@@ -187,21 +222,19 @@ class Experiment:
             )
 
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keeps every other driver out.
-
-        Raises:
-            OutputError: Another one is at work.
-        """
+    def _lock(self) -> Iterator[None]:
         lock = FileLock(self.directory / ".lock")
         try:
-            with lock.acquire(timeout=0):
-                yield
+            lock.acquire(timeout=0)
         except Timeout as error:
             raise OutputError(
                 f"{self.directory}: another longplay is at work on this experiment; "
                 "wait for it, or stop it first"
             ) from error
+        try:
+            yield
+        finally:
+            lock.release()
 
     def run_sequentially(
         self,
@@ -214,13 +247,19 @@ class Experiment:
         Raises:
             RunCancelled: Ctrl-C; the runs not begun stay planned.
         """
-        outcomes = []
-        try:
-            for job in self._start_jobs():
-                outcomes.append(play_job(job, self.agent, observer, validation_workers))
-        finally:
-            self._conclude()
-        return outcomes
+        with self.drive():
+            return [
+                self._play_here(job, observer, validation_workers)
+                for job in self._start_jobs()
+            ]
+
+    def _play_here(
+        self, job: Job, observer: Observer, validation_workers: int
+    ) -> Outcome:
+        def watch(progress: Progress) -> None:
+            observer(replace(progress, run=f"seed {job.seed}"))
+
+        return play_job(job, self.agent, watch, validation_workers)
 
     def run_with_ray(
         self,
@@ -228,7 +267,7 @@ class Experiment:
         *,
         address: str | None = None,
         retries: int = 1,
-        stall_timeout_s: float = 600.0,
+        stall_timeout_s: float = STALL_TIMEOUT_S,
         on_change: Callable[[list[RunView]], None] = lambda views: None,
     ) -> list[Outcome]:
         """Plays the runs that are not complete as Ray tasks, one task a run.
@@ -241,26 +280,21 @@ class Experiment:
             on_change: Called every second with where all runs are.
 
         Raises:
-            MissingExtraError: Ray is not installed.
+            MissingExtraError: Ray is not installed; nothing was written.
             RunCancelled: Ctrl-C; the workers are stopped.
         """
         from longplay.harness.ray_pool import RayPool
 
         pool = RayPool(workers, address, retries, stall_timeout_s)
-        try:
+        with self.drive():
             return pool.run(list(self._start_jobs()), lambda: on_change(self.view()))
-        finally:
-            self._conclude()
 
     def _start_jobs(self) -> Iterator[Job]:
         """The runs to be played; what is left of an earlier try is archived."""
-        for plan in self.plans:
-            run_dir = self.run_dir(plan)
-            view = view_run(plan, run_dir)
-            if view.state not in RETRIED:
-                continue
-            tries = archive_try(self.directory, run_dir)
-            yield Job.make(plan, self.agent, run_dir, tries)
+        for view in self.view():
+            if view.is_to_do:
+                tries = archive_try(self.directory, view.run_dir)
+                yield Job.make(view.plan, self.agent, view.run_dir, tries)
 
     # --- records ------------------------------------------------------------------
 
@@ -273,8 +307,10 @@ class Experiment:
         )
 
     def _read_record(self) -> ExperimentRecord:
+        """The record made when the experiment began, to be exported now."""
         path = self.directory / "experiment_record.json"
-        return read_document(path, ExperimentRecord)
+        record = read_document(path, ExperimentRecord)
+        return record.model_copy(update={"timestamp": time.time()})
 
     def export_eval_log(
         self, output_dir: Path | None = None, git_cwd: str | None = None
@@ -302,21 +338,20 @@ class Experiment:
 
     def _conclude(self) -> None:
         """Writes how the runs ended, and their records."""
-        if not (self.directory / "experiment_config.json").exists():
-            return
         views = self.view()
+        record = self._read_record()
         write_document(
             self.directory / "experiment_summary.json",
             {
                 "schema_version": SCHEMA_VERSION,
-                "experiment_id": self._read_record().experiment_id,
+                "experiment_id": record.experiment_id,
                 "experiment_name": self.name,
                 "suite": self.benchmark.benchmark_metadata.name,
                 "n_tasks": len(views),
                 "runs": [view.to_json() for view in views],
             },
         )
-        save_records(self.directory, self._read_record())
+        save_records(self.directory, record)
 
 
 def default_directory(plan: RunPlan, agent: LoadedAgent) -> Path:
@@ -396,13 +431,8 @@ def run_one(
     run_dir = experiment.run_dir(plan)
     experiment.check_output()
     episode = Episode(plan, experiment.agent, run_dir, observer)
-    experiment.create()
-    job = Job.make(plan, experiment.agent, run_dir, 0)
-    with experiment.lock():
-        try:
-            job.play(episode)
-        finally:
-            experiment._conclude()
+    with experiment.drive():
+        Job.make(plan, experiment.agent, run_dir, 0).play(episode)
     score = RunDirectory(run_dir).score
     assert score is not None  # `play` wrote it
     report = validate_run(run_dir, workers=validation_workers)

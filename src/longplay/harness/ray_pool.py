@@ -10,7 +10,7 @@ would give it again.
 from __future__ import annotations
 
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -65,6 +65,7 @@ class RayPool:
         self._waiting: deque[Job] = deque()
         self._running: dict[Any, Job] = {}
         self._outcomes: dict[int, Outcome] = {}
+        self._losses: Counter[int] = Counter()
 
     def run(self, jobs: Sequence[Job], on_poll: Callable[[], None]) -> list[Outcome]:
         """Plays all jobs; outcomes in their order.
@@ -72,6 +73,8 @@ class RayPool:
         Raises:
             RunCancelled: Ctrl-C; the workers are stopped, their runs CANCELLED.
         """
+        if not jobs:
+            return []
         self._waiting = deque(jobs)
         self._connect()
         try:
@@ -120,9 +123,10 @@ class RayPool:
         """Starts a lost run again, or gives it up."""
         loss = WorkerLost(f"the worker was lost: {type(cause).__name__}")
         run_dir = Path(job.run_dir)
-        if job.retries < self._retries:
-            tries = archive_try(run_dir.parent.parent, run_dir)
-            self._waiting.appendleft(replace(job, retries=max(tries, job.retries + 1)))
+        self._losses[job.seed] += 1
+        if self._losses[job.seed] <= self._retries:
+            archive_try(run_dir.parent.parent, run_dir)
+            self._waiting.appendleft(replace(job, retries=job.retries + 1))
             return
         mark_run(run_dir, "FAILED", loss)
         self._outcomes[job.seed] = Outcome(

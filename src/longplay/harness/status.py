@@ -18,6 +18,7 @@ from typing import Any
 from longplay.contract.files import move_directory, read_document, write_document
 from longplay.contract.records import RunErrorEntry, RunState, RunStatus
 from longplay.contract.rundir import RunDirectory
+from longplay.errors import name_error
 from longplay.plan import RunPlan
 from longplay.recorder import utc_now
 from longplay.runner import Progress
@@ -71,16 +72,18 @@ class StatusWriter:
         frame: int,
         game_id: str | None = None,
         error: BaseException | None = None,
+        fps: float | None = None,
     ) -> None:
         """Writes a change of state."""
         entry = error and RunErrorEntry(
-            type=type(error).__name__, message=str(error), frame=frame, game=game_id
+            type=name_error(error), message=str(error), frame=frame, game=game_id
         )
         self.status = self.status.model_copy(
             update={
                 "state": state,
                 "frame": frame,
                 "game_id": game_id,
+                "fps": fps or self.status.fps,
                 "heartbeat_utc": utc_now(),
                 "error": entry,
             }
@@ -96,6 +99,13 @@ class RunView:
     run_dir: Path
     state: RunState
     status: RunStatus | None
+
+    @property
+    def is_to_do(self) -> bool:
+        """Whether it is not complete and nobody is at work on it."""
+        if self.state == "QUEUED":
+            return self.status is None
+        return self.state in ("FAILED", "CANCELLED", "STALE")
 
     def to_json(self) -> dict[str, Any]:
         """The view for machines."""
@@ -118,7 +128,7 @@ class RunView:
 
 
 def view_run(
-    plan: RunPlan, run_dir: Path, stall_timeout_s: float | None = None
+    plan: RunPlan, run_dir: Path, stall_timeout_s: float = STALL_TIMEOUT_S
 ) -> RunView:
     """Looks at a run: not begun is QUEUED, under way without a process is STALE."""
     path = run_dir / "status.json"
@@ -131,11 +141,10 @@ def view_run(
     return RunView(plan, run_dir, state, status)
 
 
-def is_lost(status: RunStatus, stall_timeout_s: float | None = None) -> bool:
+def is_lost(status: RunStatus, stall_timeout_s: float) -> bool:
     """Whether a run under way will not go on by itself."""
-    limit_s = STALL_TIMEOUT_S if stall_timeout_s is None else stall_timeout_s
     beat = datetime.fromisoformat(status.heartbeat_utc)
-    if (datetime.now(UTC) - beat).total_seconds() > limit_s:
+    if (datetime.now(UTC) - beat).total_seconds() > stall_timeout_s:
         return True
     return status.host == platform.node() and not _is_alive(status.pid)
 
@@ -166,7 +175,7 @@ def mark_run(run_dir: Path, state: RunState, error: Exception) -> None:
         return
     old = read_document(path, RunStatus)
     entry = RunErrorEntry(
-        type=type(error).__name__,
+        type=name_error(error),
         message=str(error),
         frame=old.frame,
         game=old.game_id,
