@@ -107,8 +107,12 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
 
 def _describe_decisions(config: RunConfig) -> str:
     interval, delay = config.decision_interval, config.delay
-    every = "every frame" if interval == 1 else f"every {interval} frames"
-    return f"{every}, applied {delay} frames later" if delay else f"{every}, at once"
+    unit, length = "frame", ""
+    if config.frame_skip is not None:
+        unit, length = "timestep", f" of {config.frame_skip} emulator frames"
+    every = f"every {unit}" if interval == 1 else f"every {interval} {unit}s"
+    when = f"applied {delay} {unit}s later" if delay else "at once"
+    return f"{every}{length}, {when}"
 
 
 def _facts(*rows: tuple[str, str]) -> Padding:
