@@ -18,6 +18,7 @@ FEATURES = BLOCKS * COLOURS + BLOCKS
 # A feature that is always active, and this large: what an action is worth anywhere is
 # learned faster than what it is worth here.
 BIAS = 10.0
+LONGEST_HOLD = 50
 # Every third line and every second column are enough to see a colour in a block.
 LINES, DOTS = np.arange(1, 210, 3), np.arange(0, 160, 2)
 BLOCK_OF_PIXEL = (
@@ -37,6 +38,7 @@ class State:
     discount: float
     trace_decay: float
     action: int = 0
+    hold: int = 0
     value: float = 0.0
     active: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -45,9 +47,9 @@ def init(
     observation_shape,
     num_actions,
     seed,
-    step_size=0.2,
-    epsilon=0.05,
-    discount=0.95,
+    step_size=0.1,
+    epsilon=0.03,
+    discount=0.9,
     trace_decay=0.8,
 ):
     shape = (num_actions, FEATURES + 1)
@@ -80,10 +82,20 @@ def find_values(state, active):
 
 
 def choose_action(state, values):
-    """The best action, ties broken at random; now and then any."""
+    """The best action; now and then any, held for a while.
+
+    Many games reward only what is held on to, so an exploring action lasts, mostly a
+    timestep or two, sometimes long, and among equals the last action is kept.
+    """
+    if state.hold > 0:
+        state.hold -= 1
+        return state.action
     if state.rng.random() < state.epsilon:
+        state.hold = min(int(state.rng.zipf(2.0)), LONGEST_HOLD) - 1
         return int(state.rng.integers(len(values)))
-    return int(state.rng.choice(np.flatnonzero(values == values.max())))
+    if values[state.action] == values.max():
+        return state.action
+    return int(values.argmax())
 
 
 def learn(state, target):
