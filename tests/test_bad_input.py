@@ -877,12 +877,12 @@ class Sabotage:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-# What a run writes before it plays: experiment_config.json, experiment_record.json and
-# the first status.json, then the reserve, config.json and episode_config.json; after it
-# score.json, experiment_summary.json and the two records. Before the first status there
-# is none that could tell.
-WRITES_BEFORE_STATUS = 3
-WRITES_AFTER_RUN = 4
+# What a run writes before it plays: experiment_record.json, experiment_config.json,
+# episode_config.json and the first status.json, then the reserve and config.json; after
+# it experiment_summary.json and the two records. Before the first status there is none
+# that could tell.
+WRITES_BEFORE_STATUS = 4
+WRITES_AFTER_RUN = 3
 
 
 @pytest.fixture

@@ -31,6 +31,11 @@ def name_task(suite_name: str, seed: int) -> str:
     return f"{suite_name}/seed-{seed}"
 
 
+def name_trajectory(suite_name: str, seed: int) -> str:
+    """Names a run, and its folder."""
+    return f"{suite_name}_seed-{seed}"
+
+
 @dataclass(frozen=True)
 class RunPlan:
     """One run, planned."""
@@ -49,7 +54,7 @@ class RunPlan:
     @property
     def trajectory_id(self) -> str:
         """Names the run, and its folder."""
-        return f"{self.suite_name}_seed-{self.seed}"
+        return name_trajectory(self.suite_name, self.seed)
 
     @property
     def expected_bytes(self) -> int:

@@ -91,7 +91,6 @@ class Run:
             self._play_visit()
             recorder.end_visit(self.ask(self._track.metrics))
         recorder.sync()
-        self.ask(self._track.close)
 
     def _play_visit(self) -> None:
         stream, recorder, track = self._stream, self._recorder, self._track

@@ -10,7 +10,7 @@ import shutil
 import statistics
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +204,15 @@ def test_seed_and_seeds_together_are_refused(invoke, tmp_path, seed):
     assert not (tmp_path / "out").exists()
 
 
+def test_two_places_to_run_are_refused(invoke, tmp_path):
+    answer = run_seeds(
+        invoke, tmp_path / "out", "0", "--ray", 2, "--ray-address", "127.0.0.1:1"
+    )
+    assert answer.exit_code == 2
+    assert "give one of them" in answer.json["error"]["message"]
+    assert not (tmp_path / "out").exists()
+
+
 def test_answer_of_several_seeds_for_machines(invoke, tmp_path):
     answer = run_seeds(invoke, tmp_path / "out", "0-2")
     assert answer.exit_code == 0, answer.stderr
@@ -329,6 +338,14 @@ def test_status_of_a_run_directory(invoke, played):
     assert (row["seed"], row["state"]) == (1, "COMPLETED")
 
 
+def test_damaged_status_names_its_run(invoke, experiment):
+    (run_dir(experiment, 1) / "status.json").write_text("{")
+    for command in ("status", "show", "retry"):
+        answer = invoke(command, experiment)
+        assert answer.exit_code == 1
+        assert f"{run_dir(experiment, 1).name}/status.json" in answer.stderr
+
+
 def test_status_of_a_folder_that_is_neither(invoke, tmp_path):
     assert invoke("status", tmp_path).exit_code == 2
     assert invoke("status", tmp_path / "nowhere").exit_code == 2
@@ -416,6 +433,18 @@ def test_retry_plays_again_what_did_not_end(invoke, played, experiment, damage):
     assert status_of(experiment, 1)["retries"] == 1
     (archived,) = archives(experiment, 1)
     assert rows_of(archived) == left_behind
+
+
+def test_retry_takes_the_stall_timeout(invoke, experiment):
+    """Silent for a minute on another machine: nobody here can tell if it is alive."""
+    silent = datetime.now(UTC) - timedelta(seconds=60)
+    heartbeat = silent.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    pretend_running(experiment, 1, host="elsewhere", heartbeat_utc=heartbeat)
+    answer = invoke("retry", experiment)
+    assert answer.exit_code == 1
+    assert "seed 1: under way elsewhere" in answer.stdout
+    assert invoke("retry", experiment, "--stall-timeout", 30).exit_code == 0
+    assert all_completed(invoke, experiment)
 
 
 def test_retry_begins_what_never_began(invoke, played, experiment):
@@ -600,6 +629,34 @@ def test_export_for_machines(invoke, played, tmp_path):
     answer = invoke("export", played, "--jsonl", tmp_path / "runs.jsonl", "--json")
     assert answer.exit_code == 0, answer.stderr
     assert 3 in answer.json.values()
+
+
+@pytest.mark.parametrize("target", ["run", "experiment"])
+def test_export_spares_what_it_reads(invoke, experiment, target):
+    run = run_dir(experiment, 0)
+    file = (
+        run / "episodes.jsonl"
+        if target == "run"
+        else experiment / "experiment_config.json"
+    )
+    before = snapshot(experiment)
+    answer = invoke("export", experiment, "--jsonl", file)
+    assert answer.exit_code == 2
+    assert "choose another" in answer.stderr
+    assert snapshot(experiment) == before
+
+
+def test_export_from_inside_a_run(invoke, played, tmp_path, monkeypatch):
+    monkeypatch.chdir(run_dir(played, 1))
+    (line,) = export(invoke, Path(), tmp_path / "run.jsonl")
+    assert line["trajectory_id"] == run_dir(played, 1).name
+
+
+def test_description_given_with_a_run(invoke, experiment, tmp_path):
+    run = run_dir(experiment, 1)
+    export(invoke, run, tmp_path / "run.jsonl", "--description", "guesses")
+    record = read(experiment / "experiment_record.json")
+    assert record["agent"]["description"] == "guesses"
 
 
 def test_export_at_an_unknown_level(invoke, played, tmp_path):

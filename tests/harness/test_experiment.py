@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import longplay
-from longplay.errors import LongplayError, OutputError
+from longplay.errors import LongplayError, OutputError, RecordingError
 from longplay.evallog.export import EvalLog, iter_records
+from longplay.evallog.records import Findings
 from longplay.harness.experiment import Experiment, plan_experiment
 
 SUITE = "stream-smoke-v1"
@@ -213,6 +216,75 @@ def test_usage_of_an_agent_that_calls_a_language_model(tmp_path):
     assert record.usage.total_tokens == 101 * calls
     (visit_usage, *_) = [r.usage for r in iter_records(tmp_path / "out", "visit")]
     assert visit_usage.n_llm_calls == 0
+
+
+class Boasting(Talking):
+    """Says what no record can hold."""
+
+    def usage(self) -> dict[str, float]:
+        return {"prompt_tokens": 1.5}
+
+
+def test_usage_that_no_record_can_hold_fails_the_run(tmp_path):
+    (outcome,) = plan(tmp_path / "out", (0,), Boasting).run_sequentially()
+    assert outcome.state == "FAILED"
+    assert "usage(): prompt_tokens: expected an int" in outcome.error
+
+
+def test_usage_in_numbers_of_numpy(tmp_path, monkeypatch):
+    usage = {"prompt_tokens": np.int64(5), "total_cost_usd": np.float32(0.5)}
+    monkeypatch.setattr(Talking, "usage", lambda self: usage)
+    experiment = play(tmp_path / "out", (0,), Talking)
+    (record,) = experiment.export_eval_log().episodes
+    assert (record.usage.prompt_tokens, record.usage.total_cost_usd) == (5, 0.5)
+
+
+def test_what_was_found_afterwards_is_kept(tmp_path):
+    experiment = play(tmp_path / "out", (0, 1))
+    log = experiment.export_eval_log()
+    found = Findings(difficulty="hard", feasible=True, failure_root_cause=None)
+    log.episodes[1] = log.episodes[1].model_copy(update={"findings": found})
+    log.save(tmp_path / "out")
+    experiment.run_sequentially()  # nothing to do, but the records are written again
+    again = EvalLog.load(tmp_path / "out")
+    assert [record.findings for record in again.episodes] == [None, found]
+    exported = list(iter_records(tmp_path / "out"))
+    assert [record.findings for record in exported] == [None, found]
+
+
+def test_run_is_complete_only_with_its_score(tmp_path, monkeypatch):
+    def fail(run_dir: Path) -> None:
+        raise RecordingError("no room for the score")
+
+    monkeypatch.setattr("longplay.harness.episode.score_run", fail)
+    (outcome,) = plan(tmp_path / "out", (0,)).run_sequentially()
+    assert outcome.state == "FAILED"
+    monkeypatch.undo()
+    experiment = Experiment.open(tmp_path / "out")
+    experiment.run_sequentially()
+    assert states(experiment) == ["COMPLETED"]
+    assert (run_dirs(experiment)[0] / "score.json").exists()
+
+
+def test_damaged_run_does_not_cost_the_others_their_records(tmp_path):
+    experiment = play(tmp_path / "out", (0, 1))
+    first, second = run_dirs(experiment)
+    for path in (first, second):
+        (path / "episode_record.json").unlink()
+    (first / "run_summary.json").write_text("{")
+    with pytest.raises(LongplayError, match=re.escape(f"{first.name}/run_summary")):
+        experiment.run_sequentially()
+    assert (second / "episode_record.json").exists()
+
+
+def test_one_run_of_several_is_played_again(tmp_path, monkeypatch):
+    fail_on(monkeypatch, 0, 1)
+    experiment = play(tmp_path / "out", (0, 1), Failing)
+    fail_on(monkeypatch)
+    only = Experiment.open(run_dirs(experiment)[1], Failing)
+    only.run_sequentially()
+    assert states(experiment) == ["FAILED", "COMPLETED"]
+    assert len(read(tmp_path / "out/experiment_summary.json")["runs"]) == 2
 
 
 def test_eval_log_can_be_saved_elsewhere(tmp_path):

@@ -6,6 +6,7 @@ slow, hangs or fails, and when it no longer does.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -354,6 +355,49 @@ def test_interrupt_stops_every_worker(lab, options):
     lab.lower_flag("slow")
     assert wait_end(lab, lab.retry(*options), 60) == 0, lab.errors
     lab.check_whole(range(3))
+
+
+def listening_addresses(pids: set[int]) -> set[str]:
+    """Hexadecimal addresses on which these processes listen."""
+    inodes = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            for link in Path(f"/proc/{pid}/fd").iterdir():
+                with contextlib.suppress(OSError):
+                    name = str(link.readlink())
+                    inodes.add(name.removeprefix("socket:[").rstrip("]"))
+    addresses = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in Path(table).read_text().splitlines()[1:]:
+            cells = line.split()
+            if cells[3] == "0A" and cells[9] in inodes:
+                addresses.add(cells[1].partition(":")[0])
+    return addresses
+
+
+def session_pids(session: int) -> set[int]:
+    """The processes of a session."""
+    pids = set()
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session:
+                pids.add(int(entry.name))
+    return pids
+
+
+@pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
+def test_ray_listens_on_loopback_alone(lab):
+    process = lab.start("0-1", *RAY)
+    try:
+        wait_for(lambda: lab.running(2), 60, "both seeds run")
+        addresses = listening_addresses(session_pids(process.pid))
+    finally:
+        lab.lower_flag("slow")
+        assert wait_end(lab, process, 90) == 0, lab.errors
+    loopback = {"0100007F", "00000000000000000000000001000000"}
+    assert addresses
+    assert addresses <= loopback | {"0000000000000000FFFF00000100007F"}
 
 
 def test_second_driver_is_refused_while_the_first_runs(lab):

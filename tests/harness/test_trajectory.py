@@ -27,7 +27,7 @@ def run_dir(tmp_path):
 
 
 def test_opening_reads_nothing(tmp_path):
-    assert Trajectory(tmp_path / "nowhere").id == "nowhere"
+    assert Trajectory(tmp_path / "nowhere").run.path == tmp_path / "nowhere"
 
 
 def test_metadata_says_task_agent_and_actions(run_dir):
@@ -110,6 +110,12 @@ def test_run_without_a_status_has_ended(run_dir):
     trajectory = Trajectory(run_dir)
     assert (trajectory.state, trajectory.error_type) == ("COMPLETED", None)
     assert trajectory.reward == 4.25
+
+
+def test_renamed_folder_is_the_same_run(copy_of, finished_run):
+    copy = copy_of(finished_run)
+    renamed = copy.rename(copy.with_name("renamed"))
+    assert Trajectory(renamed).id == Trajectory(finished_run).id == finished_run.name
 
 
 def test_steps_are_the_events(finished_run):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import isfinite
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 from longplay.errors import AgentError, describe_value
@@ -28,7 +28,11 @@ def check_numbers(source: str, given: object) -> dict[str, Any]:
             raise AgentError(
                 f"{source}[{name!r}]: expected a finite number, found {value!r}"
             )
-    return {str(name): value for name, value in given.items()}
+    # NumPy's numbers are no JSON.
+    return {
+        str(name): int(value) if isinstance(value, Integral) else float(value)
+        for name, value in given.items()
+    }
 
 
 class MeanMetrics:

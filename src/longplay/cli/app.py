@@ -177,6 +177,7 @@ def run(
     """Send an agent through a suite; validate, score and show the run."""
     if seed is not None and seeds is not None:
         raise ConfigError("--seed and --seeds: give one of them")
+    where = _Where.choose(ray, ray_address, retries, stall_timeout)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
     overrides |= flatten_settings(catalogued, parse_settings(settings or []))
@@ -199,7 +200,6 @@ def run(
             overrides=overrides,
             agent_args=parse_agent_args(agent_arg or []),
         )
-    where = _Where(ray, ray_address, retries, stall_timeout)
     if seeds is None and not where.is_ray:
         _run_one(experiment, quiet, as_json)
         return
@@ -244,6 +244,18 @@ class _Where:
     retries: int
     stall_timeout_s: float
 
+    @classmethod
+    def choose(
+        cls,
+        ray_workers: int | None,
+        ray_address: str | None,
+        retries: int,
+        stall_timeout_s: float,
+    ) -> _Where:
+        if ray_workers is not None and ray_address is not None:
+            raise ConfigError("--ray and --ray-address: give one of them")
+        return cls(ray_workers, ray_address, retries, stall_timeout_s)
+
     @property
     def is_ray(self) -> bool:
         return self.ray_workers is not None or self.ray_address is not None
@@ -264,17 +276,22 @@ def _run_many(
             )
         else:
             outcomes = experiment.run_sequentially(
-                progress, validation_workers=os.cpu_count() or 1
+                progress,
+                validation_workers=os.cpu_count() or 1,
+                stall_timeout_s=where.stall_timeout_s,
             )
+    views = experiment.view(where.stall_timeout_s)
     is_valid = {outcome.seed: outcome.is_valid for outcome in outcomes}
     if as_json:
-        document = tables.experiment_to_json(experiment.directory, experiment.view())
+        document = tables.experiment_to_json(experiment.directory, views)
         for entry in document["runs"]:
             entry["valid"] = is_valid.get(entry["seed"])
         _print_json(document)
     else:
-        _print(*tables.show_experiment(experiment.directory, experiment.view()))
-    if not all(outcome.is_valid for outcome in outcomes):
+        _print(*tables.show_experiment(experiment.directory, views))
+        _print(*tables.describe_leftovers(views, is_valid))
+    is_fine = all(view.state == "COMPLETED" for view in views)
+    if not is_fine or False in is_valid.values():
         raise typer.Exit(1)
 
 
@@ -295,9 +312,9 @@ def retry(
     """Start the failed, stale, cancelled and unbegun runs of an experiment again."""
     from longplay.harness.experiment import Experiment
 
+    where = _Where.choose(ray, ray_address, retries, stall_timeout)
     with _stdout_kept_clean():
         experiment = Experiment.open(directory, agent)
-    where = _Where(ray, ray_address, retries, stall_timeout)
     _run_many(experiment, where, quiet, as_json)
 
 
@@ -316,12 +333,12 @@ def status(
         return
     console = Console()
     if not console.is_terminal:
-        console.print(tables.status_table(views))
+        console.print(tables.show_status(views))
         return
     with Live(console=console, auto_refresh=False) as live:
         while True:
             views = view_runs(directory, stall_timeout)
-            live.update(tables.status_table(views), refresh=True)
+            live.update(tables.show_status(views), refresh=True)
             if not any(view.state in ("QUEUED", "RUNNING") for view in views):
                 return
             time.sleep(1.0)
@@ -341,14 +358,21 @@ def export(
     """Write the EvalLog of an experiment to one JSONL file."""
     from longplay.evallog import export as evallog
 
-    lines = evallog.export_jsonl(directory, jsonl, level)  # type: ignore[arg-type]
+    own = (*evallog.find_begun_runs(directory), *directory.glob("*.json"))
+    if any(_is_inside(jsonl, path) for path in own):
+        raise ConfigError(f"--jsonl: {jsonl} belongs to the experiment; choose another")
     if description is not None:
         evallog.describe_agent(directory, description)
+    lines = evallog.export_jsonl(directory, jsonl, level)  # type: ignore[arg-type]
     if as_json:
         _print_json({"jsonl": str(jsonl), "level": level, "records": lines})
     else:
         noun = "record" if lines == 1 else "records"
         _print(Text(f"{lines:,} {noun} -> {jsonl}"))
+
+
+def _is_inside(path: Path, folder: Path) -> bool:
+    return path.resolve().is_relative_to(folder.resolve())
 
 
 @contextlib.contextmanager
@@ -447,7 +471,7 @@ def _score_one(
     if explain is not None and explain not in own_config.games:
         hint = f"(this run plays {', '.join(own_config.games)})"
         raise UnknownNameError("game", explain, own_config.games, hint)
-    if output is not None and output.resolve().parent == run_dir.resolve():
+    if output is not None and _is_inside(output, run_dir):
         raise ConfigError(f"--output: {output} is in the run directory; choose another")
     run_directory.config = scores.change_scoring(own_config, changes)
     play = read_play(run_directory, partial=partial)

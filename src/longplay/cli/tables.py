@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -423,12 +424,40 @@ def show_experiment(directory: Path, views: Sequence[RunView]) -> list[Renderabl
         )
         add_row(table, str(view.plan.seed), view.state, *map(format_number, numbers))
     lines = [_describe_aggregate(views), _describe_random(views[0])]
-    errors = [
-        Text(f" seed {view.plan.seed}: {view.status.error.message}", "red")
+    notes = [_indent(line, "dim") for line in lines if line]
+    return [table, *notes, *describe_errors(views)]
+
+
+def describe_errors(views: Sequence[RunView]) -> list[RenderableType]:
+    """What went wrong, run by run."""
+    return [
+        _indent(f"seed {view.plan.seed}: {view.status.error.message}", "red")
         for view in views
         if view.status is not None and view.status.error is not None
     ]
-    return [table, *(Text(f" {line}", "dim") for line in lines if line), *errors]
+
+
+def _indent(text: str, style: str) -> Padding:
+    """A paragraph that stays off the edge, however long it is."""
+    return Padding(Text(text, style), (0, 0, 0, 1))
+
+
+def describe_leftovers(
+    views: Sequence[RunView], is_valid: Mapping[int, bool | None]
+) -> list[RenderableType]:
+    """What is left to do after an experiment was played."""
+    lines = [
+        f"seed {seed}: findings; `longplay validate` on its folder names them"
+        for seed, valid in is_valid.items()
+        if valid is False
+    ]
+    lines += [
+        f"seed {view.plan.seed}: under way elsewhere ({view.status.host}, process "
+        f"{view.status.pid}); if it is lost, --stall-timeout tells when to give it up"
+        for view in views
+        if view.state in ("RUNNING", "QUEUED") and view.status is not None
+    ]
+    return [_indent(line, "yellow") for line in lines]
 
 
 def _describe_aggregate(views: Sequence[RunView]) -> str:
@@ -437,7 +466,8 @@ def _describe_aggregate(views: Sequence[RunView]) -> str:
     if total["mean"] is None:
         return "no run is complete: no mean, no interval"
     name = views[0].plan.config.score_type.HEADLINE.replace("_", " ")
-    words = f"{name}: {format_number(total['mean'])}, mean of {len(scores)} seeds"
+    seeds = "1 seed" if len(scores) == 1 else f"{len(scores)} seeds"
+    words = f"{name}: {format_number(total['mean'])}, mean of {seeds}"
     if total["low"] is None:
         return f"{words}, no interval from fewer than {_SEEDS_FOR_INTERVAL}"
     low, high = format_number(total["low"]), format_number(total["high"])
@@ -452,10 +482,23 @@ def _describe_random(view: RunView) -> str:
     return f"random agent: {format_number(baseline.headline)}, mean of {seeds} seeds"
 
 
-def status_table(views: Sequence[RunView]) -> Table:
-    """Where every run is."""
-    columns = ("seed", "state", "game", "frame", "fps", "heartbeat", "retries", "error")
-    table = make_table("", *columns, left=(1, 2, 7))
+def _describe_age(utc: str) -> str:
+    """`12 s ago`, `3 h ago`."""
+    age_s = (datetime.now(UTC) - datetime.fromisoformat(utc)).total_seconds()
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if age_s >= 2 * seconds:
+            return f"{age_s / seconds:.0f} {unit} ago"
+    return f"{max(age_s, 0):.0f} s ago"
+
+
+def show_status(views: Sequence[RunView]) -> Group:
+    """Where every run is, and what went wrong."""
+    return Group(_status_table(views), *describe_errors(views))
+
+
+def _status_table(views: Sequence[RunView]) -> Table:
+    columns = ("seed", "state", "game", "frame", "fps", "heartbeat", "retries")
+    table = make_table("", *columns, left=(1, 2))
     styles = {"COMPLETED": "green", "FAILED": "red", "STALE": "red"}
     for view in views:
         status = view.status
@@ -465,9 +508,8 @@ def status_table(views: Sequence[RunView]) -> Table:
                 status.game_id or "",
                 f"{status.frame:,}/{status.frames_total:,}",
                 "" if status.fps is None else f"{status.fps:,.0f}",
-                status.heartbeat_utc[11:19],
+                _describe_age(status.heartbeat_utc),
                 str(status.retries),
-                status.error.message if status.error else "",
             )
         state = Text(view.state, styles.get(view.state, ""))
         add_row(table, str(view.plan.seed), state, *cells)

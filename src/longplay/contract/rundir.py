@@ -240,7 +240,8 @@ def find_runs(directory: Path) -> list[Path]:
         NotARunError: The folder is neither.
     """
     if _is_run(directory):
-        return [directory]
+        # `.` and `..` have a name, too.
+        return [directory if directory.name.strip(".") else directory.resolve()]
     episodes = directory / "episodes"
     runs = [path for path in episodes.glob("*/") if _is_run(path)]
     if not runs:

@@ -44,6 +44,8 @@ EXPERIMENT_FILE = "experiment_record.json"
 EPISODE_FILE = "episode_record.json"
 
 _ENDED = ("COMPLETED", "FAILED")
+# Fields of an episode record that are filled in by hand or by an investigator.
+_ASSESSMENT = ("verifier", "findings")
 
 
 class EvalLog(Record):
@@ -88,7 +90,7 @@ class EvalLog(Record):
     ) -> Self:
         """Makes the records of every run that has ended, from their summaries."""
         directory = Path(directory)
-        records = _iter_records(_find_begun_runs(directory), experiment.experiment_id)
+        records = _iter_records(find_begun_runs(directory), experiment.experiment_id)
         log = cls(experiment=experiment, episodes=list(records))
         log._directory = directory
         return log
@@ -96,8 +98,13 @@ class EvalLog(Record):
     def save(self, output_dir: str | Path) -> None:
         """Writes experiment_record.json, and a record into each run's folder."""
         output_dir = Path(output_dir)
-        _save(output_dir, self.experiment, self.episodes)
-        self._directory = output_dir
+        make_directory(output_dir, exist_ok=True)
+        _write_if_changed(output_dir / EXPERIMENT_FILE, self.experiment)
+        for record in self.episodes:
+            run_dir = run_dir_of(output_dir, record.trajectory_id)
+            make_directory(run_dir, exist_ok=True)
+            _write_if_changed(run_dir / EPISODE_FILE, record)
+        self._directory = self._directory or output_dir
 
     @classmethod
     def load(cls, output_dir: str | Path) -> Self:
@@ -111,7 +118,10 @@ class EvalLog(Record):
         experiment = read_document(output_dir / EXPERIMENT_FILE, ExperimentRecord)
         paths = (output_dir / "episodes").glob(f"*/{EPISODE_FILE}")
         episodes = [_read_record(path, experiment) for path in sorted(paths)]
-        log = cls(experiment=experiment, episodes=episodes)
+        try:
+            log = cls(experiment=experiment, episodes=episodes)
+        except ValidationError as error:
+            raise DocumentError(f"{output_dir}: {describe_invalid(error)}") from error
         log._directory = output_dir
         return log
 
@@ -167,14 +177,32 @@ def save_records(directory: Path, experiment: ExperimentRecord) -> int:
 
     Returns:
         The number of runs.
+
+    Raises:
+        DocumentError: A run is damaged; the others have their records all the same.
     """
-    records = _iter_records(_find_begun_runs(directory), experiment.experiment_id)
-    return _save(directory, experiment, records)
+    _write_if_changed(directory / EXPERIMENT_FILE, experiment)
+    count, first_error = 0, None
+    for run_dir in find_begun_runs(directory):
+        try:
+            for record in _iter_records([run_dir], experiment.experiment_id):
+                _write_if_changed(run_dir / EPISODE_FILE, record)
+                count += 1
+        except DocumentError as error:
+            first_error = first_error or error
+    if first_error is not None:
+        raise first_error
+    return count
 
 
 def describe_agent(directory: Path, description: str) -> None:
-    """Puts the agent in words into experiment_record.json, for ATLAS's cold start."""
-    path = directory / EXPERIMENT_FILE
+    """Puts the agent in words into experiment_record.json, for ATLAS's cold start.
+
+    Args:
+        directory: An experiment, or one of its runs.
+        description: Free prose.
+    """
+    path = _experiment_of(directory) / EXPERIMENT_FILE
     record = read_document(path, ExperimentRecord)
     agent = record.agent.model_copy(update={"description": description})
     write_document(path, record.model_copy(update={"agent": agent}))
@@ -183,14 +211,16 @@ def describe_agent(directory: Path, description: str) -> None:
 def iter_records(directory: Path, level: Level = "run") -> Iterator[EpisodeRecord]:
     """Makes the records of an experiment or run directory, one after the other."""
     _check_level(level)
-    run_dirs = _find_begun_runs(directory)
-    experiment_dir = directory
-    if run_dirs == [directory]:
-        experiment_dir = directory.absolute().parent.parent
-    return _iter_records(run_dirs, read_experiment_id(experiment_dir), level)
+    run_dirs = find_begun_runs(directory)
+    return _iter_records(run_dirs, read_experiment_id(_experiment_of(directory)), level)
 
 
-def _find_begun_runs(directory: Path) -> list[Path]:
+def _experiment_of(directory: Path) -> Path:
+    is_run = (directory / "config.json").exists()
+    return directory.absolute().parent.parent if is_run else directory
+
+
+def find_begun_runs(directory: Path) -> list[Path]:
     """The runs of an experiment that have a folder; none in one just planned."""
     is_planned = (directory / "experiment_config.json").exists()
     if is_planned and not any(directory.glob("episodes/*")):
@@ -240,20 +270,6 @@ def _read_record(path: Path, experiment: ExperimentRecord) -> EpisodeRecord:
         return record
 
 
-def _save(
-    directory: Path, experiment: ExperimentRecord, records: Iterable[EpisodeRecord]
-) -> int:
-    make_directory(directory, exist_ok=True)
-    _write_if_changed(directory / EXPERIMENT_FILE, experiment)
-    count = 0
-    for record in records:
-        run_dir = run_dir_of(directory, record.trajectory_id)
-        make_directory(run_dir, exist_ok=True)
-        _write_if_changed(run_dir / EPISODE_FILE, record)
-        count += 1
-    return count
-
-
 def _write_if_changed(path: Path, record: Record) -> None:
     """Leaves a record alone that says the same already."""
     data = render_document(record)
@@ -293,9 +309,26 @@ def _make_records(run_dir: Path, experiment_id: str, level: str) -> list[Episode
     views: Iterable[Trajectory | VisitTrajectory] = [trajectory]
     if level == "visit":
         views = trajectory.visits()
-    return [
+    records = [
         EpisodeRecord.from_trajectory(
             view, experiment_id, view.task_metadata, task_config
         )
         for view in views
     ]
+    assessment = _read_assessment(run_dir / EPISODE_FILE, experiment_id)
+    if level == "run" and assessment:
+        return [record.model_copy(update=assessment) for record in records]
+    return records
+
+
+def _read_assessment(path: Path, experiment_id: str) -> dict[str, Any]:
+    """What somebody wrote into a run's record afterwards: it outlives the record."""
+    if not path.is_file():
+        return {}
+    text = path.read_bytes()
+    if all(f'"{name}": null'.encode() in text for name in _ASSESSMENT):
+        return {}
+    record = read_document(path, EpisodeRecord)
+    if record.experiment_id != experiment_id:
+        return {}
+    return {name: getattr(record, name) for name in _ASSESSMENT}

@@ -23,6 +23,7 @@ from typing import Any, Self
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from pydantic_core import PydanticCustomError
 
+from longplay.contract.confidential import check_no_secrets
 from longplay.contract.fingerprint import agent_id
 from longplay.contract.records import Document
 from longplay.contract.version import SCHEMA_VERSION
@@ -148,8 +149,12 @@ class AgentInfo(Record):
         Args:
             agent_config: An `AgentConfig`, or another model or mapping with `_type`.
             git_cwd: Folder of the checkout; the working directory if not given.
+
+        Raises:
+            ConfigError: The config has a key like `api_key`.
         """
         config = _plain(agent_config)
+        check_no_secrets(config, "agent config")
         git = read_git_state(Path(git_cwd) if git_cwd is not None else Path.cwd())
         return cls(
             agent_id=agent_id(config),
@@ -250,7 +255,7 @@ class ExperimentRecord(Record):
         min_length=1,
         description="First 16 hex of SHA-256 of `experiment_name + output_dir`.",
     )
-    experiment_name: str = Field(description="`<suite>_<agent>`, or as given.")
+    experiment_name: str = Field(description="`<suite>_<agent>`.")
     timestamp: float = Field(description="Time of the export, Unix seconds.")
     framework_version: str = Field(description="Version of longplay.")
     agent: AgentInfo = Field(description="Agent measured.")

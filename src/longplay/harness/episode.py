@@ -17,10 +17,16 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
+from pydantic import ValidationError
 
 from longplay.agents.base import LoadedAgent
 from longplay.console.ale import ALE_VERSION, AleConsole, read_rom
-from longplay.contract.files import DiskReserve, make_directory, write_document
+from longplay.contract.files import (
+    DiskReserve,
+    describe_invalid,
+    make_directory,
+    write_document,
+)
 from longplay.contract.records import (
     AgentEntry,
     ConfigGiven,
@@ -32,10 +38,12 @@ from longplay.contract.records import (
 from longplay.contract.version import SCHEMA_VERSION
 from longplay.errors import AgentError, LongplayError, RunCancelled
 from longplay.evallog.provenance import longplay_version, read_git_state
+from longplay.evallog.records import UsageSummary
 from longplay.harness.status import StatusWriter
 from longplay.plan import RunPlan, plan_run
 from longplay.recorder import Recorder
 from longplay.runner import Observer, Progress, Run, StopRequest
+from longplay.scoring.scores import score_run, write_score
 from longplay.seeds import agent_seed
 from longplay.stream import Stream
 from longplay.tracks.control import ControlTrack
@@ -106,7 +114,7 @@ class Episode:
         self._stream: Stream | None = None
 
     def run(self, retries: int = 0) -> None:
-        """Plays the run and leaves a run directory behind, without its score.
+        """Plays and scores the run, and leaves a run directory behind.
 
         Args:
             retries: How many tries there were before this one.
@@ -115,13 +123,16 @@ class Episode:
             RunCancelled: Ctrl-C.
             RunFailed: The agent, the console or the disk failed.
         """
-        make_directory(self._run_dir)
+        described = EpisodeConfig.make(self._plan, self._agent)
+        status = announce_run(described, self._run_dir, retries)
         self._output.keep_in(self._run_dir)
-        status = StatusWriter(self._run_dir, self._config.total_frames, retries)
         with DiskReserve(self._run_dir) as reserve:
             try:
                 reserve.take()
                 summary = self._record(status)
+                reserve.release()
+                # Before the state says that all is there.
+                write_score(self._run_dir, score_run(self._run_dir))
                 status.enter("COMPLETED", summary.frames, fps=summary.fps)
             except BaseException as error:
                 reserve.release()
@@ -138,17 +149,14 @@ class Episode:
                 self._observer(progress)
 
         write_document(self._run_dir / "config.json", self._config)
-        write_document(
-            self._run_dir / "episode_config.json",
-            EpisodeConfig.make(self._plan, self._agent),
-        )
         self._recorder = Recorder(self._run_dir)
         with _stop_on_interrupt() as stop, self._output.capture():
             self._stream = self._make_stream()
             status.enter("RUNNING", 0, self._config.schedule[0].game_id)
             run = Run(self._stream, self._track, self._recorder, watch, stop)
             run.play()
-            usage = run.ask(self._track.usage)
+            usage = run.ask(lambda: _check_usage(self._track.usage()))
+            run.ask(self._track.close)
         return self._close_files(self._recorder, usage)
 
     def _record_failure(self, status: StatusWriter, error: BaseException) -> None:
@@ -158,7 +166,7 @@ class Episode:
             frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
         usage = None
         with contextlib.suppress(Exception, SystemExit), self._output.capture():
-            usage = self._track.usage()
+            usage = _check_usage(self._track.usage())
         with contextlib.suppress(Exception, SystemExit), self._output.capture():
             self._track.close()
         if isinstance(error, AgentError) and error.__cause__ is not None:
@@ -208,18 +216,24 @@ def complete_config(plan: RunPlan, agent: AgentEntry) -> RunConfig:
     )
 
 
-def record_unbuilt(
-    plan: RunPlan,
-    agent: LoadedAgent,
-    run_dir: Path,
-    error: LongplayError,
-    retries: int,
-) -> None:
-    """Leaves a FAILED run behind, for an agent that could not even be built."""
-    make_directory(run_dir)
-    write_document(run_dir / "episode_config.json", EpisodeConfig.make(plan, agent))
-    status = StatusWriter(run_dir, plan.config.total_frames, retries)
-    status.enter("FAILED", 0, plan.config.schedule[0].game_id, error)
+def announce_run(episode: EpisodeConfig, run_dir: Path, retries: int) -> StatusWriter:
+    """Makes a run's folder and says that it waits.
+
+    Before the agent is even loaded, so that one that hangs there shows.
+    """
+    make_directory(run_dir, exist_ok=True)
+    write_document(run_dir / "episode_config.json", episode)
+    frames_total = episode.make_plan().config.total_frames
+    return StatusWriter(run_dir, frames_total, retries)
+
+
+def _check_usage(given: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Refuses at once what no record could hold."""
+    try:
+        UsageSummary.from_summary_stats(given)
+    except ValidationError as error:
+        raise AgentError(f"usage(): {describe_invalid(error)}") from error
+    return given
 
 
 def _state_after(error: BaseException) -> RunState:

@@ -36,7 +36,7 @@ from longplay.contract.rundir import RunDirectory
 from longplay.contract.version import SCHEMA_VERSION
 from longplay.errors import LongplayError, NotARunError, OutputError
 from longplay.evallog.export import EvalLog, run_dir_of, save_records
-from longplay.evallog.records import ExperimentRecord, make_experiment_id
+from longplay.evallog.records import ExperimentRecord
 from longplay.harness.agent_config import AgentConfig
 from longplay.harness.benchmark import Benchmark
 from longplay.harness.episode import Episode, EpisodeConfig, ignore_progress
@@ -76,6 +76,14 @@ class ExperimentConfig(Document):
 def is_experiment(directory: Path) -> bool:
     """Whether a folder holds an experiment, begun or only planned."""
     return (directory / "experiment_config.json").is_file()
+
+
+def find_experiment(directory: Path) -> Path:
+    """The experiment that is given, or the one a run directory belongs to."""
+    if is_experiment(directory):
+        return directory
+    above = directory.absolute().parent.parent
+    return above if is_experiment(above) else directory
 
 
 def _read_config(directory: Path) -> ExperimentConfig:
@@ -122,21 +130,27 @@ class Experiment:
     directory: Path
     # Whether the directory is there, with the plan in it.
     is_begun: bool = False
+    # The one run to be played, if not all of them.
+    only: str | None = None
 
     @classmethod
     def open(cls, directory: Path, reference: str | None = None) -> Experiment:
         """Opens an experiment that was begun.
 
         Args:
-            directory: Where it is.
+            directory: Where it is; or one of its run directories, and only that run
+                is played.
             reference: The agent again, if it is not one of longplay's own.
 
         Raises:
             AgentLoadError: The agent is not given, or is another one.
         """
-        config = _read_config(directory)
+        experiment_dir = find_experiment(directory)
+        config = _read_config(experiment_dir)
         agent = AgentConfig.from_entry(config.agent).load(reference)
-        return cls(tuple(config.make_plans()), agent, directory, is_begun=True)
+        only = None if experiment_dir == directory else directory.absolute().name
+        plans = tuple(config.make_plans())
+        return cls(plans, agent, experiment_dir, is_begun=True, only=only)
 
     @property
     def benchmark(self) -> Benchmark:
@@ -154,9 +168,11 @@ class Experiment:
         """Where a run is recorded."""
         return run_dir_of(self.directory, plan.trajectory_id)
 
-    def view(self) -> list[RunView]:
+    def view(self, stall_timeout_s: float = STALL_TIMEOUT_S) -> list[RunView]:
         """Where every planned run is."""
-        return [view_run(plan, self.run_dir(plan)) for plan in self.plans]
+        return [
+            view_run(plan, self.run_dir(plan), stall_timeout_s) for plan in self.plans
+        ]
 
     # --- running ------------------------------------------------------------------
 
@@ -170,12 +186,15 @@ class Experiment:
             OutputError: The folder exists, the disk is too small, or another driver
                 is at work.
         """
+        record = None
         if not self.is_begun:
             self.check_output()
+            # Before the folder is there, which might make the checkout dirty.
+            record = self._make_record()
             make_directory(self.directory)
         with self._lock():
-            if not self.is_begun:
-                self._write_plan()
+            if record is not None:
+                self._write_plan(record)
                 self.is_begun = True
             try:
                 yield
@@ -186,9 +205,12 @@ class Experiment:
                 raise
             self._conclude()
 
-    def _write_plan(self) -> None:
+    def _write_plan(self, record: ExperimentRecord) -> None:
+        """Writes what is planned; the config last, which makes it an experiment."""
+        # Now, so that it names the code that runs and not the one that exports.
+        write_document(self.directory / "experiment_record.json", record)
         config = ExperimentConfig(
-            experiment_id=make_experiment_id(self.name, self.directory),
+            experiment_id=record.experiment_id,
             experiment_name=self.name,
             suite=self.benchmark.benchmark_metadata.name,
             seeds=tuple(plan.seed for plan in self.plans),
@@ -197,8 +219,6 @@ class Experiment:
             agent=self.agent.entry,
         )
         write_document(self.directory / "experiment_config.json", config)
-        # Now, so that it names the code that runs and not the one that exports.
-        write_document(self.directory / "experiment_record.json", self._make_record())
 
     def check_output(self) -> None:
         """Refuses a folder that exists, and a disk too small for all runs."""
@@ -241,8 +261,15 @@ class Experiment:
         observer: Observer = ignore_progress,
         *,
         validation_workers: int = 1,
+        stall_timeout_s: float = STALL_TIMEOUT_S,
     ) -> list[Outcome]:
         """Plays the runs that are not complete, one after the other, here.
+
+        Args:
+            observer: Called with the progress of the run under way.
+            validation_workers: Processes that validate.
+            stall_timeout_s: A run of somebody else's without a heartbeat for so long
+                counts as lost, and is played again.
 
         Raises:
             RunCancelled: Ctrl-C; the runs not begun stay planned.
@@ -250,7 +277,7 @@ class Experiment:
         with self.drive():
             return [
                 self._play_here(job, observer, validation_workers)
-                for job in self._start_jobs()
+                for job in self._start_jobs(stall_timeout_s)
             ]
 
     def _play_here(
@@ -285,14 +312,14 @@ class Experiment:
         """
         from longplay.harness.ray_pool import RayPool
 
-        pool = RayPool(workers, address, retries, stall_timeout_s)
-        with self.drive():
-            return pool.run(list(self._start_jobs()), lambda: on_change(self.view()))
+        with RayPool(workers, address, retries, stall_timeout_s) as pool, self.drive():
+            jobs = list(self._start_jobs(stall_timeout_s))
+            return pool.run(jobs, lambda: on_change(self.view(stall_timeout_s)))
 
-    def _start_jobs(self) -> Iterator[Job]:
+    def _start_jobs(self, stall_timeout_s: float) -> Iterator[Job]:
         """The runs to be played; what is left of an earlier try is archived."""
-        for view in self.view():
-            if view.is_to_do:
+        for view in self.view(stall_timeout_s):
+            if view.is_to_do and self.only in (None, view.plan.trajectory_id):
                 tries = archive_try(self.directory, view.run_dir)
                 yield Job.make(view.plan, self.agent, view.run_dir, tries)
 
@@ -432,8 +459,8 @@ def run_one(
     experiment.check_output()
     episode = Episode(plan, experiment.agent, run_dir, observer)
     with experiment.drive():
-        Job.make(plan, experiment.agent, run_dir, 0).play(episode)
+        episode.run()
     score = RunDirectory(run_dir).score
-    assert score is not None  # `play` wrote it
+    assert score is not None  # `run` wrote it
     report = validate_run(run_dir, workers=validation_workers)
     return RunResult(experiment.directory, run_dir, score, report)

@@ -7,16 +7,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from longplay.agents.base import LoadedAgent
 from longplay.contract.records import RunState
-from longplay.errors import AgentLoadError, LongplayError, RunCancelled
+from longplay.contract.rundir import RunDirectory
+from longplay.errors import LongplayError, RunCancelled
 from longplay.harness.agent_config import AgentConfig
-from longplay.harness.episode import Episode, ignore_progress, record_unbuilt
-from longplay.plan import RunPlan, plan_run
+from longplay.harness.episode import (
+    Episode,
+    EpisodeConfig,
+    announce_run,
+    ignore_progress,
+)
+from longplay.harness.status import mark_run
+from longplay.plan import RunPlan
 from longplay.runner import Observer
-from longplay.scoring.scores import score_run, write_score
 from longplay.validation import validate_run
 
 
@@ -36,10 +41,7 @@ class Outcome:
 class Job:
     """What a worker needs to play a run."""
 
-    suite_id: str
-    seed: int
-    overrides: dict[str, Any]
-    agent_config: dict[str, Any]
+    episode: EpisodeConfig
     agent_reference: str
     run_dir: str
     retries: int
@@ -50,54 +52,65 @@ class Job:
     ) -> Job:
         """Writes down a planned run."""
         return cls(
-            suite_id=plan.given.suite,
-            seed=plan.seed,
-            overrides=plan.given.overrides,
-            agent_config=agent.entry.config,
+            episode=EpisodeConfig.make(plan, agent),
             agent_reference=agent.absolute_reference,
             run_dir=str(run_dir.absolute()),
             retries=retries,
         )
 
     @property
-    def plan(self) -> RunPlan:
-        """The plan of the run."""
-        return plan_run(self.suite_id, self.seed, self.overrides)
+    def seed(self) -> int:
+        """The run seed."""
+        return self.episode.seed
 
     def load_agent(self) -> LoadedAgent:
         """The agent, in a process that has not got it yet."""
-        return AgentConfig.from_config(self.agent_config).load(self.agent_reference)
-
-    def play(self, episode: Episode) -> float | None:
-        """Plays and scores; raises what goes wrong. Returns the final score."""
-        episode.run(self.retries)
-        score = score_run(self.run_dir)
-        write_score(Path(self.run_dir), score)
-        return score.final_score
+        return AgentConfig.from_entry(self.episode.agent).load(self.agent_reference)
 
 
 def play_job(
     job: Job,
-    agent: LoadedAgent,
+    agent: LoadedAgent | None = None,
     observer: Observer = ignore_progress,
     validation_workers: int = 1,
 ) -> Outcome:
     """Plays, scores and validates one run; what goes wrong is its outcome.
 
+    Args:
+        job: The run.
+        agent: The agent, where it is loaded already.
+        observer: Called with the progress.
+        validation_workers: Processes that validate.
+
     Raises:
         RunCancelled: Somebody asked the run to stop.
     """
     run_dir = Path(job.run_dir)
+    announce_run(job.episode, run_dir, job.retries)
     try:
-        try:
-            episode = Episode(job.plan, agent, run_dir, observer)
-        except AgentLoadError as error:
-            record_unbuilt(job.plan, agent, run_dir, error, job.retries)
-            raise
-        score = job.play(episode)
-        report = validate_run(run_dir, workers=validation_workers)
+        agent = agent or job.load_agent()
+        episode = Episode(job.episode.make_plan(), agent, run_dir, observer)
+    except LongplayError as error:
+        mark_run(run_dir, "FAILED", error)
+        return Outcome(job.seed, job.run_dir, "FAILED", error=str(error))
+    try:
+        episode.run(job.retries)
     except RunCancelled:
         raise
     except LongplayError as error:
         return Outcome(job.seed, job.run_dir, "FAILED", error=str(error))
-    return Outcome(job.seed, job.run_dir, "COMPLETED", score, report.is_valid)
+    return judge_run(job, validation_workers)
+
+
+def judge_run(job: Job, validation_workers: int = 1) -> Outcome:
+    """The outcome of a run that is complete."""
+    run_directory = RunDirectory(Path(job.run_dir))
+    report = validate_run(run_directory.path, workers=validation_workers)
+    score = run_directory.score
+    return Outcome(
+        job.seed,
+        job.run_dir,
+        "COMPLETED",
+        None if score is None else score.final_score,
+        report.is_valid,
+    )

@@ -10,18 +10,26 @@ would give it again.
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from longplay.contract.files import read_document
 from longplay.contract.records import RunStatus
-from longplay.errors import LongplayError, MissingExtraError, RunCancelled, RunFailed
-from longplay.harness.job import Job, Outcome, play_job
-from longplay.harness.status import archive_try, is_lost, mark_run
+from longplay.errors import (
+    ConfigError,
+    LongplayError,
+    MissingExtraError,
+    RunCancelled,
+    RunFailed,
+)
+from longplay.harness.job import Job, Outcome, judge_run, play_job
+from longplay.harness.status import archive_try, is_lost, mark_run, read_status
 
+# Else Ray takes 127.0.0.1 for the machine's address on the network, and listens there.
+os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 try:
     import ray
     from ray.exceptions import RayError
@@ -41,15 +49,15 @@ class WorkerLost(RunFailed):
 def _play(job: Job) -> Outcome:
     """What a worker does."""
     try:
-        return play_job(job, job.load_agent())
+        return play_job(job)
     except RunCancelled as error:
         return Outcome(job.seed, job.run_dir, "CANCELLED", error=str(error))
-    except LongplayError as error:  # before anything was recorded
+    except LongplayError as error:  # the disk: nothing could be recorded
         return Outcome(job.seed, job.run_dir, "FAILED", error=str(error))
 
 
 class RayPool:
-    """Runs jobs on a Ray of its own, or on a cluster."""
+    """Runs jobs on a Ray of its own, or on a cluster; a context manager."""
 
     def __init__(
         self,
@@ -67,19 +75,34 @@ class RayPool:
         self._outcomes: dict[int, Outcome] = {}
         self._losses: Counter[int] = Counter()
 
+    def __enter__(self) -> RayPool:
+        """Starts Ray, or connects to it.
+
+        Raises:
+            ConfigError: There is no cluster at the address.
+        """
+        try:
+            self._connect()
+        except (ConnectionError, RuntimeError, ValueError, RayError) as error:
+            where = "on this machine" if self._address is None else self._address
+            raise ConfigError(f"cannot reach a Ray {where}: {error}") from error
+        return self
+
+    def __exit__(self, *ended_by: object) -> None:
+        """Lets Ray go."""
+        ray.shutdown()
+
     def run(self, jobs: Sequence[Job], on_poll: Callable[[], None]) -> list[Outcome]:
         """Plays all jobs; outcomes in their order.
 
         Raises:
             RunCancelled: Ctrl-C; the workers are stopped, their runs CANCELLED.
         """
-        if not jobs:
-            return []
         self._waiting = deque(jobs)
-        self._connect()
         try:
             limit = self._workers or int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
-            task = ray.remote(max_retries=0, num_cpus=1)(_play)
+            # A process for every run: what an agent's module keeps must not outlive it.
+            task = ray.remote(max_retries=0, num_cpus=1, max_calls=1)(_play)
             while self._waiting or self._running:
                 while self._waiting and len(self._running) < limit:
                     job = self._waiting.popleft()
@@ -92,8 +115,6 @@ class RayPool:
         except KeyboardInterrupt as error:
             self._cancel()
             raise RunCancelled("stopped; the runs under way are CANCELLED") from error
-        finally:
-            ray.shutdown()
         return [self._outcomes[job.seed] for job in jobs]
 
     def _connect(self) -> None:
@@ -106,6 +127,7 @@ class RayPool:
             return
         # Loopback only, and no dashboard: nobody asked for a server.
         ray.init(
+            address="local",
             num_cpus=self._workers,
             include_dashboard=False,
             _node_ip_address="127.0.0.1",
@@ -123,6 +145,10 @@ class RayPool:
         """Starts a lost run again, or gives it up."""
         loss = WorkerLost(f"the worker was lost: {type(cause).__name__}")
         run_dir = Path(job.run_dir)
+        status = read_status(run_dir)
+        if status is not None and status.state == "COMPLETED":
+            self._outcomes[job.seed] = judge_run(job)
+            return
         self._losses[job.seed] += 1
         if self._losses[job.seed] <= self._retries:
             archive_try(run_dir.parent.parent, run_dir)
@@ -154,8 +180,6 @@ class RayPool:
 
 def _status_under_way(job: Job) -> RunStatus | None:
     """The status of a run that has begun and not ended."""
-    path = Path(job.run_dir) / "status.json"
-    if not path.exists():
-        return None
-    status = read_document(path, RunStatus)
-    return status if status.state in ("QUEUED", "RUNNING") else None
+    status = read_status(Path(job.run_dir))
+    is_under_way = status is not None and status.state in ("QUEUED", "RUNNING")
+    return status if is_under_way else None

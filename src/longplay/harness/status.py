@@ -18,7 +18,7 @@ from typing import Any
 from longplay.contract.files import move_directory, read_document, write_document
 from longplay.contract.records import RunErrorEntry, RunState, RunStatus
 from longplay.contract.rundir import RunDirectory
-from longplay.errors import name_error
+from longplay.errors import DocumentError, name_error
 from longplay.plan import RunPlan
 from longplay.recorder import utc_now
 from longplay.runner import Progress
@@ -131,14 +131,31 @@ def view_run(
     plan: RunPlan, run_dir: Path, stall_timeout_s: float = STALL_TIMEOUT_S
 ) -> RunView:
     """Looks at a run: not begun is QUEUED, under way without a process is STALE."""
-    path = run_dir / "status.json"
-    if not path.exists():
+    status = read_status(run_dir)
+    if status is None:
         return RunView(plan, run_dir, "QUEUED", None)
-    status = read_document(path, RunStatus)
     state = status.state
     if state in ("QUEUED", "RUNNING") and is_lost(status, stall_timeout_s):
         state = "STALE"
     return RunView(plan, run_dir, state, status)
+
+
+def read_status(run_dir: Path) -> RunStatus | None:
+    """What a run says of itself; None before it has begun.
+
+    Raises:
+        DocumentError: Names the run whose status cannot be read.
+    """
+    path = run_dir / "status.json"
+    if not path.exists():
+        return None
+    try:
+        return read_document(path, RunStatus)
+    except DocumentError as error:
+        raise DocumentError(
+            f"{run_dir.name}/{error}; move {run_dir} away and `longplay retry` plays "
+            "the run again"
+        ) from error
 
 
 def is_lost(status: RunStatus, stall_timeout_s: float) -> bool:
@@ -170,17 +187,17 @@ def _is_zombie(pid: int) -> bool:
 
 def mark_run(run_dir: Path, state: RunState, error: Exception) -> None:
     """Writes a state that the run itself can write no more."""
-    path = run_dir / "status.json"
-    if not path.exists():
+    old = read_status(run_dir)
+    if old is None:
         return
-    old = read_document(path, RunStatus)
     entry = RunErrorEntry(
         type=name_error(error),
         message=str(error),
         frame=old.frame,
         game=old.game_id,
     )
-    write_document(path, old.model_copy(update={"state": state, "error": entry}))
+    changed = old.model_copy(update={"state": state, "error": entry})
+    write_document(run_dir / "status.json", changed)
 
 
 def archive_try(directory: Path, run_dir: Path) -> int:

@@ -31,7 +31,7 @@ from longplay.contract.records import (
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
 from longplay.harness.benchmark import TaskMetadata
-from longplay.plan import plan_run
+from longplay.plan import name_trajectory, plan_run
 
 
 def describe_actions(names: Iterable[str]) -> list[dict[str, str]]:
@@ -74,8 +74,11 @@ class Trajectory:
 
     @property
     def id(self) -> str:
-        """Names the run: its folder does."""
-        return self.run.path.name
+        """Names the run; the folder may have been renamed."""
+        config = self.config
+        if config.suite is None or config.seed is None:
+            return self.run.path.absolute().name
+        return name_trajectory(config.suite, config.seed)
 
     @property
     def state(self) -> RunState:
