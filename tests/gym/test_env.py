@@ -19,7 +19,13 @@ from gymnasium.utils.env_checker import check_env
 import longplay
 import longplay.gym
 from longplay.contract.rundir import ROW_FILES
-from longplay.errors import AgentError, ConfigError, OutputError, UnknownNameError
+from longplay.errors import (
+    AgentError,
+    ConfigError,
+    OutputError,
+    RecordingError,
+    UnknownNameError,
+)
 
 ENV_IDS = tuple(longplay.gym.ENV_SUITES)
 CONTROL, STREAM = "longplay/ControlSmoke-v1", "longplay/StreamSmoke-v1"
@@ -346,6 +352,28 @@ def test_run_that_is_there_is_not_written_over(tmp_path: Path) -> None:
         with pytest.raises(OutputError, match="found a run of the same seed"):
             env.step(0)  # type: ignore[arg-type]
     assert {path: path.read_bytes() for path in run_dir.iterdir()} == before
+
+
+@pytest.mark.parametrize("name", ["os_write", "os_replace"])
+def test_full_disk_fails_the_recording_and_not_the_files(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    with make(record=tmp_path) as env:
+        env.reset(seed=0)
+        for i in range(179):
+            env.step(choose(i))  # type: ignore[arg-type]
+        with monkeypatch.context() as patch:
+            patch.setattr(f"longplay.contract.files.{name}", fail)
+            with pytest.raises(RecordingError, match="No space left"):
+                env.step(0)  # type: ignore[arg-type]
+    (run_dir,) = tmp_path.iterdir()
+    assert not (run_dir / "score.json").exists()
+    for file in ROW_FILES:
+        content = (run_dir / file).read_bytes()
+        assert content == b"" or content.endswith(b"\n")
 
 
 def test_heartbeat_is_written_on_the_way(

@@ -130,9 +130,9 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         self._recording = Recording(self._plan, stream, run_dir, self._agent_name)
 
     def _end_recording(self, error: RunFailed | None = None) -> None:
-        if self._recording is not None:
-            self._recording.stop(error)
-        self._recording = None
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.stop(error)
 
     def render(self) -> Any:
         """The last observation, in an array of its own."""

@@ -11,9 +11,9 @@ from pathlib import Path
 from time import monotonic
 
 from longplay.agents.base import LoadedAgent, StreamingAgent
-from longplay.contract.files import make_directory, write_document
+from longplay.contract.files import write_document
 from longplay.contract.fingerprint import agent_id
-from longplay.contract.records import AgentEntry, EventRow
+from longplay.contract.records import AgentEntry, EventRow, RunSummary
 from longplay.errors import (
     AgentLoadError,
     LongplayError,
@@ -21,8 +21,8 @@ from longplay.errors import (
     RunCancelled,
     RunFailed,
 )
-from longplay.harness.episode import EpisodeConfig, complete_config
-from longplay.harness.status import HEARTBEAT_S, StatusWriter
+from longplay.harness.episode import EpisodeConfig, announce_run, complete_config
+from longplay.harness.status import HEARTBEAT_S
 from longplay.plan import RunPlan
 from longplay.recorder import Recorder
 from longplay.runner import Progress
@@ -44,10 +44,8 @@ class Recording:
         self._plan, self._stream, self._run_dir = plan, stream, run_dir
         agent = _describe_agent(agent_name)
         config = complete_config(plan, agent.entry)
-        make_directory(run_dir)
-        self._status = StatusWriter(run_dir, config.total_frames)
+        self._status = announce_run(EpisodeConfig.make(plan, agent), run_dir, 0)
         write_document(run_dir / "config.json", config)
-        write_document(run_dir / "episode_config.json", EpisodeConfig.make(plan, agent))
         self._recorder = Recorder(run_dir)
         self._started_s = monotonic()
         self._next_heartbeat_s = self._started_s + HEARTBEAT_S
@@ -90,16 +88,17 @@ class Recording:
         )
 
     def _complete(self) -> None:
-        self._is_complete = True
         self._recorder.sync()
-        self._write_summary()
+        summary = self._write_summary()
         write_score(self._run_dir, score_run(self._run_dir))
-        self._status.enter("COMPLETED", self._stream.global_frame_idx)
+        self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
+        self._is_complete = True
 
-    def _write_summary(self) -> None:
+    def _write_summary(self) -> RunSummary:
         self._recorder.close()
         summary = self._recorder.summarise()
         write_document(self._run_dir / "run_summary.json", summary)
+        return summary
 
     def stop(self, error: RunFailed | None = None) -> None:
         """Ends the run where it is: FAILED with an error, CANCELLED without one."""
