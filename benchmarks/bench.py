@@ -20,9 +20,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ale_py import ALEInterface
+
     from longplay.contract.records import RunConfig
 
 # Imported where they are used: a process that is spawned to read imports this file
@@ -43,29 +45,48 @@ def timed(function: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def play_run(run_dir: Path, visit_frames: int, num_cycles: int = 1) -> None:
+CONTROL = "control-smoke-v1"
+
+
+def make_settings(visit_frames: int) -> dict[str, Any]:
+    return {"base_visit_frames": visit_frames, "jitter_pct": 0, "num_cycles": 1}
+
+
+def play_run(run_dir: Path, visit_frames: int, suite_id: str = "stream-3x2-v1") -> None:
     """A complete run of the random agent: everything recorded."""
     from longplay.agents.base import load_agent
     from longplay.harness.episode import Episode
     from longplay.plan import plan_run
 
-    settings = {
-        "base_visit_frames": visit_frames,
-        "jitter_pct": 0,
-        "num_cycles": num_cycles,
-    }
-    plan = plan_run("stream-3x2-v1", 0, settings)
+    plan = plan_run(suite_id, 0, make_settings(visit_frames))
     Episode(plan, load_agent("random"), run_dir).run()
 
 
-def play_bare(config: RunConfig, actions: list[list[int]]) -> None:
+# What was played: per visit, the actions and the emulator frames each was held for.
+Log = list[tuple[list[int], list[int]]]
+
+
+def read_log(run_dir: Path) -> tuple[RunConfig, Log]:
+    from longplay.contract.rundir import RunDirectory
+
+    run = RunDirectory(run_dir)
+    events = run.events.numpy()
+    held = events.get("emulator_frames", 1 + 0 * events["visit_idx"])
+    log = []
+    for visit in run.config.schedule:
+        own = events["visit_idx"] == visit.visit_idx
+        log.append((events["applied_action_idx"][own].tolist(), held[own].tolist()))
+    return run.config, log
+
+
+def play_bare(config: RunConfig, log: Log) -> None:
     """The same frames by the calls that nobody can do without."""
     import ale_py
 
     from longplay.console.ale import read_rom
 
-    for visit, seed, applied in zip(
-        config.schedule, config.emulator_seeds or (), actions, strict=True
+    for visit, seed, (applied, held) in zip(
+        config.schedule, config.emulator_seeds or (), log, strict=True
     ):
         ale = ale_py.ALEInterface()
         ale.setInt("random_seed", seed)
@@ -73,51 +94,104 @@ def play_bare(config: RunConfig, actions: list[list[int]]) -> None:
         ale.setInt("frame_skip", 1)
         ale.loadROM(read_rom(visit.game_id).path)
         ale.reset_game()
-        for action in applied:
-            ale.getScreenRGB()
+        play = play_frames if config.frame_skip is None else play_timesteps
+        play(ale, applied, held)
+
+
+def play_frames(ale: ALEInterface, applied: list[int], held: list[int]) -> None:
+    for action in applied:
+        ale.getScreenRGB()
+        ale.act(action)
+        ale.lives()
+        if ale.game_over():
+            ale.reset_game()
+
+
+def play_timesteps(ale: ALEInterface, applied: list[int], held: list[int]) -> None:
+    for action, frames in zip(applied, held, strict=True):
+        ale.getScreenRGB()
+        is_over = False
+        for _ in range(frames):
             ale.act(action)
-            ale.lives()
-            if ale.game_over():
-                ale.reset_game()
+            is_over = ale.game_over()
+        ale.lives()
+        if is_over:
+            ale.reset_game()
 
 
-def measure_run(folder: Path, visit_frames: int, bare_first: bool) -> float:
-    """Seconds of the bare loop over seconds of the complete run, once."""
-    from longplay.contract.rundir import RunDirectory
+def play_gymnasium(visit_frames: int, log: Log) -> None:
+    """The same frames through the environment, nothing recorded."""
+    import gymnasium
 
-    play_run(folder / "log", visit_frames)
-    run = RunDirectory(folder / "log")
-    events = run.events.numpy("visit_idx", "applied_action_idx")
-    actions = [
-        events["applied_action_idx"][events["visit_idx"] == k].tolist()
-        for k in range(len(run.config.schedule))
-    ]
-    contenders = {
-        "bare": lambda: play_bare(run.config, actions),
-        "run": lambda: play_run(folder / "run", visit_frames),
+    import longplay.gym  # noqa: F401 - registers the environments
+
+    env = gymnasium.make(
+        "longplay/ControlSmoke-v1", overrides=make_settings(visit_frames)
+    )
+    env.reset(seed=0)
+    for applied, _ in log:
+        for action in applied:
+            env.step(action)
+    env.close()
+
+
+def measure_run(
+    folder: Path, visit_frames: int, suite_id: str, bare_first: bool
+) -> dict[str, float]:
+    """Seconds of the bare loop over seconds of each contender, once."""
+    play_run(folder / "log", visit_frames, suite_id)
+    config, log = read_log(folder / "log")
+    contenders: dict[str, Callable[[], None]] = {
+        "bare": lambda: play_bare(config, log),
+        "run": lambda: play_run(folder / "run", visit_frames, suite_id),
     }
-    order = ("bare", "run") if bare_first else ("run", "bare")
+    if suite_id == CONTROL:
+        contenders["gymnasium"] = lambda: play_gymnasium(visit_frames, log)
+    order = list(contenders) if bare_first else list(reversed(contenders))
     seconds = {name: timed(contenders[name]) for name in order}
-    return seconds["bare"] / seconds["run"]
+    return {name: seconds["bare"] / seconds[name] for name in seconds if name != "bare"}
+
+
+def measure_runs(
+    trials: int, visit_frames: int, suite_id: str
+) -> dict[str, list[float]]:
+    """What `measure_run` measures, a few times, taking turns who goes first."""
+    import ale_py
+
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    ratios: dict[str, list[float]] = {}
+    for trial in range(trials):
+        with temporary_folder() as folder:
+            found = measure_run(folder, visit_frames, suite_id, trial % 2 == 0)
+        for name, ratio in found.items():
+            ratios.setdefault(name, []).append(ratio)
+            print(f"  {suite_id}, {name}, trial {trial}: {ratio:.3f}", flush=True)
+    return ratios
+
+
+def describe_ratios(ratios: list[float]) -> str:
+    return f"{statistics.median(ratios):.3f}  ({min(ratios):.3f} … {max(ratios):.3f})"
 
 
 def bench_run(trials: int, visit_frames: int) -> list[Row]:
     """The complete run against the bare loop, in turns."""
-    import ale_py
+    ratios = measure_runs(trials, visit_frames, "stream-3x2-v1")
+    name = f"complete run / bare loop (3 visits of {visit_frames:,} frames)"
+    return [(name, "≥ 0.95", describe_ratios(ratios["run"]))]
 
-    ratios = []
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    for trial in range(trials):
-        with temporary_folder() as folder:
-            ratios.append(measure_run(folder, visit_frames, trial % 2 == 0))
-        print(f"  run, trial {trial}: {ratios[-1]:.3f} of the bare loop", flush=True)
-    median, low, high = statistics.median(ratios), min(ratios), max(ratios)
+
+def bench_control(trials: int, visit_frames: int) -> list[Row]:
+    """A control run, and Gymnasium, against the bare loop, in turns."""
+    timesteps = visit_frames // 4
+    ratios = measure_runs(trials, timesteps, CONTROL)
+    played = f"(3 visits of {timesteps:,} timesteps)"
     return [
+        (f"control run / bare loop {played}", "≥ 0.95", describe_ratios(ratios["run"])),
         (
-            f"complete run / bare loop (3 visits of {visit_frames:,} frames)",
-            "≥ 0.95",
-            f"{median:.3f}  ({low:.3f} … {high:.3f})",
-        )
+            f"control through Gymnasium / bare loop {played}",
+            "≥ 0.85",
+            describe_ratios(ratios["gymnasium"]),
+        ),
     ]
 
 
@@ -227,12 +301,14 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--visit-frames", type=int, default=20_000)
     parser.add_argument("--reading-visit-frames", type=int, default=400_000)
-    parser.add_argument("--only", default="run,reading,memory,import")
+    parser.add_argument("--only", default="run,control,reading,memory,import")
     options = parser.parse_args()
     wanted = options.only.split(",")
     rows: list[Row] = []
     if "run" in wanted:
         rows += bench_run(options.trials, options.visit_frames)
+    if "control" in wanted:
+        rows += bench_control(options.trials, options.visit_frames)
     if "reading" in wanted:
         rows += bench_reading(options.trials, options.reading_visit_frames)
     if "memory" in wanted:

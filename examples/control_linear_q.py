@@ -14,7 +14,11 @@ import numpy as np
 
 ROWS, COLUMNS, COLOURS = 14, 16, 8
 BLOCKS = ROWS * COLUMNS
-FEATURES = BLOCKS * COLOURS + BLOCKS + 1
+FEATURES = BLOCKS * COLOURS + BLOCKS
+# A feature that is always active, and this large: what an action is worth anywhere is
+# learned faster than what it is worth here.
+BIAS = 10.0
+LONGEST_HOLD = 50
 # Every third line and every second column are enough to see a colour in a block.
 LINES, DOTS = np.arange(1, 210, 3), np.arange(0, 160, 2)
 BLOCK_OF_PIXEL = (
@@ -34,6 +38,7 @@ class State:
     discount: float
     trace_decay: float
     action: int = 0
+    hold: int = 0
     value: float = 0.0
     active: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
@@ -42,12 +47,12 @@ def init(
     observation_shape,
     num_actions,
     seed,
-    step_size=0.2,
-    epsilon=0.05,
-    discount=0.95,
+    step_size=0.1,
+    epsilon=0.03,
+    discount=0.9,
     trace_decay=0.8,
 ):
-    shape = (num_actions, FEATURES)
+    shape = (num_actions, FEATURES + 1)
     return State(
         np.random.default_rng(seed),
         np.zeros(shape, np.float32),
@@ -68,14 +73,29 @@ def find_features(previous_observation, observation):
     )
     changed = (observation[1::3, ::2, 1] != previous_observation[1::3, ::2, 1]).ravel()
     moving = np.bincount(BLOCK_OF_PIXEL.ravel()[changed], minlength=BLOCKS)
-    return np.flatnonzero(np.concatenate((seen, moving, [1])))
+    return np.flatnonzero(np.concatenate((seen, moving)))
+
+
+def find_values(state, active):
+    """What each action is worth."""
+    return state.weights[:, active].sum(axis=1) + BIAS * state.weights[:, -1]
 
 
 def choose_action(state, values):
-    """The best action, ties broken at random; now and then any."""
+    """The best action; now and then any, held for a while.
+
+    Many games reward only what is held on to, so an exploring action lasts, mostly a
+    timestep or two, sometimes long, and among equals the last action is kept.
+    """
+    if state.hold > 0:
+        state.hold -= 1
+        return state.action
     if state.rng.random() < state.epsilon:
+        state.hold = min(int(state.rng.zipf(2.0)), LONGEST_HOLD) - 1
         return int(state.rng.integers(len(values)))
-    return int(state.rng.choice(np.flatnonzero(values == values.max())))
+    if values[state.action] == values.max():
+        return state.action
+    return int(values.argmax())
 
 
 def learn(state, target):
@@ -83,14 +103,15 @@ def learn(state, target):
     error = target - state.value
     state.traces *= state.discount * state.trace_decay
     state.traces[state.action, state.active] = 1.0
-    scaled = state.step_size * error / max(len(state.active), 1)
+    state.traces[state.action, -1] = BIAS
+    scaled = state.step_size * error / (len(state.active) + BIAS**2)
     state.weights += np.float32(scaled) * state.traces
     return error
 
 
 def step(state, previous_observation, observation, reward, info):
     active = find_features(previous_observation, observation)
-    values = state.weights[:, active].sum(axis=1)
+    values = find_values(state, active)
     action = choose_action(state, values)
     is_over = info["terminated"] or info["truncated"]
     future = 0.0 if is_over else state.discount * float(values[action])
@@ -98,5 +119,5 @@ def step(state, previous_observation, observation, reward, info):
     if is_over:
         state.traces[:] = 0.0
     state.active, state.action = active, action
-    state.value = float(state.weights[action, active].sum())
+    state.value = float(find_values(state, active)[action])
     return state, action, {"squared_td_error": error * error}

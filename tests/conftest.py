@@ -85,6 +85,16 @@ def life_loss_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ).run_dir
 
 
+@pytest.fixture(scope="session")
+def control_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A valid, scored run of the control track, with game overs in both games."""
+    out = tmp_path_factory.mktemp("control") / "experiment"
+    settings = {"games": ["breakout", "asterix"], "base_visit_frames": 450}
+    return longplay.run(
+        "control-smoke-v1", "random", seed=1, out=out, overrides=settings
+    ).run_dir
+
+
 @pytest.fixture
 def copy_of(tmp_path: Path) -> Callable[[Path], Path]:
     """Copies a run directory so that a test may damage it."""

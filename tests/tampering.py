@@ -183,9 +183,10 @@ def both(*tricks: Trick) -> Trick:
 def mend_hash(run: Path) -> None:
     """Puts the hash that belongs to the settings, and the name that goes with it."""
     digest = contract_hash(read_document(run / CONFIG, RunConfig))
+    suite_id = read_json(run / CONFIG)["config_given"]["suite"]
     put(CONFIG, "benchmark_contract_hash", digest)(run)
     put(SCORE, "benchmark_contract_hash", digest)(run)
-    put(CONFIG, "suite", f"stream-smoke-v1+{digest[:8]}")(run)
+    put(CONFIG, "suite", f"{suite_id}+{digest[:8]}")(run)
 
 
 def mend_score(run: Path) -> None:

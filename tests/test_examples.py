@@ -12,24 +12,43 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import longplay
 from longplay.contract.records import RunConfig, ScoringDefaults
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Play, played_visits
 from longplay.scoring.streaming import compute_score
 
 ROOT = Path(__file__).parent.parent
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+AGENTS = sorted(
+    path for path in (ROOT / "examples").glob("*.py") if path.stem != "gym_loop"
+)
 SHORT = ("--set", "base_visit_frames=200", "--quiet", "--json")
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs(example: Path, invoke: Callable, tmp_path: Path) -> None:
+@pytest.mark.parametrize("suite", ["stream-smoke-v1", "control-smoke-v1"])
+@pytest.mark.parametrize("example", AGENTS, ids=lambda path: path.stem)
+def test_example_runs(
+    suite: str, example: Path, invoke: Callable, tmp_path: Path
+) -> None:
     assert invoke("check-agent", example).exit_code == 0
-    answer = invoke(
-        "run", "stream-smoke-v1", "--agent", example, "--out", tmp_path / "e", *SHORT
-    )
+    answer = invoke("run", suite, "--agent", example, "--out", tmp_path / "e", *SHORT)
     assert answer.exit_code == 0
     assert answer.json["validation"]["valid"]
+
+
+def test_smallest_example_has_twenty_lines() -> None:
+    text = (ROOT / "examples" / "control_random.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 20
+
+
+def test_gymnasium_example_runs_and_records(tmp_path: Path) -> None:
+    script = ROOT / "examples" / "gym_loop.py"
+    command = [sys.executable, "-W", "error", script, "--record", tmp_path, "--seed=3"]
+    printed = subprocess.check_output(command, text=True)
+    run_dir = tmp_path / "control-smoke-v1_seed-3"
+    assert longplay.validate_run(run_dir).is_valid
+    score = longplay.read_run(run_dir).score
+    assert printed == f"collected {score.headline:g}\n"
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/agents.md"])
@@ -92,6 +111,18 @@ def test_example_of_the_scoring_page() -> None:
     assert score.forgetting_index_mean == score.forgetting_index_median == 0.375
     assert score.per_game_plasticity == {"pong": 0.75, "qbert": 0.5}
     assert score.plasticity_mean == 0.625
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/agents.md"])
+def test_printed_functions_run(page: str, invoke: Callable, tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.S)
+    agent = tmp_path / "my_functions.py"
+    agent.write_text(next(block for block in blocks if "def init" in block))
+    assert invoke("check-agent", agent).exit_code == 0
+    answer = invoke(
+        "run", "control-smoke-v1", "--agent", agent, "--out", tmp_path / "e", *SHORT
+    )
+    assert answer.exit_code == 0
 
 
 @pytest.mark.exhaustive

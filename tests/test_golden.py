@@ -1,4 +1,4 @@
-"""A run recorded once and never rewritten: old runs stay valid, and play the same."""
+"""Runs recorded once and never rewritten: old runs stay valid, and play the same."""
 
 from __future__ import annotations
 
@@ -10,17 +10,28 @@ import pytest
 import longplay
 from longplay.contract.rundir import ROW_FILES
 
-GOLDEN = Path(__file__).parent / "golden" / "v1"
+GOLDEN = Path(__file__).parent / "golden"
 
 # The first 32 of 64 hex digits.
 SHA256 = {
-    "config.json": "c3280f07130c7f0528e7fa2b06d63e83",
-    "episodes.jsonl": "50948a4fe599c87a9f92562aa9405312",
-    "events.jsonl": "4e0c7b71e1314f70ae6fe0750c586475",
-    "run_summary.json": "bfe027467187b24df4b73356447de788",
-    "score.json": "4fd0fa0573600aa7b9e991ec8bfb8d1c",
-    "segments.jsonl": "ed9b38aac03eb8179bdb1b1b9fa4120d",
+    "v1/config.json": "c3280f07130c7f0528e7fa2b06d63e83",
+    "v1/episodes.jsonl": "50948a4fe599c87a9f92562aa9405312",
+    "v1/events.jsonl": "4e0c7b71e1314f70ae6fe0750c586475",
+    "v1/run_summary.json": "bfe027467187b24df4b73356447de788",
+    "v1/score.json": "4fd0fa0573600aa7b9e991ec8bfb8d1c",
+    "v1/segments.jsonl": "ed9b38aac03eb8179bdb1b1b9fa4120d",
+    "control-v1/config.json": "ecb6a18e1d8e03e60287426bc1a77a93",
+    "control-v1/episodes.jsonl": "7649cfa265d12ad8fa036aeddf20896b",
+    "control-v1/events.jsonl": "8d9dc9d862d6338276cbec245f377b18",
+    "control-v1/run_summary.json": "c10286eaee139ea0818a84de7e425629",
+    "control-v1/score.json": "3871ebb7d7047f96fc8b6e3c83101c3c",
+    "control-v1/segments.jsonl": "70031e21f8674fb2c82d0910dff1667f",
 }
+
+
+@pytest.fixture(params=["v1", "control-v1"])
+def golden(request: pytest.FixtureRequest) -> Path:
+    return GOLDEN / request.param
 
 
 @pytest.mark.parametrize("name", SHA256)
@@ -29,16 +40,16 @@ def test_golden_files_are_never_rewritten(name: str) -> None:
     assert found == SHA256[name]
 
 
-def test_golden_run_stays_valid() -> None:
-    assert longplay.validate_run(GOLDEN).findings.shown == []
+def test_golden_run_stays_valid(golden: Path) -> None:
+    assert longplay.validate_run(golden).findings.shown == []
 
 
-def test_golden_score_stays_the_same() -> None:
-    assert longplay.score_run(GOLDEN) == longplay.read_run(GOLDEN).score
+def test_golden_score_stays_the_same(golden: Path) -> None:
+    assert longplay.score_run(golden) == longplay.read_run(golden).score
 
 
-def test_golden_run_plays_the_same_again(tmp_path: Path) -> None:
-    config = longplay.read_run(GOLDEN).config
+def test_golden_run_plays_the_same_again(golden: Path, tmp_path: Path) -> None:
+    config = longplay.read_run(golden).config
     assert config.config_given is not None
     assert config.seed is not None
     result = longplay.run(
@@ -48,6 +59,6 @@ def test_golden_run_plays_the_same_again(tmp_path: Path) -> None:
         out=tmp_path / "again",
         overrides=config.config_given.overrides,
     )
-    # It is older than digests.jsonl.
+    # They are older than digests.jsonl.
     for name in ROW_FILES[:3]:
-        assert (result.run_dir / name).read_bytes() == (GOLDEN / name).read_bytes()
+        assert (result.run_dir / name).read_bytes() == (golden / name).read_bytes()

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 import longplay
+import tampering
+from control_tampering import CONTROL_TAMPERINGS
 from longplay.contract import columns
 from longplay.errors import NotARunError
 from longplay.validation import Report, validate_run
@@ -22,7 +24,6 @@ from tampering import (
     FILES,
     SCORE,
     SUMMARY,
-    TAMPERINGS,
     Row,
     Tampering,
     Trick,
@@ -41,8 +42,15 @@ from tampering import (
     write_rows,
 )
 
-SOURCES = ("finished_run", "life_loss_run", "game_over_run", "game_over_life_loss_run")
-BY_NAME = {tampering.name: tampering for tampering in TAMPERINGS}
+SOURCES = (
+    "finished_run",
+    "life_loss_run",
+    "game_over_run",
+    "game_over_life_loss_run",
+    "control_run",
+)
+TAMPERINGS = [*tampering.TAMPERINGS, *CONTROL_TAMPERINGS]
+BY_NAME = {one.name: one for one in TAMPERINGS}
 
 
 def _run_with_game_overs(out: Path, *, life_loss: bool) -> Path:
@@ -99,11 +107,11 @@ def test_table_has_no_name_twice() -> None:
     assert len(BY_NAME) == len(TAMPERINGS) > 75
 
 
-@pytest.mark.parametrize("tampering", TAMPERINGS, ids=str)
-def test_finds_tampering(tampering: Tampering, play_trick: Callable[..., Path]) -> None:
-    report = validate_run(play_trick(tampering.trick, tampering.source))
+@pytest.mark.parametrize("one", TAMPERINGS, ids=str)
+def test_finds_tampering(one: Tampering, play_trick: Callable[..., Path]) -> None:
+    report = validate_run(play_trick(one.trick, one.source))
     assert not report.is_valid
-    assert set(tampering.kinds) <= set(report.findings.counts)
+    assert set(one.kinds) <= set(report.findings.counts)
 
 
 @pytest.mark.parametrize("source", SOURCES)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any
@@ -126,7 +126,7 @@ class Stream:
         self.console = console
         self._emulator_seeds = tuple(emulator_seeds)
         self._mechanics = mechanics
-        self._row_type = row_type
+        self._make_row: Callable[..., EventRow] = row_type
         self._is_timestep = issubclass(row_type, TimestepRow)
         # Looked up once, because they are needed on every frame.
         self._observe, self._step_console = console.observation, console.step
@@ -260,7 +260,7 @@ class Stream:
         frame_idx, visit_frame_idx = state.global_frame_idx, state.visit_frame_idx
         truncated = visit_frame_idx == self._last_frame_idx
         game_id, visit_idx, cycle_idx = self._place
-        event = self._row_type(
+        event = EventRow(
             frame_idx,
             game_id,
             visit_idx,
@@ -275,8 +275,9 @@ class Stream:
             terminated,
             truncated,
             lives,
-            *((game_reward, self.console.emulator_frames) if self._is_timestep else ()),
         )
+        if self._is_timestep:
+            event = self._extend(event, game_reward)
         state.reward = reward
         state.terminated = terminated
         state.truncated = truncated
@@ -288,6 +289,11 @@ class Stream:
         if terminated or truncated:
             self._cross_boundary(event, game_over)
         return event
+
+    def _extend(self, event: EventRow, game_reward: float) -> EventRow:
+        """The row with the keys that the tracks with timesteps add."""
+        common = msgspec.structs.astuple(event)
+        return self._make_row(*common, game_reward, self.console.emulator_frames)
 
     def _deliver(self, game_reward: float) -> float:
         """What the agent gets for a game's reward other than zero."""

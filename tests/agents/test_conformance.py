@@ -152,6 +152,76 @@ def test_garbage_between_decisions_is_fine(check: Callable[..., Any]) -> None:
     assert failed(check(agent_body(step), exit_code=0)) == set()
 
 
+# --- modules of functions -----------------------------------------------------------
+
+FUNCTIONS = """
+import numpy as np
+def init(observation_shape, num_actions, seed):
+    return np.random.default_rng(seed)
+def step(state, previous_observation, observation, reward{more}):
+    {body}
+"""
+
+
+@pytest.fixture
+def check_functions(
+    invoke: Callable[..., Any], tmp_path: Path
+) -> Callable[..., dict[str, Any]]:
+    """Runs the check on a module of functions; sentence -> what was found."""
+
+    def check(body: str, exit_code: int, more: str = "") -> dict[str, Any]:
+        path = tmp_path / "checked_functions.py"
+        path.write_text(FUNCTIONS.format(body=body, more=more))
+        answer = invoke("check-agent", path, "--json")
+        assert answer.exit_code == exit_code, answer.stdout
+        return {item["sentence"]: item for item in answer.json}
+
+    return check
+
+
+def test_functions_pass(check_functions: Callable[..., Any]) -> None:
+    checks = check_functions("return state, int(state.integers(18))", exit_code=0)
+    assert failed(checks) == set()
+    built = checks["is built as init(observation_shape, num_actions)"]
+    assert built["passed"] is True
+    assert checks[CONTROLS]["detail"] == "710 timesteps"
+    assert checks[METRICS]["passed"] is None
+
+
+def test_functions_with_metrics_and_info_pass(
+    check_functions: Callable[..., Any],
+) -> None:
+    body = "return state, 1, {'seen': float(observation.mean()), 'r': reward}"
+    checks = check_functions(body, exit_code=0, more=", info")
+    assert (checks[METRICS]["passed"], checks[METRICS]["detail"]) == (True, "seen, r")
+
+
+BAD_FUNCTIONS = [
+    ("return state", "", "step must return (state, action) or"),
+    ("return state, 18", "", "expected an int in 0 … 17, found 18"),
+    ("return state, 1, {'loss': float('nan')}", "", "expected a finite number"),
+    ("return state, 1", ", game", "missing a required argument: 'game'"),
+    ("return state, 1, info['lives']", ", info", "KeyError: 'lives'"),
+]
+
+
+@pytest.mark.parametrize(("body", "more", "detail"), BAD_FUNCTIONS)
+def test_functions_that_fail(
+    body: str, more: str, detail: str, check_functions: Callable[..., Any]
+) -> None:
+    checks = check_functions(body, exit_code=1, more=more)
+    assert ANSWERS in failed(checks)
+    assert detail in checks[ANSWERS]["detail"]
+
+
+def test_agent_that_needs_lives_is_for_streaming_suites(
+    check: Callable[..., Any],
+) -> None:
+    checks = check(agent_body("return info['lives'] % 18"), exit_code=0)
+    assert checks[CONTROLS]["passed"] is None
+    assert "info['lives']" in checks[CONTROLS]["detail"]
+
+
 EXTRAS = [
     ("def metrics(self): return {'loss': float('nan')}", METRICS, False, "nan"),
     ("def metrics(self): return [1.0]", METRICS, False, "must be a dict"),

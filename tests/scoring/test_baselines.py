@@ -10,7 +10,8 @@ import pytest
 from longplay.plan import plan_run
 from longplay.scoring.baselines import expected_seconds, random_baseline
 
-MEASURED = ("stream-smoke-v1", "stream-3x2-v1", "stream-8x3-v1")
+CONTROL = ("control-smoke-v1", "control-v1")
+MEASURED = ("stream-smoke-v1", "stream-3x2-v1", "stream-8x3-v1", *CONTROL)
 DATA = json.loads(
     (resources.files("longplay.scoring") / "data" / "random.json").read_bytes()
 )
@@ -35,6 +36,27 @@ def test_baseline_of_a_suite() -> None:
     assert baseline.final_score == pytest.approx(sum(scores) / 3)
     # Three seeds of 200,000 frames and more: the rates are no accident.
     assert baseline.rates["qbert"] == pytest.approx(0.12, abs=0.02)
+
+
+@pytest.mark.parametrize("suite_id", CONTROL)
+def test_totals_of_a_control_suite(suite_id: str) -> None:
+    baseline = random_baseline(suite_id)
+    assert baseline is not None
+    assert list(baseline.totals) == list(plan_run(suite_id).suite.games)
+    assert len(baseline.cumulative_rewards) == len(baseline.cumulative_game_scores) == 3
+    rewards = sum(totals.reward for totals in baseline.totals.values())
+    assert baseline.headline == baseline.cumulative_reward == pytest.approx(rewards)
+    game_scores = sum(totals.game_score for totals in baseline.totals.values())
+    assert baseline.cumulative_game_score == pytest.approx(game_scores)
+    # Pong gives nothing but 1 and -1, and a random player loses.
+    assert baseline.totals["pong"].reward == baseline.totals["pong"].game_score < 0
+
+
+def test_streaming_suites_have_no_totals() -> None:
+    baseline = random_baseline("stream-3x2-v1")
+    assert baseline is not None
+    assert (baseline.totals, baseline.cumulative_reward) == ({}, None)
+    assert baseline.headline == baseline.final_score
 
 
 def test_changed_suite_borrows_and_unknown_has_none() -> None:

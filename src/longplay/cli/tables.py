@@ -109,8 +109,12 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
 
 def _describe_decisions(config: RunConfig) -> str:
     interval, delay = config.decision_interval, config.delay
-    every = "every frame" if interval == 1 else f"every {interval} frames"
-    return f"{every}, applied {delay} frames later" if delay else f"{every}, at once"
+    unit, length = "frame", ""
+    if config.frame_skip is not None:
+        unit, length = "timestep", f" of {config.frame_skip} emulator frames"
+    every = f"every {unit}" if interval == 1 else f"every {interval} {unit}s"
+    when = f"applied {delay} {unit}s later" if delay else "at once"
+    return f"{every}{length}, {when}"
 
 
 def _facts(*rows: tuple[str, str]) -> Padding:
@@ -470,8 +474,7 @@ def _describe_aggregate(views: Sequence[RunView]) -> str:
     total = _aggregate(scores)
     if total["mean"] is None:
         return "no run is complete: no mean, no interval"
-    config = views[0].plan.config
-    name = config.score_type.HEADLINE.replace("_", " ")
+    name = views[0].plan.config.score_type.HEADLINE.replace("_", " ")
     seeds = "1 seed" if len(scores) == 1 else f"{len(scores)} seeds"
     words = f"{name}: {format_number(total['mean'])}, mean of {seeds}"
     if total["low"] is None:

@@ -403,7 +403,7 @@ class RunSummary(Document):
     visits: tuple[VisitSummary, ...] = Field(description="Visits begun, in order.")
     usage: dict[str, Any] | None = Field(
         default=None,
-        exclude_if=lambda usage: usage is None,
+        exclude_if=is_none,
         description="What the agent's usage() said; only where it has one.",
     )
 

@@ -46,7 +46,7 @@ class TaskMetadata(Record):
     split: str | None = Field(default=None, description="train, val or test.")
     seed: int | None = Field(default=None, description="Run seed.")
     suite: str | None = Field(default=None, description="Suite it belongs to.")
-    track: str | None = Field(default=None, description="`streaming`.")
+    track: str | None = Field(default=None, description="`streaming` or `control`.")
 
     @classmethod
     def from_config(cls, config: RunConfig) -> Self:
@@ -91,13 +91,13 @@ class TaskConfig(Record):
 
     suite: str = Field(description="Suite, with the hash suffix if overridden.")
     suite_id: str = Field(description="Suite of the catalogue it is made from.")
-    track: str | None = Field(description="`streaming`.")
+    track: str | None = Field(description="`streaming` or `control`.")
     seed: int = Field(description="Run seed.")
     overrides: dict[str, Any] = Field(
         description="Settings that differ from the catalogue's."
     )
     config_effective: dict[str, Any] = Field(description="All settings in force.")
-    benchmark_contract_version: str = Field(description="`v1`.")
+    benchmark_contract_version: str = Field(description="`v1` or `control-v1`.")
     benchmark_contract_hash: str = Field(
         description="Hash of games, realised schedule, mechanics and scoring."
     )
@@ -254,12 +254,15 @@ def _sort_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _describe_stream(config: RunConfig) -> str:
     cycles = config.schedule[-1].cycle_idx + 1
-    when = "on every frame"
+    units, unit = "frames", "frame"
+    if config.frame_skip is not None:
+        units, unit = f"timesteps of {config.frame_skip} emulator frames", "timestep"
+    when = f"on every {unit}"
     if config.decision_interval > 1:
-        when = f"every {config.decision_interval} frames"
+        when = f"every {config.decision_interval} {unit}s"
     return (
         f"one unbroken stream of Atari games ({', '.join(config.games)}), each visited "
         f"{cycles} times for about {config.total_frames // len(config.schedule):,} "
-        f"frames; the agent decides {when}, its action is applied {config.delay} "
-        f"frames later and sticks with probability {config.sticky}"
+        f"{units}; the agent decides {when}, its action is applied {config.delay} "
+        f"{unit}s later and sticks with probability {config.sticky}"
     )

@@ -128,7 +128,7 @@ class Episode:
         self._run_dir = run_dir
         self._observer = observer
         self._output = agent.output
-        self._config = self._complete_config()
+        self._config = complete_config(plan, agent.entry)
         with self._output.capture():
             track = TRACKS[plan.suite.track]
             self._track = track(agent.build(agent_seed(plan.seed)))
@@ -322,23 +322,24 @@ class Episode:
         )
         return Stream.from_config(config, console)
 
-    def _complete_config(self) -> RunConfig:
-        """The planned config, with agent, versions, ROMs and git state."""
-        roms = {game_id: read_rom(game_id) for game_id in self._plan.config.games}
-        return self._plan.config.model_copy(
-            update={
-                "rom_md5": {game_id: rom.md5 for game_id, rom in roms.items()},
-                "rom_sha256": {game_id: rom.sha256 for game_id, rom in roms.items()},
-                "agent": self._agent.entry,
-                "versions": {
-                    "python": platform.python_version(),
-                    "ale_py": ALE_VERSION,
-                    "numpy": np.__version__,
-                    "longplay": longplay_version(),
-                },
-                "git": read_git_state(Path.cwd()),
-            }
-        )
+
+def complete_config(plan: RunPlan, agent: AgentEntry) -> RunConfig:
+    """The planned config, with agent, versions, ROMs and git state."""
+    roms = {game_id: read_rom(game_id) for game_id in plan.config.games}
+    return plan.config.model_copy(
+        update={
+            "rom_md5": {game_id: rom.md5 for game_id, rom in roms.items()},
+            "rom_sha256": {game_id: rom.sha256 for game_id, rom in roms.items()},
+            "agent": agent,
+            "versions": {
+                "python": platform.python_version(),
+                "ale_py": ALE_VERSION,
+                "numpy": np.__version__,
+                "longplay": longplay_version(),
+            },
+            "git": read_git_state(Path.cwd()),
+        }
+    )
 
 
 def announce_run(episode: EpisodeConfig, run_dir: Path, retries: int) -> StatusWriter:

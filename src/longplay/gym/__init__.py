@@ -1,0 +1,31 @@
+"""Gymnasium environments: the same streams, turned inside out.
+
+    import gymnasium
+    import longplay.gym  # registers them
+
+    env = gymnasium.make("longplay/Control-v1", record="runs/mine")
+    observation, info = env.reset(seed=0)
+
+`gymnasium.make("longplay.gym:longplay/Control-v1")` does without the import. Importing
+this module imports no emulator; making an environment does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import gymnasium
+
+ENV_SUITES: Mapping[str, str] = {
+    "longplay/Control-v1": "control-v1",
+    "longplay/ControlSmoke-v1": "control-smoke-v1",
+    "longplay/Stream-v1": "stream-8x3-v1",
+    "longplay/StreamSmoke-v1": "stream-smoke-v1",
+}
+
+for _env_id, _suite_id in ENV_SUITES.items():
+    gymnasium.register(
+        id=_env_id,
+        entry_point="longplay.gym.env:StreamEnv",
+        kwargs={"suite": _suite_id},
+    )

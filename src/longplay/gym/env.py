@@ -1,0 +1,146 @@
+"""A stream as a Gymnasium environment: somebody else's loop drives it.
+
+One episode of the environment is one whole stream, seeded by `reset(seed=)` as
+`longplay run --seed` is. A game over or a change of games does not end it: `terminated`
+is always False, and `truncated` is True on the stream's last step alone, so that no
+loop resets the stream away. The stream's own flags are `info["terminated"]` and
+`info["truncated"]`; nothing in `info` names the game.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+
+from longplay.console.ale import AleConsole
+from longplay.console.base import OBSERVATION_SHAPE, Observation
+from longplay.contract.records import GLOBAL_ACTION_SET
+from longplay.errors import AgentError, RunFailed
+from longplay.gym.recording import Recording
+from longplay.plan import RunPlan, plan_run
+from longplay.seeds import MAX_SEED
+from longplay.stream import Stream
+
+
+class StreamEnv(gymnasium.Env[Observation, np.int64]):
+    """One suite of the catalogue.
+
+    Args:
+        suite: Id of the suite.
+        overrides: Settings of the suite to change.
+        record: A folder. Every stream that is stepped leaves a run directory in it,
+            `<suite>_seed-<n>`: COMPLETED and scored at its end, CANCELLED if it is
+            reset or closed before.
+        agent: What the recorded runs call the agent that drives the loop.
+        render_mode: None, or `rgb_array` for the last observation.
+    """
+
+    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium declares it so
+        "render_modes": ["rgb_array"],
+        "render_fps": 60,
+    }
+
+    def __init__(
+        self,
+        suite: str,
+        overrides: Mapping[str, Any] | None = None,
+        record: str | Path | None = None,
+        agent: str = "gymnasium-loop",
+        render_mode: str | None = None,
+    ) -> None:
+        self._suite_id, self._overrides = suite, dict(overrides or {})
+        self._record_dir = None if record is None else Path(record)
+        self._agent_name = agent
+        self.render_mode = render_mode
+        plan = plan_run(suite, 0, self._overrides)  # refuses what cannot be meant
+        self._has_pixels_alone = plan.suite.track == "control"
+        fps = self.metadata["render_fps"] // (plan.config.frame_skip or 1)
+        self.metadata = {**self.metadata, "render_fps": fps}
+        self.observation_space = gymnasium.spaces.Box(
+            0, 255, OBSERVATION_SHAPE, np.uint8
+        )
+        self.action_space = gymnasium.spaces.Discrete(len(GLOBAL_ACTION_SET))
+        self._plan: RunPlan = plan
+        self._stream: Stream | None = None
+        self._recording: Recording | None = None
+        self._observation: Observation | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Starts a new stream; without a seed, one that the last seed leads to."""
+        super().reset(seed=seed)
+        run_seed = int(self.np_random.integers(MAX_SEED + 1)) if seed is None else seed
+        self._end_recording()
+        self._plan = plan_run(self._suite_id, run_seed, self._overrides)
+        config = self._plan.config
+        console = AleConsole(
+            sticky=config.sticky,
+            full_action_space=config.full_action_space,
+            frame_skip=config.frame_skip or 1,
+        )
+        self._stream = Stream.from_config(config, console)
+        return self._perceive(self._stream)
+
+    def step(
+        self, action: np.int64 | int
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Plays one frame of the stream, a timestep on the control track.
+
+        Raises:
+            AgentError: The action of a decision frame is none; nothing was played.
+        """
+        stream = self._stream
+        if stream is None or stream.done:
+            raise ResetNeeded("there is no stream under way: call reset() first")
+        try:
+            if self._record_dir is not None and self._recording is None:
+                self._begin_recording(stream, self._record_dir)
+            event = stream.advance(action)
+            if self._recording is not None:
+                self._recording.write(event)
+        except AgentError:
+            raise  # the loop may think better of it
+        except RunFailed as error:
+            self._end_recording(error)
+            raise
+        observation, info = self._perceive(stream)
+        info["terminated"], info["truncated"] = event.terminated, event.truncated
+        return observation, event.reward, False, stream.done, info
+
+    def _perceive(self, stream: Stream) -> tuple[Observation, dict[str, Any]]:
+        """The next observation, and after the last frame what is still on screen."""
+        flags: dict[str, Any] = {"terminated": False, "truncated": False}
+        if stream.done:
+            self._observation = stream.console.observation()
+            return self._observation, flags
+        percept = stream.percept()
+        self._observation = percept.observation
+        return percept.observation, flags if self._has_pixels_alone else (
+            flags | percept.info
+        )
+
+    def _begin_recording(self, stream: Stream, folder: Path) -> None:
+        run_dir = folder / self._plan.trajectory_id
+        self._recording = Recording(self._plan, stream, run_dir, self._agent_name)
+
+    def _end_recording(self, error: RunFailed | None = None) -> None:
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.stop(error)
+
+    def render(self) -> Any:
+        """The last observation, in an array of its own."""
+        if self.render_mode is None or self._observation is None:
+            return None
+        return self._observation.copy()
+
+    def close(self) -> None:
+        """Ends a recording under way: a stream that was not played out is CANCELLED."""
+        self._end_recording()
+        self._stream = None

@@ -1,0 +1,130 @@
+"""A stream that somebody else's loop drives -> a run directory.
+
+The same files as a run's of `longplay run`, written by the same recorder. The directory
+appears with the first step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from time import monotonic
+
+from longplay.agents.base import LoadedAgent, StreamingAgent
+from longplay.contract.digests import ends_block
+from longplay.contract.files import write_document
+from longplay.contract.fingerprint import agent_id
+from longplay.contract.records import AgentEntry, EventRow, RunSummary
+from longplay.errors import (
+    AgentLoadError,
+    LongplayError,
+    OutputError,
+    RunCancelled,
+    RunFailed,
+)
+from longplay.harness.episode import EpisodeConfig, announce_run, complete_config
+from longplay.harness.status import HEARTBEAT_S
+from longplay.plan import RunPlan
+from longplay.recorder import Recorder
+from longplay.runner import Progress
+from longplay.scoring.scores import score_run, write_score
+from longplay.stream import Stream
+
+
+class Recording:
+    """One run directory under way."""
+
+    def __init__(
+        self, plan: RunPlan, stream: Stream, run_dir: Path, agent_name: str
+    ) -> None:
+        if run_dir.exists():
+            raise OutputError(
+                f"{run_dir}: expected a new folder, found a run of the same seed; "
+                "record to another folder, or reset with another seed"
+            )
+        self._plan, self._stream, self._run_dir = plan, stream, run_dir
+        agent = _describe_agent(agent_name)
+        config = complete_config(plan, agent.entry)
+        self._status = announce_run(EpisodeConfig.make(plan, agent), run_dir, 0)
+        write_document(run_dir / "config.json", config)
+        self._recorder = Recorder.create(run_dir)
+        self._started_s = monotonic()
+        self._next_heartbeat_s = self._started_s + HEARTBEAT_S
+        self._status.enter("RUNNING", 0, stream.visit.game_id)
+        self._is_visit_open = False
+        self._is_complete = False
+
+    def write(self, event: EventRow) -> None:
+        """Takes the frame that the stream just played."""
+        recorder, stream = self._recorder, self._stream
+        if not self._is_visit_open:
+            recorder.begin_visit(stream.visit, stream.console.actions)
+            self._is_visit_open = True
+        recorder.write(event)
+        if event.terminated or event.truncated:
+            recorder.write_ends(stream.ended_episode, stream.ended_segment)
+        if ends_block(event):
+            recorder.write_digest(event, stream.ram_crc32)
+        if event.truncated:
+            recorder.end_visit({})
+            self._is_visit_open = False
+        if stream.done:
+            self._complete()
+        elif monotonic() >= self._next_heartbeat_s:
+            self._beat()
+
+    def _beat(self) -> None:
+        self._next_heartbeat_s = monotonic() + HEARTBEAT_S
+        self._recorder.flush()
+        visit, config = self._stream.visit, self._plan.config
+        self._status.observe(
+            Progress(
+                frame=self._stream.global_frame_idx,
+                frames_total=config.total_frames,
+                game_id=visit.game_id,
+                visit_idx=visit.visit_idx,
+                visits_total=len(config.schedule),
+                cycle_idx=visit.cycle_idx,
+                last_return=self._recorder.last_return,
+                elapsed_s=monotonic() - self._started_s,
+            )
+        )
+
+    def _complete(self) -> None:
+        self._recorder.sync()
+        summary = self._write_summary()
+        write_score(self._run_dir, score_run(self._run_dir))
+        self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
+        self._is_complete = True
+
+    def _write_summary(self) -> RunSummary:
+        self._recorder.close()
+        summary = self._recorder.summarise()
+        write_document(self._run_dir / "run_summary.json", summary)
+        return summary
+
+    def stop(self, error: RunFailed | None = None) -> None:
+        """Ends the run where it is: FAILED with an error, CANCELLED without one."""
+        if self._is_complete:
+            return
+        frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
+        with contextlib.suppress(LongplayError):
+            self._recorder.flush()
+        with contextlib.suppress(LongplayError):
+            self._write_summary()
+        if error is None:
+            cancelled = RunCancelled(f"stopped before frame {frame}")
+            self._status.enter("CANCELLED", frame, game_id, cancelled)
+        else:
+            self._status.enter("FAILED", frame, game_id, error)
+
+
+def _describe_agent(name: str) -> LoadedAgent:
+    """What is known of an agent that nobody but its own loop can build."""
+
+    def refuse(*args: object, **kwargs: object) -> StreamingAgent:
+        raise AgentLoadError(f"{name} drives its own loop; it cannot be started here")
+
+    config = {"_type": name, "args": {}}
+    entry = AgentEntry(config=config, agent_id=agent_id(config))
+    return LoadedAgent(name, name, entry, refuse, "a loop of its own")
