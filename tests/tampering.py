@@ -29,7 +29,8 @@ Trick = Callable[[Path], None]
 
 EVENTS, EPISODES, SEGMENTS = "events.jsonl", "episodes.jsonl", "segments.jsonl"
 CONFIG, SUMMARY, SCORE = "config.json", "run_summary.json", "score.json"
-FILES = (CONFIG, EVENTS, EPISODES, SEGMENTS, SUMMARY, SCORE)
+DIGESTS = "digests.jsonl"
+FILES = (CONFIG, EVENTS, EPISODES, SEGMENTS, DIGESTS, SUMMARY, SCORE)
 
 FINISHED, LIFE_LOSS = "finished_run", "life_loss_run"
 GAME_OVER, GAME_OVER_LIFE_LOSS = "game_over_run", "game_over_life_loss_run"
@@ -1008,7 +1009,27 @@ _RESULTS = [
     *(Tampering(f"{file} missing", remove(file), ("missing file",)) for file in FILES),
 ]  # fmt: skip
 
+_DIGESTED = ("digest row",)
+
+# Their form alone: whether they are true, `verify` says.
+_EVIDENCE = [
+    Tampering("a digest taken out", on_rows(DIGESTS, lambda rows: rows.pop(1)), _DIGESTED),
+    Tampering("a digest doubled", on_rows(DIGESTS, lambda rows: rows.insert(1, rows[1])), _DIGESTED),
+    Tampering("the last digest taken out", on_rows(DIGESTS, lambda rows: rows.pop()), ("digest row", "summary")),
+    Tampering("the frame of a digest edited", on_row(DIGESTS, 1, global_frame_idx=7), _DIGESTED),
+    Tampering("the visit of a digest edited", on_row(DIGESTS, 1, visit_idx=9), _DIGESTED),
+    Tampering("the visit frame of a digest edited", on_row(DIGESTS, 1, visit_frame_idx=3), _DIGESTED),
+    Tampering("no digests at all", on_bytes(DIGESTS, lambda data: b""), ("digest row", "summary")),
+    Tampering("a chain that is no hash", on_row(DIGESTS, 1, chain="0" * 63), ("unreadable line", "digest row")),
+    Tampering("a memory digest in capitals", on_row(DIGESTS, 1, ram_crc32="ABCDEF01"), ("unreadable line", "digest row")),
+    Tampering("another key in a digest", on_row(DIGESTS, 1, note="true"), ("not canonical",)),
+    Tampering("the last chain edited", on_row(DIGESTS, -1, chain="0" * 64), ("summary",)),
+    Tampering("the head of the chain edited", put(SUMMARY, "chain_head", "0" * 64), ("summary",)),
+    Tampering("the head of the chain taken out", put(SUMMARY, "chain_head", None), ("summary",)),
+]  # fmt: skip
+
 TAMPERINGS: list[Tampering] = [
+    *_EVIDENCE,
     *_FRAMES,
     *_FLAGS,
     *_ACTIONS,
