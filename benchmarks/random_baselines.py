@@ -15,15 +15,27 @@ import json
 import statistics
 import subprocess
 import sys
+import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from longplay.contract.records import ControlScore, Score
+from longplay.agents.random import RandomAgent
+from longplay.console.ale import AleConsole
+from longplay.contract.records import (
+    GLOBAL_ACTION_SET,
+    ControlScore,
+    ScheduledVisit,
+    Score,
+)
 from longplay.contract.rundir import RunDirectory, find_runs
+from longplay.plan import plan_run
 from longplay.scoring import baselines
+from longplay.seeds import emulator_seed
+from longplay.stream import Stream
+from longplay.tracks.streaming import StreamingTrack
 
 SUITE_IDS = (
     "stream-smoke-v1",
@@ -35,6 +47,8 @@ SUITE_IDS = (
 # Whose speed stands for suites that were not measured.
 TYPICAL_SUITE_ID = "stream-8x3-v1"
 SEEDS = (0, 1, 2)
+# Frames per game and trial when speed is measured.
+SPEED_FRAMES = 400
 DATA = Path(baselines.__file__).parent / "data" / "random.json"
 
 
@@ -53,6 +67,40 @@ def measure(folder: Path, suite_id: str, seed: int) -> RunDirectory:
     return run
 
 
+def measure_us_per_frame(suite_id: str, trials: int = 5) -> int:
+    """Processor time of playing one frame, over the suite's games.
+
+    Wall time would depend on whoever else works on the machine.
+    """
+    config = plan_run(suite_id, 0).config
+    games = tuple(dict.fromkeys(visit.game_id for visit in config.schedule))
+    trials_us = []
+    for trial in range(trials):
+        schedule = tuple(
+            ScheduledVisit(
+                visit_idx=k, cycle_idx=0, game_id=game_id, visit_frames=SPEED_FRAMES
+            )
+            for k, game_id in enumerate(games)
+        )
+        seeds = [emulator_seed(trial, k) for k in range(len(games))]
+        played = config.model_copy(
+            update={"schedule": schedule, "emulator_seeds": tuple(seeds)}
+        )
+        console = AleConsole(
+            sticky=config.sticky,
+            full_action_space=config.full_action_space,
+            frame_skip=config.frame_skip or 1,
+        )
+        stream = Stream.from_config(played, console)
+        track = StreamingTrack(RandomAgent(len(GLOBAL_ACTION_SET), trial))
+        start_s = time.process_time()
+        while not stream.done:
+            stream.advance(track.answer(stream.percept()))
+        seconds = time.process_time() - start_s
+        trials_us.append(1e6 * seconds / (SPEED_FRAMES * len(games)))
+    return round(statistics.median(trials_us))
+
+
 def summarise(runs: list[RunDirectory]) -> dict[str, Any]:
     """The figures of one suite over its seeds."""
     rewards: dict[str, float] = defaultdict(float)
@@ -67,7 +115,7 @@ def summarise(runs: list[RunDirectory]) -> dict[str, Any]:
         "seeds": list(SEEDS),
         "contract_hashes": [run.config.benchmark_contract_hash for run in runs],
         "versions": runs[0].config.versions,
-        "us_per_frame": round(statistics.median(1e6 / s.fps for s in scores if s.fps)),
+        "us_per_frame": measure_us_per_frame(runs[0].config.config_given.suite),
         "final_scores": [score.final_score for score in scores],
         "forgetting_index_means": [score.forgetting_index_mean for score in scores],
         "plasticity_means": [score.plasticity_mean for score in scores],

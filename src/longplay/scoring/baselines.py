@@ -34,7 +34,7 @@ class RandomBaseline:
         final_scores: Its final score, per seed.
         rates: Game -> reward per frame over all of its frames and seeds.
         scores: Game -> mean of its per-game scores over seeds.
-        us_per_frame: Wall time of the complete run, per frame.
+        us_per_frame: Processor time of playing, per frame.
         totals: Game -> what was collected in it; control suites only.
         cumulative_rewards: All delivered rewards, per seed; control suites only.
         cumulative_game_scores: All game rewards, per seed; control suites only.
