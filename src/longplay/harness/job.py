@@ -111,6 +111,6 @@ def judge_run(job: Job, validation_workers: int = 1) -> Outcome:
         job.seed,
         job.run_dir,
         "COMPLETED",
-        None if score is None else score.final_score,
+        None if score is None else score.headline,
         report.is_valid,
     )
