@@ -8,6 +8,7 @@ scaled by the number of active features, and eligibility traces carry a reward b
 what led to it.
 """
 
+import json
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -121,3 +122,19 @@ def step(state, previous_observation, observation, reward, info):
     state.active, state.action = active, action
     state.value = float(find_values(state, active)[action])
     return state, action, {"squared_td_error": error * error}
+
+
+def save(state, directory):
+    kept = dict(vars(state))
+    rng = kept.pop("rng").bit_generator.state
+    arrays = {name: kept.pop(name) for name in ("weights", "traces", "active")}
+    np.savez(directory / "arrays.npz", **arrays)
+    (directory / "state.json").write_text(json.dumps({"rng": rng, **kept}))
+
+
+def load(directory):
+    kept = json.loads((directory / "state.json").read_text())
+    rng = np.random.default_rng()
+    rng.bit_generator.state = kept.pop("rng")
+    with np.load(directory / "arrays.npz") as arrays:
+        return State(rng=rng, **arrays, **kept)

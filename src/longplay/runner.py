@@ -106,6 +106,7 @@ class Run:
             self._play_visit()
             recorder.end_visit(self.ask(self._track.metrics))
             self._make_checkpoint()
+            self._stop_if_asked()
         recorder.sync()
 
     def _play_visit(self) -> None:
@@ -126,8 +127,9 @@ class Run:
             if ends_block(event):
                 recorder.write_digest(event, stream.ram_crc32)
             # An agent does its work on decision frames, so the clock is read there, and
-            # now and then in between where decisions are rare.
-            is_time = (
+            # now and then in between where decisions are rare; but not on the last
+            # frame, where a checkpoint would find the visit over and not summed up.
+            is_time = not is_last_frame and (
                 event.is_decision_frame or not event.visit_frame_idx % _CLOCK_FRAMES
             )
             if is_time and monotonic() >= self._next_tick_s:
@@ -158,18 +160,20 @@ class Run:
         self.ask(self._checkpoint)
         self._next_checkpoint_s = monotonic() + _CHECKPOINT_S
 
+    def _stop_if_asked(self) -> None:
+        if self._stop.reason is not None:
+            raise self._stop.reason(
+                f"stopped before frame {self._stream.global_frame_idx}"
+            )
+
     def _tick(self) -> None:
         """What is due now and then: flush, stop if asked to, tell who watches."""
         now_s = monotonic()
         self._next_tick_s = now_s + _TICK_S
         self._recorder.flush()
-        if self._stop.reason is not None:
+        if self._stop.reason is not None or now_s >= self._next_checkpoint_s:
             self._make_checkpoint()
-            raise self._stop.reason(
-                f"stopped before frame {self._stream.global_frame_idx}"
-            )
-        if now_s >= self._next_checkpoint_s:
-            self._make_checkpoint()
+            self._stop_if_asked()
         visit = self._stream.visit
         self._observer(
             Progress(

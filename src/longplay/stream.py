@@ -388,6 +388,7 @@ class Stream:
         self._queue = deque(state.queue)
         self._visit_is_due = state.visit_frame_idx == 0
         if self._visit_is_due:
+            self._visit = self.schedule[max(state.visit_idx - 1, 0)]
             return
         self._start_visit()
         memory = 0

@@ -27,6 +27,7 @@ from longplay.contract.records import (
     Document,
     EpisodeRow,
     RunConfig,
+    RunStatus,
     RunSummary,
     SegmentRow,
 )
@@ -115,6 +116,7 @@ class _Validation:
         summary = self._check_summary(config, rules)
         self._check_digests(config, rules.frames, summary)
         self._check_score(config, rules, summary)
+        self._check_state(config)
         return Report(self._run_dir, rules.frames, self._findings)
 
     def _add(self, kind: Kind, file: str, message: str, field: str = "") -> None:
@@ -392,6 +394,20 @@ class _Validation:
         )
         expected = dict(compute_score(play))
         self._compare("score", "score.json", expected, score)
+
+    def _check_state(self, config: RunConfig) -> None:
+        """A run is complete when it says so, which it does last of all."""
+        if not config.is_longplay:
+            return  # whatever another tool calls so
+        status: RunStatus | None = self._read("status.json", RunStatus, None)
+        if status is not None and status.state != "COMPLETED":
+            self._add(
+                "state",
+                "status.json",
+                f"expected COMPLETED, found {status.state}; `longplay resume` goes on "
+                "with the run",
+                "state",
+            )
 
     def _compare(
         self,

@@ -30,6 +30,7 @@ from longplay.cli.settings import (
 from longplay.contract.files import write_document
 from longplay.contract.rundir import RunDirectory, find_run, find_runs
 from longplay.errors import (
+    AgentLoadError,
     ConfigError,
     LongplayError,
     RunCancelled,
@@ -43,6 +44,8 @@ from longplay.suites import SUITES, flatten_settings, get_suite
 
 if TYPE_CHECKING:
     from longplay.harness.experiment import Experiment
+    from longplay.harness.job import Outcome
+    from longplay.harness.status import RunView
 
 app = typer.Typer(
     name="longplay",
@@ -284,7 +287,8 @@ def _run_many(
     from longplay.harness.signals import defer_preemption
 
     with (
-        defer_preemption(),
+        # A driver of Ray has no loop of its own to ask.
+        contextlib.nullcontext() if where.is_ray else defer_preemption(),
         ProgressLine(quiet=quiet) as progress,
         _stdout_kept_clean(),
     ):
@@ -302,15 +306,26 @@ def _run_many(
                 validation_workers=os.cpu_count() or 1,
                 stall_timeout_s=where.stall_timeout_s,
             )
-    views = experiment.view(where.stall_timeout_s)
+    views = [
+        view
+        for view in experiment.view(where.stall_timeout_s)
+        if experiment.only in (None, view.plan.trajectory_id)
+    ]
+    _show_runs(experiment.directory, views, outcomes, as_json)
+
+
+def _show_runs(
+    directory: Path, views: list[RunView], outcomes: list[Outcome], as_json: bool
+) -> None:
+    """Shows where runs are and how they ended; exits 1 if one is not as it should."""
     is_valid = {outcome.seed: outcome.is_valid for outcome in outcomes}
     if as_json:
-        document = tables.experiment_to_json(experiment.directory, views)
+        document = tables.experiment_to_json(directory, views)
         for entry in document["runs"]:
             entry["valid"] = is_valid.get(entry["seed"])
         _print_json(document)
     else:
-        _print(*tables.show_experiment(experiment.directory, views))
+        _print(*tables.show_experiment(directory, views))
         _print(*tables.describe_leftovers(views, outcomes))
     is_fine = all(view.state == "COMPLETED" for view in views)
     if not is_fine or False in is_valid.values():
@@ -352,10 +367,17 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Go on with what was stopped, to the bytes it would have had."""
-    from longplay.harness.experiment import Experiment
+    from longplay.harness.experiment import Experiment, view_runs
 
-    with _stdout_kept_clean():
-        experiment = Experiment.open(directory, agent)
+    try:
+        with _stdout_kept_clean():
+            experiment = Experiment.open(directory, agent)
+    except AgentLoadError:
+        views = view_runs(directory, stall_timeout)
+        if any(view.state != "COMPLETED" for view in views):
+            raise
+        _show_runs(directory, views, [], as_json)  # that takes no agent
+        return
     experiment.must_go_on = True
     _run_many(experiment, _Where(None, None, 0, stall_timeout), quiet, as_json)
 
@@ -506,7 +528,7 @@ def _score_one(
     as_json: bool,
 ) -> dict[str, Any]:
     from longplay.scoring import scores
-    from longplay.scoring.play import read_play
+    from longplay.scoring.play import check_ended, read_play
 
     run_directory = RunDirectory(run_dir)
     own_config = run_directory.config
@@ -517,6 +539,8 @@ def _score_one(
         raise ConfigError(f"--output: {output} is in the run directory; choose another")
     run_directory.config = scores.change_scoring(own_config, changes)
     play = read_play(run_directory, partial=partial)
+    if not partial:
+        check_ended(run_directory)
     result = scores.compute_score(play)
     is_own = run_directory.config.scoring_defaults == own_config.scoring_defaults
     if output is not None:

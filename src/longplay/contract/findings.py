@@ -41,6 +41,7 @@ Kind = Literal[
     "suite claim",
     "summary",
     "score",
+    "state",
 ]
 
 # Not stated by the contract document: notes for the runs of other tools.

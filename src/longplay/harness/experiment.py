@@ -53,6 +53,7 @@ from longplay.harness.status import (
 )
 from longplay.plan import RunPlan, plan_run
 from longplay.runner import Observer, Progress
+from longplay.trust.checkpoint import remove_checkpoints
 from longplay.validation import Report, validate_run
 
 if TYPE_CHECKING:
@@ -185,15 +186,20 @@ class Experiment:
     # --- running ------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def drive(self) -> Iterator[None]:
+    def drive(self) -> Iterator[list[Outcome]]:
         """Begins the experiment or takes it up again, and keeps other drivers out.
 
-        However it ends, what became of the runs is written down.
+        However it ends, what became of the runs is written down; unless all that were
+        to go on were refused, and nothing has changed.
+
+        Yields:
+            A list for the outcomes.
 
         Raises:
             OutputError: The folder exists, the disk is too small, or another driver
                 is at work.
         """
+        outcomes: list[Outcome] = []
         record = None
         if not self.is_begun:
             self.check_output()
@@ -205,13 +211,14 @@ class Experiment:
                 self._write_plan(record)
                 self.is_begun = True
             try:
-                yield
+                yield outcomes
             except BaseException:
                 # What went wrong first is what counts.
                 with contextlib.suppress(LongplayError):
                     self._conclude()
                 raise
-            self._conclude()
+            if not outcomes or not all(outcome.is_refused for outcome in outcomes):
+                self._conclude()
 
     def _write_plan(self, record: ExperimentRecord) -> None:
         """Writes what is planned; the config last, which makes it an experiment."""
@@ -244,12 +251,12 @@ class Experiment:
             return replace(self, may_exist=True)
         begun = _read_config(self.directory)
         asked = self._describe(begun.experiment_id)
-        for name in ("config_given", "seeds", "agent", "experiment_name"):
-            was, wanted = getattr(begun, name), getattr(asked, name)
-            if was != wanted:
+        was, wanted = _flatten_settings(begun), _flatten_settings(asked)
+        for name in {**was, **wanted}:
+            if was.get(name) != wanted.get(name):
                 raise ConfigError(
-                    f"{name}: {self.directory} was begun with {_show(was)}, asked for "
-                    f"is {_show(wanted)}; give --out another folder"
+                    f"{name}: {self.directory} was begun with {_show(was, name)}, "
+                    f"asked for is {_show(wanted, name)}; give --out another folder"
                 )
         return replace(self, is_begun=True, must_go_on=True)
 
@@ -314,11 +321,10 @@ class Experiment:
         Raises:
             RunCancelled: Ctrl-C; the runs not begun stay planned.
         """
-        with self.drive():
-            return [
-                self._play_here(job, observer, validation_workers)
-                for job in self._start_jobs(stall_timeout_s)
-            ]
+        with self.drive() as outcomes:
+            for job in self._start_jobs(stall_timeout_s):
+                outcomes.append(self._play_here(job, observer, validation_workers))
+            return outcomes
 
     def _play_here(
         self, job: Job, observer: Observer, validation_workers: int
@@ -352,9 +358,13 @@ class Experiment:
         """
         from longplay.harness.ray_pool import RayPool
 
-        with RayPool(workers, address, retries, stall_timeout_s) as pool, self.drive():
+        with (
+            RayPool(workers, address, retries, stall_timeout_s) as pool,
+            self.drive() as outcomes,
+        ):
             jobs = list(self._start_jobs(stall_timeout_s))
-            return pool.run(jobs, lambda: on_change(self.view(stall_timeout_s)))
+            outcomes += pool.run(jobs, lambda: on_change(self.view(stall_timeout_s)))
+            return outcomes
 
     def _start_jobs(self, stall_timeout_s: float) -> Iterator[Job]:
         """The runs to be played."""
@@ -411,6 +421,9 @@ class Experiment:
     def _conclude(self) -> None:
         """Writes how the runs ended, and their records."""
         views = self.view()
+        for view in views:
+            if view.state == "COMPLETED":  # its process may have been killed before
+                remove_checkpoints(view.run_dir)
         record = self._read_record()
         write_document(
             self.directory / "experiment_summary.json",
@@ -426,11 +439,24 @@ class Experiment:
         save_records(self.directory, record)
 
 
-def _show(value: object) -> str:
+def _flatten_settings(config: ExperimentConfig) -> dict[str, object]:
+    """What is asked for, by dotted names; what follows from the rest comes last."""
+    document = config.model_dump(mode="json")
+    first = {name: document[name] for name in ("config_given", "seeds", "agent")}
+    return dict(_iter_leaves({**first, **document}))
+
+
+def _iter_leaves(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[Any]:
+    for name, value in mapping.items():
+        if isinstance(value, Mapping):
+            yield from _iter_leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _show(settings: Mapping[str, object], name: str) -> str:
     """A setting as a message can show it."""
-    if isinstance(value, Document):
-        value = value.model_dump(mode="json")
-    return shorten(value, 200)
+    return shorten(settings[name], 200) if name in settings else "none"
 
 
 def default_directory(plan: RunPlan, agent: LoadedAgent) -> Path:

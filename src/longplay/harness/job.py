@@ -44,6 +44,8 @@ class Outcome:
     final_score: float | None = None
     is_valid: bool | None = None
     error: str | None = None
+    # Whether nothing was done, because the run cannot go on.
+    is_refused: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,9 @@ def play_job(
         if not job.must_go_on:
             archive_try(run_dir)
             return play_job(job, agent, observer, validation_workers)
-        return Outcome(job.seed, job.run_dir, "FAILED", error=str(error))
+        return Outcome(
+            job.seed, job.run_dir, "FAILED", error=str(error), is_refused=True
+        )
     except (RunCancelled, RunPreempted):
         raise
     except LongplayError as error:

@@ -20,8 +20,8 @@ from longplay.runner import StopRequest
 _PREEMPTING = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGUSR1") if hasattr(signal, name)
 )
-# Set while no loop was there to be asked.
-_preempted_early = threading.Event()
+# The request of the command under way, whichever of its runs it reaches.
+_of_command: StopRequest | None = None
 
 
 @contextlib.contextmanager
@@ -30,19 +30,23 @@ def defer_preemption() -> Iterator[None]:
 
     What is being written when it comes is written to its end.
     """
+    global _of_command  # noqa: PLW0603 - signals are the process's, too
+    _of_command = stop = StopRequest()
 
     def remember(number: int, frame: FrameType | None) -> None:
-        _preempted_early.set()
+        stop.reason = RunPreempted
 
-    _preempted_early.clear()
-    with _handling(dict.fromkeys(_PREEMPTING, remember)):
-        yield
+    try:
+        with _handling(dict.fromkeys(_PREEMPTING, remember)):
+            yield
+    finally:
+        _of_command = None
 
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
     """Around a loop: turns signals into a request; a second Ctrl-C interrupts."""
-    stop = StopRequest()
+    stop = _of_command or StopRequest()
 
     def cancel(number: int, frame: FrameType | None) -> None:
         stop.reason = RunCancelled
@@ -53,8 +57,6 @@ def stop_on_signals() -> Iterator[StopRequest]:
 
     handlers = {signal.SIGINT: cancel, **dict.fromkeys(_PREEMPTING, preempt)}
     with _handling(handlers):
-        if _preempted_early.is_set():
-            stop.reason = RunPreempted
         yield stop
 
 

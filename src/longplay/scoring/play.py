@@ -88,7 +88,7 @@ def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
         )
         raise IncompleteRunError(
             f"{run.path}: the run is not complete: {reached} of "
-            f"0 … {config.total_frames - 1}. Play it again with `longplay run`, or "
+            f"0 … {config.total_frames - 1}. Go on with `longplay resume`, or "
             f"score the visits that were played to their end with --partial"
         )
     visits = tuple(p for p in played_visits(config) if p.span.end <= scan.last_frame)
@@ -100,6 +100,20 @@ def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
         terminated_ends=_read_terminated_ends(run),
         fps=_read_fps(run, scan.count, scan.clock_s),
     )
+
+
+def check_ended(run: RunDirectory) -> None:
+    """Refuses a run of longplay's own that does not say that it is complete.
+
+    Raises:
+        IncompleteRunError: All its frames may be there, but it was stopped before its
+            own score was written.
+    """
+    if run.status is not None and run.status.state != "COMPLETED":
+        raise IncompleteRunError(
+            f"{run.path}: the run is not complete: its state is {run.status.state}. "
+            "Go on with `longplay resume`, or score what is there with --partial"
+        )
 
 
 @dataclass(frozen=True)

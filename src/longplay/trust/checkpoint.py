@@ -1,6 +1,6 @@
 """Where a run can go on from: all states between two frames, on disk.
 
-    <run>/checkpoint/current.json           {"number": n}, renamed into place last
+    <run>/checkpoint/current.json           its number and hash, renamed into place last
     <run>/checkpoint/<n>/checkpoint.json    the stream's state and the recorder's
     <run>/checkpoint/<n>/agent/             what the agent saved, if it can save
 
@@ -23,8 +23,10 @@ from pydantic import Field
 from longplay.contract.files import (
     make_directory,
     read_document,
+    render_document,
     sync_tree,
     write_document,
+    write_file,
 )
 from longplay.contract.records import Document
 from longplay.contract.rundir import ROW_FILES
@@ -43,6 +45,7 @@ class _Pointer(Document):
 
     schema_version: int = SCHEMA_VERSION
     number: int = Field(ge=0)
+    sha256: str = Field(description="Of its checkpoint.json.")
 
 
 class CheckpointRecord(Document):
@@ -76,7 +79,8 @@ class CheckpointWriter:
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._folder = run_dir / _FOLDER
-        self._number = _read_number(self._folder)
+        pointer = _read_pointer(self._folder)
+        self._number = None if pointer is None else pointer.number
 
     def write(
         self,
@@ -110,8 +114,10 @@ class CheckpointWriter:
                 for name in ROW_FILES
             },
         )
-        write_document(folder / "checkpoint.json", record)
-        write_document(self._folder / _POINTER, _Pointer(number=number))
+        document = render_document(record)
+        write_file(folder / "checkpoint.json", document)
+        pointer = _Pointer(number=number, sha256=hashlib.sha256(document).hexdigest())
+        write_document(self._folder / _POINTER, pointer)
         if self._number is not None:
             remove_tree(self._folder / str(self._number))
         self._number = number
@@ -126,21 +132,23 @@ def covered_part(name: str, recorder: RecorderState) -> tuple[int, int]:
 def read_checkpoint(run_dir: Path) -> Checkpoint | None:
     """The checkpoint that counts; None if there is none that can be read."""
     folder = run_dir / _FOLDER
-    number = _read_number(folder)
-    if number is None:
+    pointer = _read_pointer(folder)
+    if pointer is None:
         return None
+    path = folder / str(pointer.number) / "checkpoint.json"
     try:
-        path = folder / str(number) / "checkpoint.json"
         record = read_document(path, CheckpointRecord)
     except DocumentError:
+        return None
+    if hash_part(path, 0, path.stat().st_size) != pointer.sha256:
         return None
     agent_dir = path.parent / "agent"
     return Checkpoint(record, agent_dir if agent_dir.is_dir() else None)
 
 
-def _read_number(folder: Path) -> int | None:
+def _read_pointer(folder: Path) -> _Pointer | None:
     try:
-        return read_document(folder / _POINTER, _Pointer).number
+        return read_document(folder / _POINTER, _Pointer)
     except DocumentError:
         return None
 

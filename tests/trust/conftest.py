@@ -1,0 +1,83 @@
+"""What the tests of resuming share: runs that nobody stopped, and one killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from killing import Blow, find_run_dir
+from scenarios import SCENARIOS, Reference
+
+from longplay.contract.rundir import ROW_FILES
+
+
+@pytest.fixture(scope="session")
+def reference_of(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], Reference]:
+    """A scenario's run, uninterrupted; played once."""
+    played: dict[str, Reference] = {}
+
+    def reference_of(name: str) -> Reference:
+        if name not in played:
+            folder = tmp_path_factory.mktemp("reference")
+            played[name] = Reference.play(SCENARIOS[name], folder)
+        return played[name]
+
+    return reference_of
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A run that was killed at a visit's end, while it made a checkpoint."""
+
+    reference: Reference
+    out: Path
+
+    @property
+    def run_dir(self) -> Path:
+        run_dir = find_run_dir(self.out)
+        assert run_dir is not None
+        return run_dir
+
+    @property
+    def checkpoint(self) -> Path:
+        """The document of the last checkpoint that was made."""
+        (document,) = self.run_dir.glob("checkpoint/*/checkpoint.json")
+        return document
+
+    @property
+    def kept_bytes(self) -> dict[str, int]:
+        """How long the row files were at the last checkpoint."""
+        sizes: dict[str, int] = json.loads(self.checkpoint.read_text())["recorder"][
+            "sizes_bytes"
+        ]
+        return sizes
+
+
+@pytest.fixture(scope="session")
+def killed(
+    reference_of: Callable[[str], Reference], tmp_path_factory: pytest.TempPathFactory
+) -> Stopped:
+    """Not to be changed: `stopped` is a copy of it."""
+    stopped = Stopped(
+        reference_of("every frame"), tmp_path_factory.mktemp("killed") / "out"
+    )
+    ended = stopped.reference.scenario.run(stopped.out, blow=Blow("save", 12))
+    assert ended.exit_code == -signal.SIGKILL, ended.output
+    for name in ROW_FILES:  # rows before the checkpoint in each file, and after it
+        size = (stopped.run_dir / name).stat().st_size
+        assert 0 < stopped.kept_bytes[name] < size, name
+    return stopped
+
+
+@pytest.fixture
+def stopped(killed: Stopped, tmp_path: Path) -> Stopped:
+    """A killed run that a test may damage and resume."""
+    out = Path(shutil.copytree(killed.out, tmp_path / "out"))
+    return Stopped(killed.reference, out)
