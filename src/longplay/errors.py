@@ -12,6 +12,9 @@ meant, 1 for a run that failed or a directory with findings, 130 for Ctrl-C.
     ├── NotARunError               a folder that is no experiment and no run
     ├── DocumentError              a file of a run directory that cannot be read
     ├── IncompleteRunError         a score asked of a run that has not ended
+    ├── DifferenceError            a log that comes out otherwise when played again
+    ├── CannotVerifyError          a run of another emulator than the one here
+    ├── PackError                  a pack that is damaged, or more than a pack
     ├── MissingExtraError          an optional package that is not installed
     ├── RunCancelled               Ctrl-C
     └── RunFailed                  a run that had begun and could not go on
@@ -26,6 +29,10 @@ import difflib
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from longplay.trust.checked_rows import RowDifference
 
 
 class LongplayError(Exception):
@@ -76,6 +83,26 @@ class DocumentError(LongplayError):
 
 class IncompleteRunError(LongplayError):
     """A run that has not played all its frames."""
+
+    exit_code = 1
+
+
+class DifferenceError(LongplayError):
+    """A log that comes out otherwise when it is played again."""
+
+    exit_code = 1
+
+    def __init__(self, difference: RowDifference) -> None:
+        super().__init__(str(difference))
+        self.difference = difference
+
+
+class CannotVerifyError(LongplayError):
+    """A run of another emulator than the one here, or one that names none."""
+
+
+class PackError(LongplayError):
+    """A pack that cannot be made, or a file that is not a sound one."""
 
     exit_code = 1
 

@@ -18,7 +18,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from longplay.cli import tables
+from longplay.cli import tables, trust_tables
 from longplay.cli.progress import ProgressLine
 from longplay.cli.score_tables import show_score
 from longplay.cli.settings import (
@@ -88,11 +88,14 @@ def _print(*renderables: RenderableType) -> None:
         console.print(renderable)
 
 
+def _error_to_json(error: LongplayError) -> dict[str, Any]:
+    where = {"run_dir": str(error.run_dir)} if error.run_dir else {}
+    return {"error": {"type": type(error).__name__, "message": str(error), **where}}
+
+
 def _print_error(error: LongplayError, as_json: bool) -> None:
     if as_json:
-        where = {"run_dir": str(error.run_dir)} if error.run_dir else {}
-        entry = {"type": type(error).__name__, "message": str(error), **where}
-        _print_json({"error": entry})
+        _print_json(_error_to_json(error))
         return
     message = Text.assemble(("error: ", "bold red"), str(error))
     if error.run_dir is not None:
@@ -468,7 +471,13 @@ def _score_one(
 
 
 @_command
-def show(directory: Directory, as_json: Json = False) -> None:
+def show(
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="An experiment or a run directory."),
+    ],
+    as_json: Json = False,
+) -> None:
     """Show a run or an experiment: scores beside the random agent's, provenance."""
     from longplay.harness.experiment import is_experiment, view_runs
 
@@ -479,10 +488,86 @@ def show(directory: Directory, as_json: Json = False) -> None:
             _print(*tables.show_experiment(directory, views))
         return
     run_directory = RunDirectory(find_run(directory))
+    hashes = run_directory.hash_judged() if run_directory.verification else {}
     if as_json:
-        _print_json(tables.run_to_json(run_directory))
+        proof = trust_tables.proof_to_json(run_directory, hashes)
+        _print_json({**tables.run_to_json(run_directory), **proof})
     else:
-        _print(*tables.show_run(run_directory), *tables.show_details(run_directory))
+        _print(
+            *tables.show_run(run_directory),
+            *tables.show_details(run_directory),
+            trust_tables.proof_line(run_directory, hashes),
+        )
+
+
+# --- trust ----------------------------------------------------------------------
+
+
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes that play; all cores by default.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
+@_command
+def verify(
+    directory: Directory,
+    workers: Workers = None,
+    visit: Annotated[
+        list[int] | None,
+        typer.Option(metavar="K", help="This visit only; nothing is kept of it."),
+    ] = None,
+    reexecute: Annotated[
+        bool, typer.Option("--reexecute", help="Let the agent decide all of it again.")
+    ] = False,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="With --reexecute: the agent, if not one of longplay's own."),
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Play a run again and compare every frame; keeps the verdict beside it."""
+    if agent is not None and not reexecute:
+        raise ConfigError("--agent: only with --reexecute")
+    if visit and reexecute:
+        raise ConfigError("--visit: not with --reexecute, an agent has one life")
+    from longplay.trust import verification as trust
+
+    workers = workers or os.cpu_count() or 1
+    exit_code = 0
+    documents: list[dict[str, Any]] = []
+    for run_dir in find_runs(directory):
+        try:
+            with ProgressLine(quiet=quiet) as progress, _stdout_kept_clean():
+                if reexecute:
+                    verdict = trust.reexecute(
+                        run_dir, agent, workers=workers, observer=progress
+                    )
+                else:
+                    verdict = trust.verify_run(
+                        run_dir,
+                        workers=workers,
+                        visits=visit or (),
+                        observer=progress.show_replay,
+                    )
+        except LongplayError as error:  # the other runs can be judged all the same
+            exit_code = max(exit_code, error.exit_code)
+            documents.append({"run_dir": str(run_dir), **_error_to_json(error)})
+            if not as_json:
+                _print_error(error, as_json)
+            continue
+        if verdict.is_whole:
+            trust.write_verification(verdict)
+        documents.append(verdict.to_json())
+        if not as_json:
+            _print(*trust_tables.show_verification(verdict))
+        if not verdict.passed:
+            exit_code = max(exit_code, 1)
+    if as_json:
+        _print_runs(documents)
+    if exit_code:
+        raise typer.Exit(exit_code)
 
 
 # --- what there is --------------------------------------------------------------

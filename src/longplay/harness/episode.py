@@ -41,7 +41,8 @@ from longplay.stream import Stream
 from longplay.tracks.control import ControlTrack
 from longplay.tracks.streaming import StreamingTrack
 
-_TRACKS = {"streaming": StreamingTrack, "control": ControlTrack}
+# Track -> what shows its agent the frames.
+TRACKS = {"streaming": StreamingTrack, "control": ControlTrack}
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -100,7 +101,7 @@ class Episode:
         self._output = agent.output
         self._config = self._complete_config()
         with self._output.capture():
-            track = _TRACKS[plan.suite.track]
+            track = TRACKS[plan.suite.track]
             self._track = track(agent.build(agent_seed(plan.seed)))
         self._recorder: Recorder | None = None
         self._stream: Stream | None = None

@@ -1,0 +1,1 @@
+"""Run directory -> proof: played again, packed, held against this machine."""
