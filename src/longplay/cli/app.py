@@ -42,6 +42,7 @@ from longplay.suites import SUITES, flatten_settings, get_suite
 
 if TYPE_CHECKING:
     from longplay.harness.experiment import Experiment
+    from longplay.trust.pack_file import Manifest
 
 app = typer.Typer(
     name="longplay",
@@ -474,11 +475,14 @@ def _score_one(
 def show(
     directory: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="An experiment or a run directory."),
+        typer.Argument(metavar="DIR", help="An experiment, a run or a packed run."),
     ],
     as_json: Json = False,
 ) -> None:
     """Show a run or an experiment: scores beside the random agent's, provenance."""
+    if directory.is_file():
+        _show_pack(directory, as_json)
+        return
     from longplay.harness.experiment import is_experiment, view_runs
 
     if is_experiment(directory) and len(views := view_runs(directory)) > 1:
@@ -498,6 +502,25 @@ def show(
             *tables.show_details(run_directory),
             trust_tables.proof_line(run_directory, hashes),
         )
+
+
+def _show_pack(path: Path, as_json: bool) -> None:
+    """Shows the documents of a pack; nothing of it is played."""
+    from longplay.trust.pack_file import PackFile
+
+    with PackFile(path) as packed:
+        run_directory = packed.read_documents()
+    hashes = packed.manifest.sha256
+    if as_json:
+        proof = trust_tables.proof_to_json(run_directory, hashes)
+        _print_json({**tables.run_to_json(run_directory), **proof})
+        return
+    _print(
+        *tables.show_run(run_directory),
+        *tables.show_details(run_directory),
+        trust_tables.proof_line(run_directory, hashes),
+        trust_tables.pack_line(path, packed.size_bytes, packed.manifest.run_bytes),
+    )
 
 
 # --- trust ----------------------------------------------------------------------
@@ -568,6 +591,69 @@ def verify(
         _print_runs(documents)
     if exit_code:
         raise typer.Exit(exit_code)
+
+
+@_command
+def pack(
+    directory: Directory,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="File to make; RUN.longplay by default."),
+    ] = None,
+    workers: Workers = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Verify a run and pack it into one small file."""
+    from longplay.trust.pack import pack_run
+    from longplay.trust.pack_file import SUFFIX
+
+    target = output or Path(f"{find_run(directory).name}{SUFFIX}")
+    with ProgressLine(quiet=quiet) as progress, _stdout_kept_clean():
+        manifest = pack_run(
+            directory,
+            target,
+            workers=workers or os.cpu_count() or 1,
+            observer=progress.show_replay,
+        )
+    _print_packed(target, manifest, as_json)
+
+
+def _print_packed(target: Path, manifest: Manifest, as_json: bool) -> None:
+    size_bytes = target.stat().st_size
+    if as_json:
+        _print_json(
+            {
+                "file": str(target),
+                "bytes": size_bytes,
+                "run_bytes": manifest.run_bytes,
+            }
+        )
+    else:
+        _print(trust_tables.pack_line(target, size_bytes, manifest.run_bytes))
+
+
+@_command
+def unpack(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A packed run.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Folder to make; named as the file is."),
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Play a packed run again, which makes its run directory."""
+    from longplay.trust.pack import unpack_run
+    from longplay.trust.pack_file import SUFFIX
+
+    target = output or Path(file.name.removesuffix(SUFFIX))
+    with ProgressLine(quiet=quiet) as progress, _stdout_kept_clean():
+        unpack_run(file, target, observer=progress.show_replay)
+    if as_json:
+        _print_json({"run_dir": str(target)})
+    else:
+        _print(Text(f"every row played again as it was: {target}"))
 
 
 # --- what there is --------------------------------------------------------------

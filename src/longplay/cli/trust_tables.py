@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from longplay.cli import tables
+from longplay.cli.layout import add_row, make_table
 from longplay.contract.rundir import RunDirectory
 
 if TYPE_CHECKING:
+    from longplay.trust.doctor import Diagnosis, State, Symptom
     from longplay.trust.verification import Verification
+
+_MARKS: dict[State, tuple[str, str]] = {
+    "ok": ("✓", "green"),
+    "note": ("·", "yellow"),
+    "differs": ("✗", "bold red"),
+}
 
 
 def show_verification(verdict: Verification) -> list[RenderableType]:
@@ -69,3 +79,55 @@ def proof_line(run: RunDirectory, sha256: Mapping[str, str]) -> Text:
         return Text(f" claimed: verified, and found not true: {why}", "bold red")
     versions = f"longplay {record.versions.get('longplay')}"
     return Text(f" {record.level}: {record.frames:,} frames, by {versions}", "green")
+
+
+def pack_line(path: Path, size_bytes: int, run_bytes: int) -> Text:
+    """`run.longplay: 164,210 bytes for a run of 330,000,000 (1 : 2,009)`."""
+    ratio = round(run_bytes / size_bytes)
+    return Text(
+        f" {path}: {size_bytes:,} bytes for a run of {run_bytes:,} (1 : {ratio:,})",
+        "dim",
+    )
+
+
+def show_diagnosis(diagnosis: Diagnosis) -> list[RenderableType]:
+    """What the doctor found, for people."""
+    machine = make_table("machine", "", "what", "here", "suites mean", left=range(4))
+    for symptom in diagnosis.machine:
+        found, expected = symptom.found, symptom.expected
+        add_row(machine, _mark(symptom), symptom.name, found, expected)
+    columns = ("", "game", "reward", "memory", "reward", "memory")
+    games = make_table("games, here and as shipped", *columns, left=(0, 1, 3, 5))
+    for symptom in diagnosis.games:
+        cells = (*_halves(symptom.found), *_halves(symptom.expected))
+        add_row(games, _mark(symptom), symptom.name, *cells)
+    return [machine, Text(), games, *_show_meanings(diagnosis), _health(diagnosis)]
+
+
+def _halves(text: str) -> tuple[str, str]:
+    reward, _, memory = text.partition(" ")
+    return reward, memory
+
+
+def _mark(symptom: Symptom) -> Text:
+    return Text(*_MARKS[symptom.state])
+
+
+def _show_meanings(diagnosis: Diagnosis) -> list[RenderableType]:
+    """What follows from each thing that is not as expected."""
+    meanings: list[RenderableType] = [
+        Padding(Text(f"{symptom.name}: {symptom.meaning}"), (0, 0, 0, 3))
+        for symptom in (*diagnosis.machine, *diagnosis.games)
+        if symptom.meaning
+    ]
+    return [Text(), *meanings] if meanings else []
+
+
+def _health(diagnosis: Diagnosis) -> Text:
+    games = len(diagnosis.games)
+    if diagnosis.is_healthy:
+        words = f"\n ✓ healthy: {games} games play here as they should"
+        return Text(words, "green")
+    ill = sum(symptom.state == "differs" for symptom in diagnosis.games)
+    words = f"\n ✗ something differs: {ill} of {games} games play otherwise"
+    return Text(words, "bold red")
