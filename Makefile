@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed-core
 INSTALLED_DEV := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-all check format schema bench baselines wheel clean help
+.PHONY: demo test test-all check format schema bench baselines doctor-traces wheel clean help
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 18
@@ -49,6 +49,9 @@ bench: $(INSTALLED_DEV) ## speed against bare ALE and plain JSON
 
 baselines: $(INSTALLED_DEV) ## measure the random agent again (about an hour on two cores)
 	$(BIN)/python benchmarks/random_baselines.py
+
+doctor-traces: $(INSTALLED_DEV) ## play the traces that `longplay doctor` compares with again
+	$(BIN)/python -m longplay.trust.doctor
 
 wheel: $(INSTALLED_DEV) ## build the wheel into dist/
 	$(PIP) wheel --no-deps -w dist .

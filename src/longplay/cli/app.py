@@ -656,6 +656,21 @@ def unpack(
         _print(Text(f"every row played again as it was: {target}"))
 
 
+@_command
+def doctor(as_json: Json = False) -> None:
+    """Tell whether this machine's emulator is the one that suites' numbers mean."""
+    from longplay.trust.doctor import diagnose
+
+    with ProgressLine(quiet=as_json) as progress:
+        diagnosis = diagnose(Path.cwd(), progress.show_words)
+    if as_json:
+        _print_json(diagnosis.to_json())
+    else:
+        _print(*trust_tables.show_diagnosis(diagnosis))
+    if not diagnosis.is_healthy:
+        raise typer.Exit(1)
+
+
 # --- what there is --------------------------------------------------------------
 
 
