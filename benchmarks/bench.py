@@ -1,6 +1,6 @@
 """What is fast, measured against bare ALE and plain JSON in the same process.
 
-    python benchmarks/bench.py [--trials 5] [--visit-frames 20000] [--only run,score,…]
+    python benchmarks/bench.py [--trials 5] [--visit-frames 20000] [--only run,verify,…]
 
 Absolute times differ from machine to machine and from minute to minute; the ratios are
 what is promised. The things compared take turns, and the median of the ratios counts.
@@ -81,19 +81,25 @@ def play_bare(config: RunConfig, actions: list[list[int]]) -> None:
                 ale.reset_game()
 
 
-def measure_run(folder: Path, visit_frames: int, bare_first: bool) -> float:
-    """Seconds of the bare loop over seconds of the complete run, once."""
+def read_actions(run_dir: Path) -> tuple[RunConfig, list[list[int]]]:
+    """What a run applied, visit by visit."""
     from longplay.contract.rundir import RunDirectory
 
-    play_run(folder / "log", visit_frames)
-    run = RunDirectory(folder / "log")
+    run = RunDirectory(run_dir)
     events = run.events.numpy("visit_idx", "applied_action_idx")
     actions = [
         events["applied_action_idx"][events["visit_idx"] == k].tolist()
         for k in range(len(run.config.schedule))
     ]
+    return run.config, actions
+
+
+def measure_run(folder: Path, visit_frames: int, bare_first: bool) -> float:
+    """Seconds of the bare loop over seconds of the complete run, once."""
+    play_run(folder / "log", visit_frames)
+    config, actions = read_actions(folder / "log")
     contenders = {
-        "bare": lambda: play_bare(run.config, actions),
+        "bare": lambda: play_bare(config, actions),
         "run": lambda: play_run(folder / "run", visit_frames),
     }
     order = ("bare", "run") if bare_first else ("run", "bare")
@@ -117,6 +123,42 @@ def bench_run(trials: int, visit_frames: int) -> list[Row]:
             f"complete run / bare loop (3 visits of {visit_frames:,} frames)",
             "≥ 0.95",
             f"{median:.3f}  ({low:.3f} … {high:.3f})",
+        )
+    ]
+
+
+def bench_verify(trials: int, visit_frames: int) -> list[Row]:
+    """Playing a log again against the bare loop, and two processes against one."""
+    import ale_py
+
+    from longplay.scoring.scores import score_run, write_score
+    from longplay.trust.verification import verify_run
+
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    against_bare, against_one = [], []
+    with temporary_folder() as folder:
+        run_dir = folder / "run"
+        play_run(run_dir, visit_frames, num_cycles=2)
+        write_score(run_dir, score_run(run_dir))
+        config, actions = read_actions(run_dir)
+        contenders = {
+            "bare": lambda: play_bare(config, actions),
+            "one": lambda: verify_run(run_dir, workers=1),
+            "two": lambda: verify_run(run_dir, workers=2),
+        }
+        for trial in range(trials):
+            order = list(contenders) if trial % 2 else list(contenders)[::-1]
+            seconds = {name: timed(contenders[name]) for name in order}
+            against_bare.append(seconds["bare"] / seconds["one"])
+            against_one.append(seconds["one"] / seconds["two"])
+            shown = f"{against_bare[-1]:.2f}x bare, two {against_one[-1]:.2f}x one"
+            print(f"  verify, trial {trial}: {shown}", flush=True)
+    frames = f"6 visits of {visit_frames:,} frames"
+    return [
+        (f"{name} ({frames})", goal, f"{statistics.median(ratios):.2f}")
+        for name, goal, ratios in (
+            ("verify on one worker / bare loop", "≥ 1.1", against_bare),
+            ("verify on two workers / on one", "≥ 1.8", against_one),
         )
     ]
 
@@ -227,12 +269,14 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--visit-frames", type=int, default=20_000)
     parser.add_argument("--reading-visit-frames", type=int, default=400_000)
-    parser.add_argument("--only", default="run,reading,memory,import")
+    parser.add_argument("--only", default="run,verify,reading,memory,import")
     options = parser.parse_args()
     wanted = options.only.split(",")
     rows: list[Row] = []
     if "run" in wanted:
         rows += bench_run(options.trials, options.visit_frames)
+    if "verify" in wanted:
+        rows += bench_verify(options.trials, options.visit_frames)
     if "reading" in wanted:
         rows += bench_reading(options.trials, options.reading_visit_frames)
     if "memory" in wanted:
