@@ -43,6 +43,7 @@ from longplay.suites import SUITES, flatten_settings, get_suite
 if TYPE_CHECKING:
     from longplay.harness.experiment import Experiment
     from longplay.trust.pack_file import Manifest
+    from longplay.trust.verification import Verification
 
 app = typer.Typer(
     name="longplay",
@@ -555,42 +556,58 @@ def verify(
         raise ConfigError("--agent: only with --reexecute")
     if visit and reexecute:
         raise ConfigError("--visit: not with --reexecute, an agent has one life")
-    from longplay.trust import verification as trust
+    from longplay.trust.verification import write_verification
 
-    workers = workers or os.cpu_count() or 1
+    how = _Judging(workers or os.cpu_count() or 1, visit or [], reexecute, agent, quiet)
     exit_code = 0
     documents: list[dict[str, Any]] = []
-    for run_dir in find_runs(directory):
+    for run_dir in (runs := find_runs(directory)):
+        if len(runs) > 1 and not as_json:
+            _print(Text(run_dir.name, "bold"))
         try:
-            with ProgressLine(quiet=quiet) as progress, _stdout_kept_clean():
-                if reexecute:
-                    verdict = trust.reexecute(
-                        run_dir, agent, workers=workers, observer=progress
-                    )
-                else:
-                    verdict = trust.verify_run(
-                        run_dir,
-                        workers=workers,
-                        visits=visit or (),
-                        observer=progress.show_replay,
-                    )
+            verdict = _judge(run_dir, how)
+            documents.append(verdict.to_json())
+            if not as_json:
+                _print(*trust_tables.show_verification(verdict))
+            if verdict.is_whole:
+                write_verification(verdict)
+            exit_code = max(exit_code, 0 if verdict.passed else 1)
         except LongplayError as error:  # the other runs can be judged all the same
             exit_code = max(exit_code, error.exit_code)
             documents.append({"run_dir": str(run_dir), **_error_to_json(error)})
             if not as_json:
                 _print_error(error, as_json)
-            continue
-        if verdict.is_whole:
-            trust.write_verification(verdict)
-        documents.append(verdict.to_json())
-        if not as_json:
-            _print(*trust_tables.show_verification(verdict))
-        if not verdict.passed:
-            exit_code = max(exit_code, 1)
     if as_json:
         _print_runs(documents)
     if exit_code:
         raise typer.Exit(exit_code)
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """How runs are verified."""
+
+    workers: int
+    visits: list[int]
+    reexecute: bool
+    agent: str | None
+    quiet: bool
+
+
+def _judge(run_dir: Path, how: _Judging) -> Verification:
+    from longplay.trust import verification
+
+    with ProgressLine(quiet=how.quiet) as progress, _stdout_kept_clean():
+        if how.reexecute:
+            return verification.reexecute(
+                run_dir, how.agent, workers=how.workers, observer=progress
+            )
+        return verification.verify_run(
+            run_dir,
+            workers=how.workers,
+            visits=how.visits,
+            observer=progress.show_replay,
+        )
 
 
 @_command

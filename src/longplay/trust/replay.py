@@ -14,6 +14,7 @@ for the action 0, and then differs from the row that comes out.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -419,6 +420,8 @@ _played: Any = None
 def _share(played: Any) -> None:
     global _played  # noqa: PLW0603 - a pool hands it to its processes in no other way
     _played = played
+    # Ctrl-C reaches every process: these end without a word, the parent says it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _replay_shared(position: int, task: VisitTask) -> VisitOutcome:
