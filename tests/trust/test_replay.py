@@ -320,6 +320,19 @@ def test_edited_field_is_named(true_copy: Path, key: str, value: object) -> None
     assert difference.logged == json.dumps(value)
 
 
+@pytest.mark.parametrize("value", [2**62, 2**63, 2**64 - 1, 2**70, -1, "0", None])
+def test_absurd_id_at_the_start_of_a_visit_is_found(
+    true_copy: Path, value: object
+) -> None:
+    row = {**read_rows(true_copy / "events.jsonl")[300], "episode_id": value}
+    line = json.dumps(row, separators=(",", ":")).encode() + b"\n"
+    _edit_line(true_copy / "events.jsonl", 300, line)
+    difference = verify_run(true_copy).difference
+    assert difference is not None
+    assert difference.visit_idx == 1
+    assert difference.last_frame_idx in (300, 301)  # its own row, or the next one's
+
+
 def test_other_spelling_of_a_row_is_a_difference(true_copy: Path) -> None:
     line = (true_copy / "events.jsonl").read_bytes().splitlines()[17]
     _edit_line(true_copy / "events.jsonl", 17, line.replace(b":", b": ", 1) + b"\n")

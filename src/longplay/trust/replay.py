@@ -24,7 +24,7 @@ from itertools import accumulate
 from multiprocessing import get_context
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -168,13 +168,17 @@ def feed_stream(
             report(event.visit_frame_idx + 1)
 
 
+# As far as rows can count: an id beyond it could not be written down again.
+_Id = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+
 class LoggedDecision(msgspec.Struct, gc=False):
     """What replay takes from a row of events.jsonl; all else must come out."""
 
     decided_action_idx: int
     is_decision_frame: bool
-    episode_id: int
-    segment_id: int
+    episode_id: _Id
+    segment_id: _Id
 
     @property
     def action(self) -> int:

@@ -158,7 +158,7 @@ def verify_run(
     outcomes = replay_visits(tasks, workers, observer)
     found = [outcome.difference for outcome in outcomes if outcome.difference]
     if not visits:
-        found += _find_gaps(run_dir, outcomes)
+        found += _find_gaps(outcomes)
     difference = _first_of(found, config)
     _refuse_other_emulator(config, difference)
     return Verification(
@@ -260,9 +260,9 @@ def check_playable(config: RunConfig) -> None:
     for name, (is_sound, expected) in checks.items():
         if not is_sound:
             raise DocumentError(f"config.json {name}: expected {expected}")
-    for visit in config.schedule:
+    for game_id in {visit.game_id for visit in config.schedule}:
         try:
-            read_rom(visit.game_id)
+            read_rom(game_id)
         except ConfigError as error:
             raise CannotVerifyError(f"cannot be played here: {error}") from error
 
@@ -293,7 +293,7 @@ def _pick_visits(tasks: list[VisitTask], visits: Sequence[int]) -> list[VisitTas
 # --- What was found -------------------------------------------------------------
 
 
-def _find_gaps(run_dir: Path, outcomes: Sequence[VisitOutcome]) -> list[RowDifference]:
+def _find_gaps(outcomes: Sequence[VisitOutcome]) -> list[RowDifference]:
     """Visits whose ids do not go on where those of the last one ended."""
     found = []
     expected = RowIds(0, 0)
