@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed-core
 INSTALLED_DEV := $(VENV)/.installed-dev
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-all check format schema bench baselines learning wheel clean help
+.PHONY: demo test test-all check format schema bench baselines learning doctor-traces wheel clean help
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 18
@@ -52,6 +52,9 @@ baselines: $(INSTALLED_DEV) ## measure the random agent again (about an hour on 
 
 learning: $(INSTALLED_DEV) ## hold examples/control_linear_q.py against random again (minutes)
 	$(BIN)/python benchmarks/learning.py examples/control_linear_q.py --games qbert,road_runner
+
+doctor-traces: $(INSTALLED_DEV) ## play the traces that `longplay doctor` compares with again
+	$(BIN)/python -m longplay.trust.doctor
 
 wheel: $(INSTALLED_DEV) ## build the wheel into dist/
 	$(PIP) wheel --no-deps -w dist .

@@ -1,6 +1,6 @@
 """What is fast, measured against bare ALE and plain JSON in the same process.
 
-    python benchmarks/bench.py [--trials 5] [--visit-frames 20000] [--only run,score,…]
+    python benchmarks/bench.py [--trials 5] [--visit-frames 20000] [--only run,verify,…]
 
 Absolute times differ from machine to machine and from minute to minute; the ratios are
 what is promised. The things compared take turns, and the median of the ratios counts.
@@ -48,17 +48,23 @@ def timed(function: Callable[[], object]) -> float:
 CONTROL = "control-smoke-v1"
 
 
-def make_settings(visit_frames: int) -> dict[str, Any]:
-    return {"base_visit_frames": visit_frames, "jitter_pct": 0, "num_cycles": 1}
+def make_settings(visit_frames: int, num_cycles: int = 1) -> dict[str, Any]:
+    settings = {"base_visit_frames": visit_frames, "num_cycles": num_cycles}
+    return {**settings, "jitter_pct": 0}
 
 
-def play_run(run_dir: Path, visit_frames: int, suite_id: str = "stream-3x2-v1") -> None:
+def play_run(
+    run_dir: Path,
+    visit_frames: int,
+    suite_id: str = "stream-3x2-v1",
+    num_cycles: int = 1,
+) -> None:
     """A complete run of the random agent: everything recorded."""
     from longplay.agents.base import load_agent
     from longplay.harness.episode import Episode
     from longplay.plan import plan_run
 
-    plan = plan_run(suite_id, 0, make_settings(visit_frames))
+    plan = plan_run(suite_id, 0, make_settings(visit_frames, num_cycles))
     Episode(plan, load_agent("random"), run_dir).run()
 
 
@@ -195,6 +201,55 @@ def bench_control(trials: int, visit_frames: int) -> list[Row]:
     ]
 
 
+def measure_free_cores() -> float:
+    """What two processes get done that need nothing but a core, against one."""
+    command = [sys.executable, "-c", "sum(range(10**8))"]
+    alone_s = timed(lambda: subprocess.run(command, check=True))
+
+    def run_both() -> None:
+        for process in [subprocess.Popen(command) for _ in range(2)]:
+            process.wait()
+
+    return 2 * alone_s / timed(run_both)
+
+
+def bench_verify(trials: int, visit_frames: int) -> list[Row]:
+    """Playing a log again against the bare loop, and two processes against one."""
+    import ale_py
+
+    from longplay.trust.verification import verify_run
+
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    against_bare, against_one, free_cores = [], [], []
+    with temporary_folder() as folder:
+        run_dir = folder / "run"
+        play_run(run_dir, visit_frames, num_cycles=2)
+        config, log = read_log(run_dir)
+        contenders = {
+            "bare": lambda: play_bare(config, log),
+            "one": lambda: verify_run(run_dir, workers=1),
+            "two": lambda: verify_run(run_dir, workers=2),
+        }
+        for trial in range(trials):
+            order = list(contenders) if trial % 2 else list(contenders)[::-1]
+            seconds = {name: timed(contenders[name]) for name in order}
+            against_bare.append(seconds["bare"] / seconds["one"])
+            against_one.append(seconds["one"] / seconds["two"])
+            free_cores.append(measure_free_cores())
+            print(
+                f"  verify, trial {trial}: {against_bare[-1]:.2f}x bare, "
+                f"two {against_one[-1]:.2f}x one ({free_cores[-1]:.2f} cores free)",
+                flush=True,
+            )
+    frames = f"6 visits of {visit_frames:,} frames"
+    bare, one = statistics.median(against_bare), statistics.median(against_one)
+    free = f"{one:.2f}  (with {statistics.median(free_cores):.2f} cores free)"
+    return [
+        (f"verify on one worker / bare loop ({frames})", "≥ 1.1", f"{bare:.2f}"),
+        (f"verify on two workers / on one ({frames})", "≥ 1.8", free),
+    ]
+
+
 def sum_rewards(events: Path) -> float:
     """The plain loop that everybody writes first."""
     total = 0.0
@@ -301,7 +356,8 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--visit-frames", type=int, default=20_000)
     parser.add_argument("--reading-visit-frames", type=int, default=400_000)
-    parser.add_argument("--only", default="run,control,reading,memory,import")
+    parser.add_argument("--verify-visit-frames", type=int, default=60_000)
+    parser.add_argument("--only", default="run,control,verify,reading,memory,import")
     options = parser.parse_args()
     wanted = options.only.split(",")
     rows: list[Row] = []
@@ -309,6 +365,8 @@ def main() -> None:
         rows += bench_run(options.trials, options.visit_frames)
     if "control" in wanted:
         rows += bench_control(options.trials, options.visit_frames)
+    if "verify" in wanted:
+        rows += bench_verify(options.trials, options.verify_visit_frames)
     if "reading" in wanted:
         rows += bench_reading(options.trials, options.reading_visit_frames)
     if "memory" in wanted:

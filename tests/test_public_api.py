@@ -44,7 +44,13 @@ def read_rows(run_dir: Path, name: str) -> list[dict[str, Any]]:
 
 
 def test_all_is_pinned():
-    assert longplay.__all__ == ["read_run", "run", "score_run", "validate_run"]
+    assert longplay.__all__ == [
+        "read_run",
+        "run",
+        "score_run",
+        "validate_run",
+        "verify_run",
+    ]
 
 
 def test_all_names_exist_and_are_listed():
@@ -58,7 +64,9 @@ def test_other_names_do_not_exist():
         longplay.runs  # noqa: B018
 
 
-@pytest.mark.parametrize("name", ["read_run", "run", "score_run", "validate_run"])
+@pytest.mark.parametrize(
+    "name", ["read_run", "run", "score_run", "validate_run", "verify_run"]
+)
 def test_public_functions_are_documented(name):
     assert inspect.getdoc(getattr(longplay, name))
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from longplay.contract.rundir import read_run
     from longplay.harness.experiment import run
     from longplay.scoring.scores import score_run
+    from longplay.trust.verification import verify_run
     from longplay.validation import validate_run
 
 # Imported when first used: importing longplay costs next to nothing.
@@ -24,9 +25,10 @@ _HOMES = {
     "run": "longplay.harness.experiment",
     "score_run": "longplay.scoring.scores",
     "validate_run": "longplay.validation",
+    "verify_run": "longplay.trust.verification",
 }
 
-__all__ = ["read_run", "run", "score_run", "validate_run"]
+__all__ = ["read_run", "run", "score_run", "validate_run", "verify_run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,8 @@ be resumed, 130 for Ctrl-C.
     ├── DocumentError              a file of a run directory that cannot be read
     ├── IncompleteRunError         a score asked of a run that has not ended
     ├── DifferenceError            a log that comes out otherwise when played again
+    ├── CannotVerifyError          a run of another emulator than the one here
+    ├── PackError                  a pack that is damaged, or more than a pack
     ├── MissingExtraError          an optional package that is not installed
     ├── ResumeError                a run that cannot go on; nothing was changed
     ├── RunCancelled               Ctrl-C
@@ -96,6 +98,16 @@ class DifferenceError(LongplayError):
     def __init__(self, difference: RowDifference) -> None:
         super().__init__(str(difference))
         self.difference = difference
+
+
+class CannotVerifyError(LongplayError):
+    """A run of another emulator than the one here, or one that names none."""
+
+
+class PackError(LongplayError):
+    """A pack that cannot be made, or a file that is not a sound one."""
+
+    exit_code = 1
 
 
 class MissingExtraError(LongplayError):

@@ -1,4 +1,4 @@
-"""Whatever stops a run, and whenever: resumed, it ends with the bytes it would have had.
+"""Whatever stops a run, and whenever: resumed, it ends with the bytes it would have.
 
 The process is killed at random moments (also while it saves, checkpoints, cuts files
 back or loads), asked to stop, or its disk fails; its files are cut. After every blow
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import itertools
-import json
 import os
 import random
 import signal

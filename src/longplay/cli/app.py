@@ -18,7 +18,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from longplay.cli import tables
+from longplay.cli import tables, trust_tables
 from longplay.cli.progress import ProgressLine
 from longplay.cli.score_tables import show_score
 from longplay.cli.settings import (
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from longplay.harness.experiment import Experiment
     from longplay.harness.job import Outcome
     from longplay.harness.status import RunView
+    from longplay.trust.pack_file import Manifest
+    from longplay.trust.verification import Verification
 
 app = typer.Typer(
     name="longplay",
@@ -92,11 +94,14 @@ def _print(*renderables: RenderableType) -> None:
         console.print(renderable)
 
 
+def _error_to_json(error: LongplayError) -> dict[str, Any]:
+    where = {"run_dir": str(error.run_dir)} if error.run_dir else {}
+    return {"error": {"type": type(error).__name__, "message": str(error), **where}}
+
+
 def _print_error(error: LongplayError, as_json: bool) -> None:
     if as_json:
-        where = {"run_dir": str(error.run_dir)} if error.run_dir else {}
-        entry = {"type": type(error).__name__, "message": str(error), **where}
-        _print_json({"error": entry})
+        _print_json(_error_to_json(error))
         return
     message = Text.assemble(("error: ", "bold red"), str(error))
     if error.run_dir is not None:
@@ -558,8 +563,17 @@ def _score_one(
 
 
 @_command
-def show(directory: Directory, as_json: Json = False) -> None:
+def show(
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="An experiment, a run or a packed run."),
+    ],
+    as_json: Json = False,
+) -> None:
     """Show a run or an experiment: scores beside the random agent's, provenance."""
+    if directory.is_file():
+        _show_pack(directory, as_json)
+        return
     from longplay.harness.experiment import is_experiment, view_runs
 
     if is_experiment(directory) and len(views := view_runs(directory)) > 1:
@@ -569,10 +583,199 @@ def show(directory: Directory, as_json: Json = False) -> None:
             _print(*tables.show_experiment(directory, views))
         return
     run_directory = RunDirectory(find_run(directory))
+    hashes = run_directory.hash_judged() if run_directory.verification else {}
     if as_json:
-        _print_json(tables.run_to_json(run_directory))
+        proof = trust_tables.proof_to_json(run_directory, hashes)
+        _print_json({**tables.run_to_json(run_directory), **proof})
     else:
-        _print(*tables.show_run(run_directory), *tables.show_details(run_directory))
+        _print(
+            *tables.show_run(run_directory),
+            *tables.show_details(run_directory),
+            trust_tables.proof_line(run_directory, hashes),
+        )
+
+
+def _show_pack(path: Path, as_json: bool) -> None:
+    """Shows the documents of a pack; nothing of it is played."""
+    from longplay.trust.pack_file import PackFile
+
+    with PackFile(path) as packed:
+        run_directory = packed.read_documents()
+    hashes = packed.manifest.sha256
+    if as_json:
+        proof = trust_tables.proof_to_json(run_directory, hashes)
+        _print_json({**tables.run_to_json(run_directory), **proof})
+        return
+    _print(
+        *tables.show_run(run_directory),
+        *tables.show_details(run_directory),
+        trust_tables.proof_line(run_directory, hashes),
+        trust_tables.pack_line(path, packed.size_bytes, packed.manifest.run_bytes),
+    )
+
+
+# --- trust ----------------------------------------------------------------------
+
+
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes that play; all cores by default.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+
+
+@_command
+def verify(
+    directory: Directory,
+    workers: Workers = None,
+    visit: Annotated[
+        list[int] | None,
+        typer.Option(metavar="K", help="This visit only; nothing is kept of it."),
+    ] = None,
+    reexecute: Annotated[
+        bool, typer.Option("--reexecute", help="Let the agent decide all of it again.")
+    ] = False,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="With --reexecute: the agent, if not one of longplay's own."),
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Play a run again and compare every frame; keeps the verdict beside it."""
+    if agent is not None and not reexecute:
+        raise ConfigError("--agent: only with --reexecute")
+    if visit and reexecute:
+        raise ConfigError("--visit: not with --reexecute, an agent has one life")
+    from longplay.trust.verification import write_verification
+
+    how = _Judging(workers or os.cpu_count() or 1, visit or [], reexecute, agent, quiet)
+    exit_code = 0
+    documents: list[dict[str, Any]] = []
+    for run_dir in (runs := find_runs(directory)):
+        if len(runs) > 1 and not as_json:
+            _print(Text(run_dir.name, "bold"))
+        try:
+            verdict = _judge(run_dir, how)
+            documents.append(verdict.to_json())
+            if not as_json:
+                _print(*trust_tables.show_verification(verdict))
+            if verdict.is_whole:
+                write_verification(verdict)
+            exit_code = max(exit_code, 0 if verdict.passed else 1)
+        except LongplayError as error:  # the other runs can be judged all the same
+            exit_code = max(exit_code, error.exit_code)
+            documents.append({"run_dir": str(run_dir), **_error_to_json(error)})
+            if not as_json:
+                _print_error(error, as_json)
+    if as_json:
+        _print_runs(documents)
+    if exit_code:
+        raise typer.Exit(exit_code)
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """How runs are verified."""
+
+    workers: int
+    visits: list[int]
+    reexecute: bool
+    agent: str | None
+    quiet: bool
+
+
+def _judge(run_dir: Path, how: _Judging) -> Verification:
+    from longplay.trust import verification
+
+    with ProgressLine(quiet=how.quiet) as progress, _stdout_kept_clean():
+        if how.reexecute:
+            return verification.reexecute(
+                run_dir, how.agent, workers=how.workers, observer=progress
+            )
+        return verification.verify_run(
+            run_dir,
+            workers=how.workers,
+            visits=how.visits,
+            observer=progress.show_replay,
+        )
+
+
+@_command
+def pack(
+    directory: Directory,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="File to make; RUN.longplay by default."),
+    ] = None,
+    workers: Workers = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Verify a run and pack it into one small file."""
+    from longplay.trust.pack import pack_run
+    from longplay.trust.pack_file import SUFFIX
+
+    target = output or Path(f"{find_run(directory).name}{SUFFIX}")
+    with ProgressLine(quiet=quiet) as progress, _stdout_kept_clean():
+        manifest = pack_run(
+            directory,
+            target,
+            workers=workers or os.cpu_count() or 1,
+            observer=progress.show_replay,
+        )
+    _print_packed(target, manifest, as_json)
+
+
+def _print_packed(target: Path, manifest: Manifest, as_json: bool) -> None:
+    size_bytes = target.stat().st_size
+    if as_json:
+        _print_json(
+            {
+                "file": str(target),
+                "bytes": size_bytes,
+                "run_bytes": manifest.run_bytes,
+            }
+        )
+    else:
+        _print(trust_tables.pack_line(target, size_bytes, manifest.run_bytes))
+
+
+@_command
+def unpack(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A packed run.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Folder to make; named as the file is."),
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Play a packed run again, which makes its run directory."""
+    from longplay.trust.pack import unpack_run
+    from longplay.trust.pack_file import SUFFIX
+
+    target = output or Path(file.name.removesuffix(SUFFIX))
+    with ProgressLine(quiet=quiet) as progress, _stdout_kept_clean():
+        unpack_run(file, target, observer=progress.show_replay)
+    if as_json:
+        _print_json({"run_dir": str(target)})
+    else:
+        _print(Text(f"every row played again as it was: {target}"))
+
+
+@_command
+def doctor(as_json: Json = False) -> None:
+    """Tell whether this machine's emulator is the one that suites' numbers mean."""
+    from longplay.trust.doctor import diagnose
+
+    with ProgressLine(quiet=as_json) as progress:
+        diagnosis = diagnose(Path.cwd(), progress.show_words)
+    if as_json:
+        _print_json(diagnosis.to_json())
+    else:
+        _print(*trust_tables.show_diagnosis(diagnosis))
+    if not diagnosis.is_healthy:
+        raise typer.Exit(1)
 
 
 # --- what there is --------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
 from rich.live import Live
@@ -13,6 +14,9 @@ from rich.text import Text
 
 from longplay.harness.status import RunView
 from longplay.runner import Progress
+
+if TYPE_CHECKING:
+    from longplay.trust.replay import ReplayProgress
 
 _PLAIN_EVERY_S = 5.0
 _BAR_CELLS = 20
@@ -45,6 +49,20 @@ def describe_progress(progress: Progress, *, is_short: bool = False) -> dict[str
         "fps": f"{fps:,.0f} fps",
         "left": "" if left is None else f"{_format_seconds(left)} left",
     }
+
+
+def describe_replay(progress: ReplayProgress) -> str:
+    """`1,536/4,165 frames · 2/6 visits · 9,800 fps · 0:12 left`."""
+    fps = progress.fps or 0.0
+    parts = [
+        f"{progress.frames:,}/{progress.frames_total:,} frames",
+        f"{progress.visits}/{progress.visits_total} visits",
+        f"{fps:,.0f} fps",
+    ]
+    if fps:
+        left_s = (progress.frames_total - progress.frames) / fps
+        parts.append(f"{_format_seconds(left_s)} left")
+    return " · ".join(parts)
 
 
 class ProgressLine:
@@ -88,6 +106,14 @@ class ProgressLine:
             lambda: _live_line(progress, self._console.width),
             lambda: " · ".join(filter(None, describe_progress(progress).values())),
         )
+
+    def show_replay(self, progress: ReplayProgress) -> None:
+        """Shows how far a run was played again."""
+        self.show_words(describe_replay(progress))
+
+    def show_words(self, words: str) -> None:
+        """Shows a line as it is."""
+        self._show(lambda: Text(words), lambda: words)
 
     def show_runs(self, views: Sequence[RunView]) -> None:
         """Shows where many runs are."""

@@ -9,8 +9,10 @@ tests can make the n-th of them fail.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterable
 from math import isfinite
 from pathlib import Path
@@ -91,6 +93,12 @@ def write_document(path: Path, document: BaseModel | dict[str, Any]) -> None:
     write_file(path, render_document(document))
 
 
+def hash_file(path: Path) -> str:
+    """SHA-256 of a file, read piece by piece."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def make_directory(path: Path, *, exist_ok: bool = False) -> None:
     """Makes a directory with its parents; unless allowed, it must not exist yet."""
     try:
@@ -123,6 +131,11 @@ def sync_tree(folder: Path) -> None:
                 os.close(fd)
         except OSError as error:
             raise RecordingError(f"cannot sync {path}: {error.strerror}") from error
+
+
+def remove_directory(path: Path) -> None:
+    """Removes a directory that was made for something that did not come about."""
+    shutil.rmtree(path, ignore_errors=True)
 
 
 class RowFile:
@@ -251,16 +264,25 @@ def read_json(path: Path) -> Any:
     return _read_strictly(path)[1]
 
 
+def parse_json(text: str) -> Any:
+    """Parses JSON strictly: no NaN, no key twice.
+
+    Raises:
+        ValueError: It is not such JSON.
+    """
+    return json.loads(
+        text,
+        parse_constant=_refuse_constant,
+        parse_float=_read_finite,
+        object_pairs_hook=_refuse_duplicates,
+    )
+
+
 def _read_strictly(path: Path) -> tuple[str, Any]:
     """The text of a JSON file, and what it says."""
     try:
         text = path.read_text(encoding="utf-8")
-        return text, json.loads(
-            text,
-            parse_constant=_refuse_constant,
-            parse_float=_read_finite,
-            object_pairs_hook=_refuse_duplicates,
-        )
+        return text, parse_json(text)
     except FileNotFoundError as error:
         raise DocumentError(f"{path.name}: missing in {path.parent}") from error
     except (OSError, ValueError, RecursionError) as error:

@@ -520,3 +520,49 @@ class RunStatus(Document):
     host: str
     retries: int
     error: RunErrorEntry | None = None
+
+
+# How far a run's numbers are proven: its maker says so; its log plays again; its agent
+# decides the same again.
+ProofLevel = Literal["claimed", "replayed", "re-executed"]
+
+
+class Difference(Document):
+    """The first place where a log is not what comes out when it is played again."""
+
+    visit_idx: int = Field(description="Visit it is in.")
+    game_id: str = Field(description="Game of that visit.")
+    first_frame_idx: int = Field(description="Frame of the run, or first of a block.")
+    last_frame_idx: int = Field(description="The same frame, or last of the block.")
+    file: str = Field(description="File that says otherwise.")
+    line: int = Field(description="Line in it, from 1.")
+    field: str = Field(description="First field that differs, or `row`.")
+    logged: str | None = Field(description="What stands there, as JSON.")
+    replayed: str = Field(description="What comes out, as JSON.")
+
+    def __str__(self) -> str:
+        """`visit 2 (qbert), frame 917: reward logged 25.0, replayed 0.0`."""
+        frames = f"frame {self.last_frame_idx}"
+        if self.first_frame_idx != self.last_frame_idx:
+            frames = f"frames {self.first_frame_idx} … {self.last_frame_idx}"
+        return (
+            f"visit {self.visit_idx} ({self.game_id}), {frames}: {self.field} logged "
+            f"{'nothing' if self.logged is None else self.logged}, "
+            f"replayed {self.replayed} ({self.file}:{self.line})"
+        )
+
+
+class VerificationRecord(Document):
+    """verification.json: what `longplay verify` found, and in which files."""
+
+    schema_version: int = SCHEMA_VERSION
+    level: ProofLevel = Field(description="What is proven; `claimed` if it failed.")
+    method: Literal["replay", "re-execution"] = Field(description="What was tried.")
+    passed: bool = Field(description="Whether everything came out as logged.")
+    first_difference: Difference | None = Field(description="Where it did not.")
+    findings: dict[str, int] = Field(description="Findings of validation, per kind.")
+    frames: int = Field(description="Frames played again.")
+    sha256: dict[str, str] = Field(description="File judged -> its SHA-256.")
+    versions: dict[str, str] = Field(
+        description="python, ale_py, numpy, longplay that judged."
+    )

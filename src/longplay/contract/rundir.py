@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
 
-from longplay.contract.files import read_document
+from longplay.contract.files import hash_file, read_document
 from longplay.contract.records import (
     Document,
     RunConfig,
@@ -25,6 +25,7 @@ from longplay.contract.records import (
     RunSummary,
     Score,
     TimestepRow,
+    VerificationRecord,
 )
 from longplay.errors import DocumentError, MissingExtraError, NotARunError
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 _Document = TypeVar("_Document", bound=Document)
 
 ROW_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl")
+# What a verdict on a run is about.
+JUDGED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
 
 _EVENT_TYPES = {
     "global_frame_idx": "BIGINT",
@@ -224,6 +227,16 @@ class RunDirectory:
     def status(self) -> RunStatus | None:
         """status.json, if longplay wrote one."""
         return self._read_own("status.json", RunStatus)
+
+    @cached_property
+    def verification(self) -> VerificationRecord | None:
+        """verification.json, if the run was verified."""
+        return self._read_own("verification.json", VerificationRecord)
+
+    def hash_judged(self) -> dict[str, str]:
+        """SHA-256 of the files that a verdict is about, of those that are there."""
+        paths = [self.path / name for name in JUDGED_FILES]
+        return {path.name: hash_file(path) for path in paths if path.is_file()}
 
     def _read_own(self, name: str, model: type[_Document]) -> _Document | None:
         """A document that the contract does not name: another tool's may be any."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from longplay.contract.files import RowFile
-from longplay.errors import DifferenceError, RecordingError
+from longplay.errors import DifferenceError, DocumentError
 
 # A row of longplay's has about 300 bytes; what is longer is no row.
 LONGEST_ROW_BYTES = 4096
@@ -71,7 +71,7 @@ class CheckedRows(RowFile):
         try:
             fd = os.open(path, os.O_RDONLY)
         except OSError as error:
-            raise RecordingError(f"cannot read {path}: {error.strerror}") from error
+            raise DocumentError(f"cannot read {path}: {error.strerror}") from error
         return cls(path, fd, start or LinePosition())
 
     def append(self, rows: bytes) -> None:

@@ -31,6 +31,7 @@ from longplay.contract.records import (
     Score,
     SegmentRow,
     TimestepRow,
+    VerificationRecord,
 )
 
 _MARK = re.compile(
@@ -162,6 +163,7 @@ RUN_DIRECTORY = SchemaSet(
         "control.score.json": ControlScore,
         "run_summary.json": RunSummary,
         "status.json": RunStatus,
+        "verification.json": VerificationRecord,
     },
     required={
         "events.jsonl": set(RequiredEventRow.__struct_fields__),
