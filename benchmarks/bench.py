@@ -355,6 +355,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--visit-frames", type=int, default=20_000)
+    parser.add_argument("--verify-visit-frames", type=int, default=60_000)
     parser.add_argument("--reading-visit-frames", type=int, default=400_000)
     parser.add_argument("--verify-visit-frames", type=int, default=60_000)
     parser.add_argument("--only", default="run,control,verify,reading,memory,import")

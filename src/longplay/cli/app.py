@@ -571,7 +571,9 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a run or an experiment: scores beside the random agent's, provenance."""
-    if directory.is_file():
+    from longplay.trust.pack_file import SUFFIX
+
+    if directory.suffix == SUFFIX and directory.is_file():
         _show_pack(directory, as_json)
         return
     from longplay.harness.experiment import is_experiment, view_runs
