@@ -22,7 +22,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 
-FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl")
+FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl")
 SHORT = ("--set", "base_visit_frames=40", "--set", "jitter_pct=0.1")
 RAY = ("--ray", "2")
 CLOCKS_AND_IDS = {"experiment_id", "timestamp", "wall_time_s"}
@@ -49,6 +49,13 @@ class Agent:
         if (FLAGS / "slow").exists():
             time.sleep(0.1)
         return (frame + self.seed) % self.num_actions
+"""
+SAVING = """
+    def save(self, directory):
+        (directory / "seed.txt").write_text(str(self.seed))
+
+    def load(self, directory):
+        assert int((directory / "seed.txt").read_text()) == self.seed
 """
 
 
@@ -300,6 +307,29 @@ def test_started_again_means_the_same_bytes(troubled, both, seed):
     for name in FILES:
         expected = (both[0].run_dir(seed) / name).read_bytes()
         assert (lab.run_dir(seed) / name).read_bytes() == expected, name
+
+
+def test_lost_run_goes_on_from_a_checkpoint(both, tmp_path):
+    lab = make_lab(tmp_path, "slow")
+    lab.agent.write_text(AGENT + SAVING)
+    process = lab.start("0", *RAY, "--retries", "1")
+    try:
+        pid = wait_for(lambda: lab.running().get(0), 45, "seed 0 runs")
+        made = lambda: list(lab.run_dir(0).glob("checkpoint/*/agent/seed.txt"))  # noqa: E731
+        wait_for(made, 60, "a visit ends")
+        os.kill(pid, signal.SIGKILL)
+        lab.lower_flag("slow")
+        assert wait_end(lab, process, 60) == 0, lab.errors
+    finally:
+        lab.lower_flag("slow")
+        process.kill()
+        process.wait()
+    assert lab.archives(0) == []
+    assert read(lab.run_dir(0) / "status.json")["retries"] == 1
+    assert read(lab.run_dir(0) / "run_summary.json")["tries"] == 2
+    for name in FILES:
+        expected = (both[0].run_dir(0) / name).read_bytes()
+        assert (lab.run_dir(0) / name).read_bytes() == expected, name
 
 
 def test_log_holds_one_record_for_each_run(troubled, tmp_path):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from killing import Blow, find_run_dir
-from scenarios import SCENARIOS, Reference
+from killing import Blow
+from scenarios import SCENARIOS, Reference, Stopped
 
 from longplay.contract.rundir import ROW_FILES
 
@@ -30,34 +28,6 @@ def reference_of(
         return played[name]
 
     return reference_of
-
-
-@dataclass(frozen=True)
-class Stopped:
-    """A run that was killed at a visit's end, while it made a checkpoint."""
-
-    reference: Reference
-    out: Path
-
-    @property
-    def run_dir(self) -> Path:
-        run_dir = find_run_dir(self.out)
-        assert run_dir is not None
-        return run_dir
-
-    @property
-    def checkpoint(self) -> Path:
-        """The document of the last checkpoint that was made."""
-        (document,) = self.run_dir.glob("checkpoint/*/checkpoint.json")
-        return document
-
-    @property
-    def kept_bytes(self) -> dict[str, int]:
-        """How long the row files were at the last checkpoint."""
-        sizes: dict[str, int] = json.loads(self.checkpoint.read_text())["recorder"][
-            "sizes_bytes"
-        ]
-        return sizes
 
 
 @pytest.fixture(scope="session")

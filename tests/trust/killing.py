@@ -1,7 +1,7 @@
 """Commands in processes of their own, struck by a signal or an error as a test says.
 
 The process is a real one, and so is the signal; only its clock is not: it goes on by
-one with every look, so that checkpoints come often, on the same frames every time.
+one with every look, so that checkpoints come often, and always on the same frames.
 """
 
 from __future__ import annotations

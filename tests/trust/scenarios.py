@@ -100,3 +100,31 @@ class Reference:
         run_dir = find_run_dir(folder / "reference")
         assert run_dir is not None
         return cls(scenario, run_dir, read_result(run_dir), ended.comings)
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """A run that was killed at a visit's end, while it made a checkpoint."""
+
+    reference: Reference
+    out: Path
+
+    @property
+    def run_dir(self) -> Path:
+        run_dir = find_run_dir(self.out)
+        assert run_dir is not None
+        return run_dir
+
+    @property
+    def checkpoint(self) -> Path:
+        """The document of the last checkpoint that was made."""
+        (document,) = self.run_dir.glob("checkpoint/*/checkpoint.json")
+        return document
+
+    @property
+    def kept_bytes(self) -> dict[str, int]:
+        """How long the row files were at the last checkpoint."""
+        sizes: dict[str, int] = json.loads(self.checkpoint.read_text())["recorder"][
+            "sizes_bytes"
+        ]
+        return sizes

@@ -1,4 +1,4 @@
-"""Whatever stops a run, and whenever: resumed, it ends with the bytes it would have.
+"""Whatever stops a run, and whenever: it goes on, to the bytes it would have had.
 
 The process is killed at random moments (also while it saves, checkpoints, cuts files
 back or loads), asked to stop, or its disk fails; its files are cut. After every blow
@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from killing import PLACES, Blow, find_run_dir, read_result, read_status
-from scenarios import SCENARIOS, Reference
+from scenarios import SCENARIOS, Reference, Stopped
 
 from longplay.contract.rundir import ROW_FILES
 from longplay.harness.experiment import view_runs
@@ -115,6 +115,29 @@ def test_killed_run_ends_with_the_same_bytes(
 
 
 @pytest.mark.exhaustive
+def test_scenarios_have_every_kind_of_boundary(
+    reference_of: Callable[[str], Reference],
+) -> None:
+    """(Game over or a lost life, console reset, end of the visit) of every end."""
+    found = set()
+    for name in SCENARIOS:
+        rows = reference_of(name).result
+        resets = {
+            json.loads(line)["end_global_frame_idx"]
+            for line in rows["segments.jsonl"].splitlines()
+        }
+        for event in map(json.loads, rows["events.jsonl"].splitlines()):
+            flags = event["terminated"], event["truncated"]
+            if any(flags):
+                found.add((flags[0], event["global_frame_idx"] in resets, flags[1]))
+    assert found >= {
+        (True, True, False),  # game over
+        (True, False, False),  # a lost life
+        (False, True, True),  # the visit's end
+    }
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_killed_run_ends_with_the_same_bytes_at_many_moments(
     name: str,
@@ -195,7 +218,7 @@ def test_run_that_is_stopped_loses_no_frame(
 def test_file_cut_at_a_random_byte_is_made_whole(
     file: str,
     side: str,
-    stopped: Any,
+    stopped: Stopped,
     check_unfinished: Callable[..., None],
     check_finished: Callable[..., None],
 ) -> None:

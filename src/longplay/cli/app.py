@@ -326,8 +326,10 @@ def _show_runs(
     is_valid = {outcome.seed: outcome.is_valid for outcome in outcomes}
     if as_json:
         document = tables.experiment_to_json(directory, views)
+        refusals = {o.seed: o.error for o in outcomes if o.is_refused}
         for entry in document["runs"]:
             entry["valid"] = is_valid.get(entry["seed"])
+            entry["refused"] = refusals.get(entry["seed"])
         _print_json(document)
     else:
         _print(*tables.show_experiment(directory, views))

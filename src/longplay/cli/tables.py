@@ -464,7 +464,9 @@ def describe_leftovers(
         f"seed {view.plan.seed}: under way elsewhere ({view.status.host}, process "
         f"{view.status.pid}); if it is lost, --stall-timeout tells when to give it up"
         for view in views
-        if view.state in ("RUNNING", "QUEUED") and view.status is not None
+        if view.state in ("RUNNING", "QUEUED")
+        and view.status is not None
+        and not view.is_to_do
     ]
     return [_indent(line, "yellow") for line in lines]
 

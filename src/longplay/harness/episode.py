@@ -38,6 +38,7 @@ from longplay.contract.version import SCHEMA_VERSION
 from longplay.errors import (
     AgentError,
     DifferenceError,
+    DocumentError,
     LongplayError,
     ResumeError,
     RunCancelled,
@@ -220,7 +221,10 @@ class Episode:
 
     def _check_identity(self) -> None:
         """Refuses to go on with another agent, emulator or contract."""
-        begun = RunDirectory(self._run_dir).config
+        try:
+            begun = RunDirectory(self._run_dir).config
+        except DocumentError as error:
+            raise ResumeError(f"{error}; the run cannot go on") from error
         for name, was, now in _compare_identity(begun, self._config):
             if was != now:
                 raise ResumeError(
@@ -278,7 +282,8 @@ class Episode:
         try:
             yield
         except BaseException as error:
-            self._reserve.release()
+            if self._status is not None:
+                self._reserve.release()
             self._record_failure(error)
             if isinstance(error, KeyboardInterrupt):
                 raise RunCancelled("interrupted") from error

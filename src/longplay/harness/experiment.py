@@ -440,10 +440,9 @@ class Experiment:
 
 
 def _flatten_settings(config: ExperimentConfig) -> dict[str, object]:
-    """What is asked for, by dotted names; what follows from the rest comes last."""
-    document = config.model_dump(mode="json")
-    first = {name: document[name] for name in ("config_given", "seeds", "agent")}
-    return dict(_iter_leaves({**first, **document}))
+    """What was asked for, by dotted names; all else follows from it."""
+    asked = config.model_dump(mode="json", include={"config_given", "seeds", "agent"})
+    return dict(_iter_leaves(asked))
 
 
 def _iter_leaves(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[Any]:

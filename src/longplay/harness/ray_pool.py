@@ -2,9 +2,9 @@
 
 This is the only module that imports ray. Only the job and its outcome travel; results
 stay on disk, where the driver also sees the heartbeats. Ray's own retries are off: a
-worker that is lost, or silent for too long, leaves a try that is archived, and the run
-is started again with the same seed. An agent's own error is not retried: the same seed
-would give it again.
+worker that is lost, or silent for too long, leaves a run that goes on from its last
+checkpoint; without a sound one the try is archived, and the run is started again with
+the same seed. An agent's own error is not retried: the same seed would give it again.
 """
 
 from __future__ import annotations
@@ -181,7 +181,11 @@ class RayPool:
 
 
 def _status_under_way(job: Job) -> RunStatus | None:
-    """The status of a run that has begun and not ended."""
+    """The status of a run that has begun and not ended.
+
+    What an earlier try left there says nothing of the worker that has this one.
+    """
     status = read_status(Path(job.run_dir))
-    is_under_way = status is not None and status.state in ("QUEUED", "RUNNING")
-    return status if is_under_way else None
+    if status is None or status.retries != job.retries:
+        return None
+    return status if status.state in ("QUEUED", "RUNNING") else None
