@@ -58,8 +58,16 @@ def play_run(run_dir: Path, visit_frames: int, num_cycles: int = 1) -> None:
     Episode(plan, load_agent("random"), run_dir).run()
 
 
-def play_bare(config: RunConfig, actions: list[list[int]]) -> None:
-    """The same frames by the calls that nobody can do without."""
+def play_bare(
+    config: RunConfig, actions: list[list[int]], pixels_from: int = 0
+) -> None:
+    """The same frames by the calls that nobody can do without.
+
+    Args:
+        config: The run's.
+        actions: What is applied, visit by visit.
+        pixels_from: The first frame of each visit whose pixels are asked for.
+    """
     import ale_py
 
     from longplay.console.ale import read_rom
@@ -73,27 +81,34 @@ def play_bare(config: RunConfig, actions: list[list[int]]) -> None:
         ale.setInt("frame_skip", 1)
         ale.loadROM(read_rom(visit.game_id).path)
         ale.reset_game()
-        for action in applied:
-            ale.getScreenRGB()
+        for frame, action in enumerate(applied):
+            if frame >= pixels_from:
+                ale.getScreenRGB()
             ale.act(action)
             ale.lives()
             if ale.game_over():
                 ale.reset_game()
 
 
-def measure_run(folder: Path, visit_frames: int, bare_first: bool) -> float:
-    """Seconds of the bare loop over seconds of the complete run, once."""
+def read_actions(run_dir: Path) -> tuple[RunConfig, list[list[int]]]:
+    """What a run applied, visit by visit."""
     from longplay.contract.rundir import RunDirectory
 
-    play_run(folder / "log", visit_frames)
-    run = RunDirectory(folder / "log")
+    run = RunDirectory(run_dir)
     events = run.events.numpy("visit_idx", "applied_action_idx")
     actions = [
         events["applied_action_idx"][events["visit_idx"] == k].tolist()
         for k in range(len(run.config.schedule))
     ]
+    return run.config, actions
+
+
+def measure_run(folder: Path, visit_frames: int, bare_first: bool) -> float:
+    """Seconds of the bare loop over seconds of the complete run, once."""
+    play_run(folder / "log", visit_frames)
+    config, actions = read_actions(folder / "log")
     contenders = {
-        "bare": lambda: play_bare(run.config, actions),
+        "bare": lambda: play_bare(config, actions),
         "run": lambda: play_run(folder / "run", visit_frames),
     }
     order = ("bare", "run") if bare_first else ("run", "bare")
@@ -117,6 +132,160 @@ def bench_run(trials: int, visit_frames: int) -> list[Row]:
             f"complete run / bare loop (3 visits of {visit_frames:,} frames)",
             "≥ 0.95",
             f"{median:.3f}  ({low:.3f} … {high:.3f})",
+        )
+    ]
+
+
+def play_stream(run_dir: Path, visit_frames: int, *, with_digests: bool) -> None:
+    """A run without its surroundings, with all evidence or with none."""
+    from longplay.agents.base import load_agent
+    from longplay.console.ale import AleConsole
+    from longplay.contract.digests import Chain
+    from longplay.plan import plan_run
+    from longplay.recorder import Recorder, RowFiles
+    from longplay.runner import Run, StopRequest
+    from longplay.stream import Stream
+    from longplay.tracks.streaming import StreamingTrack
+
+    class NoChain(Chain):
+        def add(self, rows: bytes) -> None:
+            pass
+
+    class PlainRecorder(Recorder):
+        def write_digest(self, event: object, ram_crc32: int) -> None:
+            self.flush()
+
+    settings = {"base_visit_frames": visit_frames, "jitter_pct": 0, "num_cycles": 1}
+    config = plan_run("stream-3x2-v1", 0, settings).config
+    stream = Stream.from_config(
+        config, AleConsole(sticky=config.sticky, full_action_space=True)
+    )
+    run_dir.mkdir()
+    files = RowFiles.create(run_dir)
+    recorder = Recorder(files) if with_digests else PlainRecorder(files, NoChain())
+    if not with_digests:
+        stream._ram = bytes
+    track = StreamingTrack(load_agent("random").build(0))
+    Run(stream, track, recorder, lambda progress: None, StopRequest()).play()
+    recorder.close()
+
+
+def time_checkpoints(run_dir: Path, visit_frames: int) -> list[float]:
+    """Seconds that each checkpoint of a run takes."""
+    from unittest import mock
+
+    from longplay.harness.episode import Episode
+
+    make, seconds = Episode._checkpoint, []
+    with mock.patch.object(
+        Episode,
+        "_checkpoint",
+        lambda episode: seconds.append(timed(lambda: make(episode))),
+    ):
+        play_run(run_dir, visit_frames, num_cycles=2)
+    return seconds
+
+
+def bench_evidence(trials: int, visit_frames: int) -> list[Row]:
+    """Runs with digests and without, in turns; and what a checkpoint takes."""
+    import ale_py
+
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    shares, checkpoints_s = [], []
+    for trial in range(trials):
+        with temporary_folder() as folder:
+            seconds = {
+                with_digests: timed(
+                    functools.partial(
+                        play_stream,
+                        folder / str(with_digests),
+                        visit_frames,
+                        with_digests=with_digests,
+                    )
+                )
+                for with_digests in (trial % 2 == 0, trial % 2 == 1)
+            }
+            checkpoints_s += time_checkpoints(folder / "run", visit_frames // 10)
+        shares.append(seconds[True] / seconds[False] - 1)
+        print(f"  evidence, trial {trial}: {100 * shares[-1]:+.1f} %", flush=True)
+    digests, checkpoint_s = statistics.median(shares), statistics.median(checkpoints_s)
+    return [
+        (
+            f"digests, a checkpoint every 60 s (3 visits of {visit_frames:,} frames)",
+            "≤ 3 %",
+            f"{100 * (digests + checkpoint_s / 60):.1f} %  (digests "
+            f"{100 * digests:.1f} %, a checkpoint {1000 * checkpoint_s:.0f} ms)",
+        )
+    ]
+
+
+def measure_resume(folder: Path, killed_at: int) -> tuple[float, float]:
+    """Seconds to the frame of a kill: of a resumed run, and of the bare loops."""
+    from unittest import mock
+
+    from longplay.agents.base import load_agent
+    from longplay.agents.random import RandomAgent
+    from longplay.errors import AgentError
+    from longplay.harness.episode import Episode
+    from longplay.plan import plan_run
+    from longplay.trust.checkpoint import read_checkpoint
+
+    class StoppedAgent(RandomAgent):
+        is_stopped, reached_s = True, 0.0
+
+        def step(self, *percept: object) -> int:
+            if percept[4]["global_frame_idx"] == killed_at:
+                if StoppedAgent.is_stopped:
+                    raise ValueError("as good as killed")
+                StoppedAgent.reached_s = time.perf_counter()
+            return super().step(*percept)
+
+    settings = {
+        "games": ["ms_pacman"],
+        "base_visit_frames": killed_at + 1000,
+        "jitter_pct": 0,
+        "num_cycles": 1,
+    }
+    plan, agent = plan_run("stream-3x2-v1", 0, settings), load_agent(StoppedAgent)
+    run_dir = folder / "run"
+    # So that the last checkpoint is some way before the kill.
+    with mock.patch("longplay.runner._CHECKPOINT_S", killed_at / 16_000):
+        try:
+            Episode(plan, agent, run_dir).run()
+        except AgentError:
+            StoppedAgent.is_stopped = False
+    checkpoint = read_checkpoint(run_dir)
+    assert checkpoint is not None
+    start_s = time.perf_counter()
+    Episode(plan, agent, run_dir).resume()
+    resumed_s = StoppedAgent.reached_s - start_s
+    config, actions = read_actions(run_dir)
+    played = [actions[0][:killed_at]]
+    return resumed_s, timed(lambda: play_bare(config, played, checkpoint.frame))
+
+
+def bench_resume(trials: int, killed_at: int) -> list[Row]:
+    """From the start of `longplay resume` to the frame where the run was killed."""
+    import ale_py
+
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    start_s = statistics.median(
+        import_seconds("import longplay.cli.app, longplay.harness.experiment")
+        for _ in range(trials)
+    )
+    measured = []
+    for trial in range(trials):
+        with temporary_folder() as folder:
+            resumed_s, bare_s = measure_resume(folder, killed_at)
+        measured.append((resumed_s + start_s, 1.2 * bare_s + 2))
+        shown = f"{resumed_s:.1f} s after {start_s:.1f} s of start, bare {bare_s:.1f} s"
+        print(f"  resume, trial {trial}: {shown}", flush=True)
+    took_s, allowed_s = map(statistics.median, zip(*measured, strict=True))
+    return [
+        (
+            f"resume until the frame of the kill, {killed_at:,}",
+            f"≤ {allowed_s:.1f} s (1.2 × bare + 2 s)",
+            f"{took_s:.1f} s",
         )
     ]
 
@@ -227,12 +396,17 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--visit-frames", type=int, default=20_000)
     parser.add_argument("--reading-visit-frames", type=int, default=400_000)
-    parser.add_argument("--only", default="run,reading,memory,import")
+    parser.add_argument("--killed-at-frame", type=int, default=40_000)
+    parser.add_argument("--only", default="run,evidence,resume,reading,memory,import")
     options = parser.parse_args()
     wanted = options.only.split(",")
     rows: list[Row] = []
     if "run" in wanted:
         rows += bench_run(options.trials, options.visit_frames)
+    if "evidence" in wanted:
+        rows += bench_evidence(options.trials, options.visit_frames)
+    if "resume" in wanted:
+        rows += bench_resume(options.trials, options.killed_at_frame)
     if "reading" in wanted:
         rows += bench_reading(options.trials, options.reading_visit_frames)
     if "memory" in wanted:
