@@ -15,114 +15,23 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from ale_py import ALEInterface
-
-    from longplay.contract.records import RunConfig
-
-# Imported where they are used: a process that is spawned to read imports this file
-# again, as it would import the command line's, and should not wait for an emulator.
-
-Row = tuple[str, str, str]
-
-
-@contextmanager
-def temporary_folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="longplay-bench-") as name:
-        yield Path(name)
-
-
-def timed(function: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    function()
-    return time.perf_counter() - start
-
+from bare import (
+    Log,
+    Row,
+    import_seconds,
+    make_settings,
+    play_bare,
+    play_run,
+    read_log,
+    temporary_folder,
+    timed,
+)
+from bench_trust import bench_evidence, bench_resume, bench_verify
 
 CONTROL = "control-smoke-v1"
-
-
-def make_settings(visit_frames: int, num_cycles: int = 1) -> dict[str, Any]:
-    settings = {"base_visit_frames": visit_frames, "num_cycles": num_cycles}
-    return {**settings, "jitter_pct": 0}
-
-
-def play_run(
-    run_dir: Path,
-    visit_frames: int,
-    suite_id: str = "stream-3x2-v1",
-    num_cycles: int = 1,
-) -> None:
-    """A complete run of the random agent: everything recorded."""
-    from longplay.agents.base import load_agent
-    from longplay.harness.episode import Episode
-    from longplay.plan import plan_run
-
-    plan = plan_run(suite_id, 0, make_settings(visit_frames, num_cycles))
-    Episode(plan, load_agent("random"), run_dir).run()
-
-
-# What was played: per visit, the actions and the emulator frames each was held for.
-Log = list[tuple[list[int], list[int]]]
-
-
-def read_log(run_dir: Path) -> tuple[RunConfig, Log]:
-    from longplay.contract.rundir import RunDirectory
-
-    run = RunDirectory(run_dir)
-    events = run.events.numpy()
-    held = events.get("emulator_frames", 1 + 0 * events["visit_idx"])
-    log = []
-    for visit in run.config.schedule:
-        own = events["visit_idx"] == visit.visit_idx
-        log.append((events["applied_action_idx"][own].tolist(), held[own].tolist()))
-    return run.config, log
-
-
-def play_bare(config: RunConfig, log: Log) -> None:
-    """The same frames by the calls that nobody can do without."""
-    import ale_py
-
-    from longplay.console.ale import read_rom
-
-    for visit, seed, (applied, held) in zip(
-        config.schedule, config.emulator_seeds or (), log, strict=True
-    ):
-        ale = ale_py.ALEInterface()
-        ale.setInt("random_seed", seed)
-        ale.setFloat("repeat_action_probability", config.sticky)
-        ale.setInt("frame_skip", 1)
-        ale.loadROM(read_rom(visit.game_id).path)
-        ale.reset_game()
-        play = play_frames if config.frame_skip is None else play_timesteps
-        play(ale, applied, held)
-
-
-def play_frames(ale: ALEInterface, applied: list[int], held: list[int]) -> None:
-    for action in applied:
-        ale.getScreenRGB()
-        ale.act(action)
-        ale.lives()
-        if ale.game_over():
-            ale.reset_game()
-
-
-def play_timesteps(ale: ALEInterface, applied: list[int], held: list[int]) -> None:
-    for action, frames in zip(applied, held, strict=True):
-        ale.getScreenRGB()
-        is_over = False
-        for _ in range(frames):
-            ale.act(action)
-            is_over = ale.game_over()
-        ale.lives()
-        if is_over:
-            ale.reset_game()
 
 
 def play_gymnasium(visit_frames: int, log: Log) -> None:
@@ -201,55 +110,6 @@ def bench_control(trials: int, visit_frames: int) -> list[Row]:
     ]
 
 
-def measure_free_cores() -> float:
-    """What two processes get done that need nothing but a core, against one."""
-    command = [sys.executable, "-c", "sum(range(10**8))"]
-    alone_s = timed(lambda: subprocess.run(command, check=True))
-
-    def run_both() -> None:
-        for process in [subprocess.Popen(command) for _ in range(2)]:
-            process.wait()
-
-    return 2 * alone_s / timed(run_both)
-
-
-def bench_verify(trials: int, visit_frames: int) -> list[Row]:
-    """Playing a log again against the bare loop, and two processes against one."""
-    import ale_py
-
-    from longplay.trust.verification import verify_run
-
-    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    against_bare, against_one, free_cores = [], [], []
-    with temporary_folder() as folder:
-        run_dir = folder / "run"
-        play_run(run_dir, visit_frames, num_cycles=2)
-        config, log = read_log(run_dir)
-        contenders = {
-            "bare": lambda: play_bare(config, log),
-            "one": lambda: verify_run(run_dir, workers=1),
-            "two": lambda: verify_run(run_dir, workers=2),
-        }
-        for trial in range(trials):
-            order = list(contenders) if trial % 2 else list(contenders)[::-1]
-            seconds = {name: timed(contenders[name]) for name in order}
-            against_bare.append(seconds["bare"] / seconds["one"])
-            against_one.append(seconds["one"] / seconds["two"])
-            free_cores.append(measure_free_cores())
-            print(
-                f"  verify, trial {trial}: {against_bare[-1]:.2f}x bare, "
-                f"two {against_one[-1]:.2f}x one ({free_cores[-1]:.2f} cores free)",
-                flush=True,
-            )
-    frames = f"6 visits of {visit_frames:,} frames"
-    bare, one = statistics.median(against_bare), statistics.median(against_one)
-    free = f"{one:.2f}  (with {statistics.median(free_cores):.2f} cores free)"
-    return [
-        (f"verify on one worker / bare loop ({frames})", "≥ 1.1", f"{bare:.2f}"),
-        (f"verify on two workers / on one ({frames})", "≥ 1.8", free),
-    ]
-
-
 def sum_rewards(events: Path) -> float:
     """The plain loop that everybody writes first."""
     total = 0.0
@@ -324,12 +184,6 @@ def bench_memory() -> list[Row]:
     ]
 
 
-def import_seconds(statement: str) -> float:
-    clock = "time.perf_counter()"
-    code = f"import time; start = {clock}; {statement}; print({clock} - start)"
-    return float(subprocess.check_output([sys.executable, "-c", code], text=True))
-
-
 def bench_import(trials: int) -> list[Row]:
     """Importing longplay against importing what it stands on."""
     ratios = [
@@ -357,8 +211,10 @@ def main() -> None:
     parser.add_argument("--visit-frames", type=int, default=20_000)
     parser.add_argument("--verify-visit-frames", type=int, default=60_000)
     parser.add_argument("--reading-visit-frames", type=int, default=400_000)
-    parser.add_argument("--verify-visit-frames", type=int, default=60_000)
-    parser.add_argument("--only", default="run,control,verify,reading,memory,import")
+    parser.add_argument("--killed-at-frame", type=int, default=40_000)
+    parser.add_argument(
+        "--only", default="run,control,evidence,resume,verify,reading,memory,import"
+    )
     options = parser.parse_args()
     wanted = options.only.split(",")
     rows: list[Row] = []
@@ -366,6 +222,10 @@ def main() -> None:
         rows += bench_run(options.trials, options.visit_frames)
     if "control" in wanted:
         rows += bench_control(options.trials, options.visit_frames)
+    if "evidence" in wanted:
+        rows += bench_evidence(options.trials, options.visit_frames)
+    if "resume" in wanted:
+        rows += bench_resume(options.trials, options.killed_at_frame)
     if "verify" in wanted:
         rows += bench_verify(options.trials, options.verify_visit_frames)
     if "reading" in wanted:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 from collections.abc import Callable
@@ -384,6 +385,17 @@ def test_row_that_does_not_come_out_again_is_refused(
     lines[1] = lines[1].replace(b'"' + field + b'":', b'"' + field + b'": ')
     path.write_bytes(b"".join(lines))
     check_refused(stopped.out, f"{file}:2 row: logged ")
+
+
+@pytest.mark.parametrize("file", ROW_FILES[1:])
+def test_garbage_that_would_be_cut_off_is_refused(
+    file: str, stopped: Stopped, check_refused: Callable[..., None]
+) -> None:
+    """events.jsonl ends before it, so that it is never reached by playing again."""
+    os.truncate(stopped.run_dir / "events.jsonl", 1000)
+    path = stopped.run_dir / file
+    path.write_bytes(path.read_bytes() + b"?\n")
+    check_refused(stopped.out, f"{file}:3: expected a row, found ")
 
 
 def test_kill_before_the_first_checkpoint(

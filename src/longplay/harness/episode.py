@@ -210,7 +210,9 @@ class Episode:
             self._output.discard()  # it was printed the first time
             self._start_writing(retries)
 
-        self._recorder = Recorder(open_kept_rows(self._run_dir, start_writing))
+        self._recorder = Recorder(
+            open_kept_rows(self._run_dir, self._config, start_writing)
+        )
         try:
             with self._ending():
                 self._play(self._recorder)

@@ -160,6 +160,11 @@ class KeptRows(CheckedRows):
         return cls(path, fd, LinePosition())
 
     @property
+    def _kept_bytes(self) -> int:
+        """The length of what is there and has come out again."""
+        return self.size_bytes - sum(map(len, self._missing))
+
+    @property
     def is_exhausted(self) -> bool:
         """Whether rows came out that are not in the file."""
         return bool(self._missing)
@@ -176,16 +181,23 @@ class KeptRows(CheckedRows):
         """Keeps what is missing in the file until it may be written."""
         self._missing.append(rows[len(logged) :])
 
+    def check_rest(self, row_type: type[msgspec.Struct]) -> None:
+        """Sees that what will be cut off is rows, the last one perhaps torn.
+
+        Raises:
+            ResumeError: Names the line that is none.
+        """
+        if self.path.exists():
+            _check_tail(self.path, self._kept_bytes, row_type)
+
     def start_writing(self) -> None:
         """Writes what is missing, and from now on everything."""
-        missing = b"".join(self._missing)
-        kept_bytes = self.size_bytes - len(missing)
         self.close()
         if self.path.exists():
-            self._writer = RowFile.reopen(self.path, kept_bytes)
+            self._writer = RowFile.reopen(self.path, self._kept_bytes)
         else:
             self._writer = RowFile.create(self.path)
-        self._writer.append(missing)
+        self._writer.append(b"".join(self._missing))
 
     def sync(self) -> None:
         """Waits until what was written is on the disk."""
@@ -217,11 +229,14 @@ class KeptEvents(KeptRows):
         super().sync()
 
 
-def open_kept_rows(run_dir: Path, on_end: Callable[[], None]) -> RowFiles:
+def open_kept_rows(
+    run_dir: Path, config: RunConfig, on_end: Callable[[], None]
+) -> RowFiles:
     """The row files of a run, for a recorder that plays it again.
 
     Args:
         run_dir: Where the run is.
+        config: The run's.
         on_end: Called once, when every row in events.jsonl has come out again, before
             anything is written.
     """
@@ -229,8 +244,11 @@ def open_kept_rows(run_dir: Path, on_end: Callable[[], None]) -> RowFiles:
     others = [KeptRows.open_kept(run_dir / name) for name in ROW_FILES[1:]]
 
     def start_writing() -> None:
+        files = (events, *others)
+        for file, row_type in zip(files, _row_types(config).values(), strict=True):
+            file.check_rest(row_type)
         on_end()
-        for file in (events, *others):
+        for file in files:
             file.start_writing()
 
     events.on_end = start_writing
