@@ -316,6 +316,7 @@ def test_unfinished_recording_is_cancelled(
     assert longplay.validate_run(run_dir).findings.counts.keys() == {
         "missing frames",
         "missing file",
+        "state",
     }
 
 
