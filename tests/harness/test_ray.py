@@ -315,8 +315,8 @@ def test_lost_run_goes_on_from_a_checkpoint(both, tmp_path):
     process = lab.start("0", *RAY, "--retries", "1")
     try:
         pid = wait_for(lambda: lab.running().get(0), 45, "seed 0 runs")
-        made = lambda: list(lab.run_dir(0).glob("checkpoint/*/agent/seed.txt"))  # noqa: E731
-        wait_for(made, 60, "a visit ends")
+        made = lambda: list(lab.run_dir(0).glob("checkpoint/current.json"))  # noqa: E731
+        wait_for(made, 60, "a checkpoint counts")
         os.kill(pid, signal.SIGKILL)
         lab.lower_flag("slow")
         assert wait_end(lab, process, 60) == 0, lab.errors
