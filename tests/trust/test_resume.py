@@ -600,6 +600,7 @@ def test_retry_goes_on_from_a_sound_checkpoint(stopped: Stopped) -> None:
     ended = run_command(process, "retry", stopped.out, "--quiet")
     assert ended.exit_code == 0, ended.output
     assert ended.comings["frame"] < stopped.reference.comings["frame"]
+    assert "seed 0 went on from the checkpoint at frame" in ended.output
     assert not (stopped.out / "archive").exists()
     check_whole(stopped.run_dir, stopped.reference)
     assert read_status(stopped.run_dir)["retries"] == 1

@@ -327,9 +327,11 @@ def _show_runs(
     if as_json:
         document = tables.experiment_to_json(directory, views)
         refusals = {o.seed: o.error for o in outcomes if o.is_refused}
+        taken_up = {o.seed: o.went_on for o in outcomes}
         for entry in document["runs"]:
             entry["valid"] = is_valid.get(entry["seed"])
             entry["refused"] = refusals.get(entry["seed"])
+            entry["went_on"] = taken_up.get(entry["seed"])
         _print_json(document)
     else:
         _print(*tables.show_experiment(directory, views))

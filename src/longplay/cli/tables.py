@@ -446,7 +446,7 @@ def _indent(text: str, style: str) -> Padding:
 def describe_leftovers(
     views: Sequence[RunView], outcomes: Sequence[Outcome]
 ) -> list[RenderableType]:
-    """What is left to do after an experiment was played."""
+    """How runs were taken up, and what is left to do."""
     told = {
         view.status.error.message for view in views if view.status and view.status.error
     }
@@ -468,7 +468,15 @@ def describe_leftovers(
         and view.status is not None
         and not view.is_to_do
     ]
-    return [_indent(line, "yellow") for line in lines]
+    resumed = [
+        f"seed {outcome.seed} {outcome.went_on}"
+        for outcome in outcomes
+        if outcome.went_on is not None
+    ]
+    return [
+        *(_indent(line, "dim") for line in resumed),
+        *(_indent(line, "yellow") for line in lines),
+    ]
 
 
 def _describe_aggregate(views: Sequence[RunView]) -> str:

@@ -37,6 +37,7 @@ from longplay.contract.rundir import RunDirectory
 from longplay.contract.version import SCHEMA_VERSION
 from longplay.errors import (
     AgentError,
+    ConsoleError,
     DifferenceError,
     DocumentError,
     LongplayError,
@@ -135,6 +136,8 @@ class Episode:
             self._track = track(agent.build(agent_seed(plan.seed)))
         self._stream = self._make_stream()
         self._recorder: Recorder | None = None
+        # How a resumed run was taken up, in words.
+        self.went_on: str | None = None
         # There is none before something may be written.
         self._status: StatusWriter | None = None
         self._checkpoints: CheckpointWriter | None = None
@@ -189,11 +192,18 @@ class Episode:
         applied = read_applied(self._run_dir, self._config, checkpoint)
         with self._output.capture():
             self._load_agent(checkpoint)
-            self._stream.restore(checkpoint.record.stream, applied)
+            self._rebuild_console(checkpoint, applied)
+        self.went_on = f"went on from the checkpoint at frame {checkpoint.frame:,}"
         with self._ending():
             self._start_writing(retries)
             self._recorder = Recorder.restore(self._run_dir, checkpoint.record.recorder)
             self._play(self._recorder)
+
+    def _rebuild_console(self, checkpoint: Checkpoint, applied: list[int]) -> None:
+        try:
+            self._stream.restore(checkpoint.record.stream, applied)
+        except ConsoleError as error:
+            raise ResumeError(f"{error}; nothing was changed") from error
 
     def _load_agent(self, checkpoint: Checkpoint) -> None:
         assert checkpoint.agent_dir is not None
@@ -207,6 +217,8 @@ class Episode:
 
     def _play_again(self, retries: int) -> None:
         def start_writing() -> None:
+            frame = self._stream.global_frame_idx
+            self.went_on = f"was played again, as recorded, until about frame {frame:,}"
             self._output.discard()  # it was printed the first time
             self._start_writing(retries)
 

@@ -5,7 +5,7 @@ A job goes to a worker, an outcome comes back; results stay on disk.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -46,6 +46,8 @@ class Outcome:
     error: str | None = None
     # Whether nothing was done, because the run cannot go on.
     is_refused: bool = False
+    # How a resumed run was taken up.
+    went_on: str | None = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def play_job(
         if isinstance(error, (AgentLoadError, ConfigError)) and is_announced:
             mark_run(run_dir, "FAILED", error)
         return Outcome(job.seed, job.run_dir, "FAILED", error=str(error))
-    return judge_run(job, validation_workers)
+    return replace(judge_run(job, validation_workers), went_on=episode.went_on)
 
 
 def _choose_way(job: Job) -> Literal["start", "go on"]:
