@@ -1,0 +1,186 @@
+"""Commands that prove: verify, pack, unpack, doctor."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from longplay.cli import trust_tables
+from longplay.cli.guard import (
+    Directory,
+    Json,
+    Quiet,
+    error_to_json,
+    print_error,
+    print_json,
+    print_runs,
+    print_tables,
+    stdout_kept_clean,
+)
+from longplay.cli.progress import ProgressLine
+from longplay.contract.rundir import find_run, find_runs
+from longplay.errors import ConfigError, LongplayError
+
+if TYPE_CHECKING:
+    from longplay.trust.pack_file import Manifest
+    from longplay.trust.verification import Verification
+
+Workers = Annotated[
+    int | None, typer.Option(min=1, help="Processes that play; all cores by default.")
+]
+
+
+def verify(
+    directory: Directory,
+    workers: Workers = None,
+    visit: Annotated[
+        list[int] | None,
+        typer.Option(metavar="K", help="This visit only; nothing is kept of it."),
+    ] = None,
+    reexecute: Annotated[
+        bool, typer.Option("--reexecute", help="Let the agent decide all of it again.")
+    ] = False,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="With --reexecute: the agent, if not one of longplay's own."),
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Play a run again and compare every frame; keeps the verdict beside it."""
+    if agent is not None and not reexecute:
+        raise ConfigError("--agent: only with --reexecute")
+    if visit and reexecute:
+        raise ConfigError("--visit: not with --reexecute, an agent has one life")
+    from longplay.trust.verification import write_verification
+
+    how = _Judging(workers or os.cpu_count() or 1, visit or [], reexecute, agent, quiet)
+    exit_code = 0
+    documents: list[dict[str, Any]] = []
+    for run_dir in (runs := find_runs(directory)):
+        if len(runs) > 1 and not as_json:
+            print_tables(Text(run_dir.name, "bold"))
+        try:
+            verdict = _judge(run_dir, how)
+            documents.append(verdict.to_json())
+            if not as_json:
+                print_tables(*trust_tables.show_verification(verdict))
+            if verdict.is_whole:
+                write_verification(verdict)
+            exit_code = max(exit_code, 0 if verdict.passed else 1)
+        except LongplayError as error:  # the other runs can be judged all the same
+            exit_code = max(exit_code, error.exit_code)
+            documents.append({"run_dir": str(run_dir), **error_to_json(error)})
+            if not as_json:
+                print_error(error, as_json)
+    if as_json:
+        print_runs(documents)
+    if exit_code:
+        raise typer.Exit(exit_code)
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """How runs are verified."""
+
+    workers: int
+    visits: list[int]
+    reexecute: bool
+    agent: str | None
+    quiet: bool
+
+
+def _judge(run_dir: Path, how: _Judging) -> Verification:
+    from longplay.trust import verification
+
+    with ProgressLine(quiet=how.quiet) as progress, stdout_kept_clean():
+        if how.reexecute:
+            return verification.reexecute(
+                run_dir, how.agent, workers=how.workers, observer=progress
+            )
+        return verification.verify_run(
+            run_dir,
+            workers=how.workers,
+            visits=how.visits,
+            observer=progress.show_replay,
+        )
+
+
+def pack(
+    directory: Directory,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="File to make; RUN.longplay by default."),
+    ] = None,
+    workers: Workers = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Verify a run and pack it into one small file."""
+    from longplay.trust.pack import pack_run
+    from longplay.trust.pack_file import SUFFIX
+
+    target = output or Path(f"{find_run(directory).name}{SUFFIX}")
+    with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
+        manifest = pack_run(
+            directory,
+            target,
+            workers=workers or os.cpu_count() or 1,
+            observer=progress.show_replay,
+        )
+    _print_packed(target, manifest, as_json)
+
+
+def _print_packed(target: Path, manifest: Manifest, as_json: bool) -> None:
+    size_bytes = target.stat().st_size
+    if as_json:
+        print_json(
+            {
+                "file": str(target),
+                "bytes": size_bytes,
+                "run_bytes": manifest.run_bytes,
+            }
+        )
+    else:
+        print_tables(trust_tables.pack_line(target, size_bytes, manifest.run_bytes))
+
+
+def unpack(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A packed run.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Folder to make; named as the file is."),
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Play a packed run again, which makes its run directory."""
+    from longplay.trust.pack import unpack_run
+    from longplay.trust.pack_file import SUFFIX
+
+    target = output or Path(file.name.removesuffix(SUFFIX))
+    with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
+        unpack_run(file, target, observer=progress.show_replay)
+    if as_json:
+        print_json({"run_dir": str(target)})
+    else:
+        print_tables(Text(f"every row played again as it was: {target}"))
+
+
+def doctor(as_json: Json = False) -> None:
+    """Tell whether this machine's emulator is the one that suites' numbers mean."""
+    from longplay.trust.doctor import diagnose
+
+    with ProgressLine(quiet=as_json) as progress:
+        diagnosis = diagnose(Path.cwd(), progress.show_words)
+    if as_json:
+        print_json(diagnosis.to_json())
+    else:
+        print_tables(*trust_tables.show_diagnosis(diagnosis))
+    if not diagnosis.is_healthy:
+        raise typer.Exit(1)

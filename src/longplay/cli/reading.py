@@ -1,0 +1,218 @@
+"""Commands that read: validate, score, show; and what there is to be run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from longplay.cli import tables, trust_tables
+from longplay.cli.guard import (
+    Directory,
+    Json,
+    is_inside,
+    print_json,
+    print_runs,
+    print_tables,
+)
+from longplay.cli.score_tables import show_score
+from longplay.cli.settings import parse_agent_args
+from longplay.contract.files import write_document
+from longplay.contract.rundir import RunDirectory, find_run, find_runs
+from longplay.errors import ConfigError, UnknownNameError
+from longplay.plan import plan_run
+from longplay.suites import SUITES
+
+
+def validate(directory: Directory, as_json: Json = False) -> None:
+    """Hold every row of a run against the contract."""
+    from longplay.validation import validate_run
+
+    workers = os.cpu_count() or 1
+    reports = [
+        validate_run(run_dir, workers=workers) for run_dir in find_runs(directory)
+    ]
+    if as_json:
+        print_runs([report.to_json() for report in reports])
+    else:
+        for report in reports:
+            print_tables(*tables.show_report(report))
+    if not all(report.is_valid for report in reports):
+        raise typer.Exit(1)
+
+
+def score(
+    directory: Directory,
+    partial: Annotated[
+        bool, typer.Option("--partial", help="Count the complete visits only.")
+    ] = False,
+    window_frames: Annotated[int | None, typer.Option(help="Other window.")] = None,
+    revisit_frames: Annotated[int | None, typer.Option(help="Other window.")] = None,
+    bottom_k_frac: Annotated[float | None, typer.Option(help="Other share.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the score to this file.")
+    ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option(metavar="GAME", help="Show the sums behind a game's numbers."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Score a run; writes score.json if scored whole with the run's own windows."""
+    changes = {
+        "window_frames": window_frames,
+        "revisit_frames": revisit_frames,
+        "bottom_k_frac": bottom_k_frac,
+    }
+    runs = find_runs(directory)
+    if output is not None and len(runs) > 1:
+        raise ConfigError(f"--output: {directory} holds {len(runs)} runs, give one")
+    documents = []
+    for run_dir in runs:
+        documents.append(
+            _score_one(run_dir, partial, changes, output, explain, as_json)
+        )
+    if as_json:
+        print_runs(documents)
+
+
+def _score_one(
+    run_dir: Path,
+    partial: bool,
+    changes: dict[str, Any],
+    output: Path | None,
+    explain: str | None,
+    as_json: bool,
+) -> dict[str, Any]:
+    from longplay.scoring import scores
+    from longplay.scoring.play import check_ended, read_play
+
+    run_directory = RunDirectory(run_dir)
+    own_config = run_directory.config
+    if explain is not None and explain not in own_config.games:
+        hint = f"(this run plays {', '.join(own_config.games)})"
+        raise UnknownNameError("game", explain, own_config.games, hint)
+    if output is not None and is_inside(output, run_dir):
+        raise ConfigError(f"--output: {output} is in the run directory; choose another")
+    run_directory.config = scores.change_scoring(own_config, changes)
+    play = read_play(run_directory, partial=partial)
+    if not partial:
+        check_ended(run_directory)
+    result = scores.compute_score(play)
+    is_own = run_directory.config.scoring_defaults == own_config.scoring_defaults
+    if output is not None:
+        write_document(output, result)
+    elif is_own and result.complete:
+        scores.write_score(run_dir, result)
+    document = result.model_dump(mode="json")
+    if explain is not None:
+        document["explanation"] = tables.explanation_to_json(play, explain)
+    if not as_json:
+        print_tables(*show_score(result, play.config))
+        if explain is not None:
+            print_tables(*tables.show_explanation(play, explain))
+    return document
+
+
+def show(
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="An experiment, a run or a packed run."),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Show a run or an experiment: scores beside the random agent's, provenance."""
+    from longplay.trust.pack_file import SUFFIX
+
+    if directory.suffix == SUFFIX and directory.is_file():
+        _show_pack(directory, as_json)
+        return
+    from longplay.harness.experiment import is_experiment, view_runs
+
+    if is_experiment(directory) and len(views := view_runs(directory)) > 1:
+        if as_json:
+            print_json(tables.experiment_to_json(directory, views))
+        else:
+            print_tables(*tables.show_experiment(directory, views))
+        return
+    run_directory = RunDirectory(find_run(directory))
+    hashes = run_directory.hash_judged() if run_directory.verification else {}
+    if as_json:
+        proof = trust_tables.proof_to_json(run_directory, hashes)
+        print_json({**tables.run_to_json(run_directory), **proof})
+    else:
+        print_tables(
+            *tables.show_run(run_directory),
+            *tables.show_details(run_directory),
+            trust_tables.proof_line(run_directory, hashes),
+        )
+
+
+def _show_pack(path: Path, as_json: bool) -> None:
+    """Shows the documents of a pack; nothing of it is played."""
+    from longplay.trust.pack_file import PackFile
+
+    with PackFile(path) as packed:
+        run_directory = packed.read_documents()
+    hashes = packed.manifest.sha256
+    if as_json:
+        proof = trust_tables.proof_to_json(run_directory, hashes)
+        print_json({**tables.run_to_json(run_directory), **proof})
+        return
+    print_tables(
+        *tables.show_run(run_directory),
+        *tables.show_details(run_directory),
+        trust_tables.proof_line(run_directory, hashes),
+        trust_tables.pack_line(path, packed.size_bytes, packed.manifest.run_bytes),
+    )
+
+
+def suites(as_json: Json = False) -> None:
+    """List the suites, and what each costs."""
+    plans = [plan_run(suite_id) for suite_id in SUITES]
+    if as_json:
+        print_json([tables.suite_to_json(plan) for plan in plans])
+    else:
+        print_tables(tables.suites_table(plans))
+
+
+def games(as_json: Json = False) -> None:
+    """List the games that can be played, and those that are refused."""
+    rows = tables.list_games()
+    if as_json:
+        print_json(rows)
+    else:
+        print_tables(tables.games_table(rows))
+
+
+def agents(as_json: Json = False) -> None:
+    """List the agents that have a name."""
+    rows = tables.list_named_agents()
+    if as_json:
+        print_json(rows)
+    else:
+        print_tables(tables.agents_table(rows))
+
+
+def check_agent(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="As for `run`.")],
+    agent_arg: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="An argument for the agent."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Hold an agent against the agent contract, without any ROM."""
+    from longplay.agents.base import load_agent
+    from longplay.agents.conformance import check_agent as check
+
+    loaded = load_agent(agent, parse_agent_args(agent_arg or []))
+    checks = check(loaded)
+    if as_json:
+        print_json([item.to_json() for item in checks])
+    else:
+        print_tables(tables.checklist_table(loaded.reference, checks))
+    if not all(item.passed is not False for item in checks):
+        raise typer.Exit(1)
