@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import json
 import os
 import sys
 import time
@@ -14,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
 from longplay.cli import tables
+from longplay.cli.guard import guard, print_json, print_tables
 from longplay.cli.progress import ProgressLine
+from longplay.cli.reference import reference_app
 from longplay.cli.settings import (
     parse_agent_args,
     parse_seeds,
@@ -30,7 +30,6 @@ from longplay.contract.files import write_document
 from longplay.contract.rundir import RunDirectory, find_runs
 from longplay.errors import (
     ConfigError,
-    LongplayError,
     RunCancelled,
     RunFailed,
     UnknownNameError,
@@ -50,6 +49,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(reference_app, name="reference")
 
 Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="An experiment or a run directory.")
@@ -67,47 +67,14 @@ StallTimeout = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 
-def _print_json(document: Any) -> None:
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
-
-
 def _print_runs(documents: list[dict[str, Any]]) -> None:
     """One object for one run, a list for an experiment of several."""
-    _print_json(documents[0] if len(documents) == 1 else documents)
-
-
-def _print(*renderables: RenderableType) -> None:
-    console = Console()
-    for renderable in renderables:
-        console.print(renderable)
-
-
-def _print_error(error: LongplayError, as_json: bool) -> None:
-    if as_json:
-        where = {"run_dir": str(error.run_dir)} if error.run_dir else {}
-        entry = {"type": type(error).__name__, "message": str(error), **where}
-        _print_json({"error": entry})
-        return
-    message = Text.assemble(("error: ", "bold red"), str(error))
-    if error.run_dir is not None:
-        message.append(f"\nwhat was recorded: {error.run_dir}")
-    Console(stderr=True).print(message, soft_wrap=True)
+    print_json(documents[0] if len(documents) == 1 else documents)
 
 
 def _command(function: Callable[..., None]) -> Callable[..., None]:
     """Registers a command; its errors become a message and an exit code."""
-
-    @functools.wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> None:
-        try:
-            function(*args, **kwargs)
-        except LongplayError as error:
-            _print_error(error, bool(kwargs.get("as_json")))
-            raise typer.Exit(error.exit_code) from error
-        except KeyboardInterrupt as error:
-            raise typer.Exit(RunCancelled.exit_code) from error
-
-    return app.command(function.__name__.replace("_", "-"))(guarded)
+    return app.command(function.__name__.replace("_", "-"))(guard(function))
 
 
 def _print_version(wanted: bool) -> None:
@@ -211,7 +178,7 @@ def _run_one(experiment: Experiment, quiet: bool, as_json: bool) -> None:
         error.run_dir = run_dir if run_dir.exists() else None
         raise
     if as_json:
-        _print_json(
+        print_json(
             {
                 "experiment_dir": str(result.experiment_dir),
                 "run_dir": str(result.run_dir),
@@ -220,7 +187,7 @@ def _run_one(experiment: Experiment, quiet: bool, as_json: bool) -> None:
             }
         )
     else:
-        _print(
+        print_tables(
             *tables.show_run(RunDirectory(result.run_dir)),
             tables.report_line(result.report),
             Text(f" {result.experiment_dir}", "dim"),
@@ -269,9 +236,9 @@ def _run_many(
         document = tables.experiment_to_json(experiment.directory, experiment.view())
         for entry in document["runs"]:
             entry["valid"] = is_valid.get(entry["seed"])
-        _print_json(document)
+        print_json(document)
     else:
-        _print(*tables.show_experiment(experiment.directory, experiment.view()))
+        print_tables(*tables.show_experiment(experiment.directory, experiment.view()))
     if not all(outcome.is_valid for outcome in outcomes):
         raise typer.Exit(1)
 
@@ -298,7 +265,7 @@ def retry(
     with experiment.lock():
         to_do = [view for view in experiment.view() if view.state in RETRIED]
     if not to_do and not as_json:
-        _print(Text("nothing to do: every run is complete or under way", "green"))
+        print_tables(Text("nothing to do: every run is complete or under way", "green"))
         return
     where = _Where(ray, ray_address, retries, stall_timeout)
     _run_many(experiment, where, quiet, as_json)
@@ -315,7 +282,7 @@ def status(
 
     views = view_experiment(directory, stall_timeout)
     if as_json:
-        _print_json([view.to_json() for view in views])
+        print_json([view.to_json() for view in views])
         return
     console = Console()
     if not console.is_terminal:
@@ -348,10 +315,10 @@ def export(
     if description is not None:
         evallog.describe_agent(directory, description)
     if as_json:
-        _print_json({"jsonl": str(jsonl), "level": level, "records": lines})
+        print_json({"jsonl": str(jsonl), "level": level, "records": lines})
     else:
         noun = "record" if lines == 1 else "records"
-        _print(Text(f"{lines:,} {noun} -> {jsonl}"))
+        print_tables(Text(f"{lines:,} {noun} -> {jsonl}"))
 
 
 @contextlib.contextmanager
@@ -372,9 +339,9 @@ def _stdout_kept_clean() -> Iterator[None]:
 
 def _show_plan(plan: RunPlan, as_json: bool) -> None:
     if as_json:
-        _print_json(tables.plan_to_json(plan))
+        print_json(tables.plan_to_json(plan))
     else:
-        _print(*tables.show_plan(plan))
+        print_tables(*tables.show_plan(plan))
 
 
 # --- reading --------------------------------------------------------------------
@@ -393,7 +360,7 @@ def validate(directory: Directory, as_json: Json = False) -> None:
         _print_runs([report.to_json() for report in reports])
     else:
         for report in reports:
-            _print(*tables.show_report(report))
+            print_tables(*tables.show_report(report))
     if not all(report.is_valid for report in reports):
         raise typer.Exit(1)
 
@@ -463,9 +430,9 @@ def _score_one(
     if explain is not None:
         document["explanation"] = tables.explanation_to_json(play, explain)
     if not as_json:
-        _print(*tables.show_score(result, play.config))
+        print_tables(*tables.show_score(result, play.config))
         if explain is not None:
-            _print(*tables.show_explanation(play, explain))
+            print_tables(*tables.show_explanation(play, explain))
     return document
 
 
@@ -478,15 +445,17 @@ def show(directory: Directory, as_json: Json = False) -> None:
 
         views = view_experiment(directory)
         if as_json:
-            _print_json(tables.experiment_to_json(directory, views))
+            print_json(tables.experiment_to_json(directory, views))
         else:
-            _print(*tables.show_experiment(directory, views))
+            print_tables(*tables.show_experiment(directory, views))
         return
     run_directory = RunDirectory(paths[0])
     if as_json:
-        _print_json(tables.run_to_json(run_directory))
+        print_json(tables.run_to_json(run_directory))
     else:
-        _print(*tables.show_run(run_directory), *tables.show_details(run_directory))
+        print_tables(
+            *tables.show_run(run_directory), *tables.show_details(run_directory)
+        )
 
 
 # --- what there is --------------------------------------------------------------
@@ -497,9 +466,9 @@ def suites(as_json: Json = False) -> None:
     """List the suites, and what each costs."""
     plans = [plan_run(suite_id) for suite_id in SUITES]
     if as_json:
-        _print_json([tables.suite_to_json(plan) for plan in plans])
+        print_json([tables.suite_to_json(plan) for plan in plans])
     else:
-        _print(tables.suites_table(plans))
+        print_tables(tables.suites_table(plans))
 
 
 @_command
@@ -507,9 +476,9 @@ def games(as_json: Json = False) -> None:
     """List the games that can be played, and those that are refused."""
     rows = tables.list_games()
     if as_json:
-        _print_json(rows)
+        print_json(rows)
     else:
-        _print(tables.games_table(rows))
+        print_tables(tables.games_table(rows))
 
 
 @_command
@@ -517,9 +486,9 @@ def agents(as_json: Json = False) -> None:
     """List the agents that have a name."""
     rows = tables.list_named_agents()
     if as_json:
-        _print_json(rows)
+        print_json(rows)
     else:
-        _print(tables.agents_table(rows))
+        print_tables(tables.agents_table(rows))
 
 
 @_command
@@ -538,8 +507,8 @@ def check_agent(
     loaded = load_agent(agent, parse_agent_args(agent_arg or []))
     checks = check(loaded)
     if as_json:
-        _print_json([item.to_json() for item in checks])
+        print_json([item.to_json() for item in checks])
     else:
-        _print(tables.checklist_table(loaded.reference, checks))
+        print_tables(tables.checklist_table(loaded.reference, checks))
     if not all(item.passed is not False for item in checks):
         raise typer.Exit(1)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import ale_py
+import numpy as np
 from ale_py import roms
 
 from longplay.console.base import ACTION_NAMES, ConsoleStep, Observation
@@ -142,3 +143,47 @@ class AleConsole:
     def ram(self) -> bytes:
         """The 128 bytes of memory."""
         return self._ale.getRAM().tobytes()
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A moment of a `BranchingAleConsole` that it can go back to."""
+
+    state: Any
+    previous_action: int
+
+
+class BranchingAleConsole(AleConsole):
+    """Plays like `AleConsole` and can go back: for asking what might happen next.
+
+    ALE's saved states lack the action that sticky actions repeat. So ALE itself plays
+    without stickiness here, it is drawn in Python per emulator frame, and the previous
+    action is part of what is saved. Going back is exact in the same emulator only.
+    """
+
+    def __init__(self, *, sticky: float, full_action_space: bool) -> None:
+        super().__init__(sticky=sticky, full_action_space=full_action_space)
+        self._repeats_below, self._sticky = self._sticky, 0.0
+        self._previous_action = 0
+        self.fate = np.random.default_rng(0)
+
+    def start_visit(self, game_id: str, emulator_seed: int) -> None:
+        """Replaces the emulator; the seed is also that of its fate."""
+        super().start_visit(game_id, emulator_seed)
+        self._previous_action = 0
+        self.fate = np.random.default_rng(emulator_seed)
+
+    def step(self, action: int) -> ConsoleStep:
+        """Plays one emulator frame, with the previous action if fate wants it so."""
+        if self.fate.random() >= self._repeats_below:
+            self._previous_action = action
+        return super().step(self._previous_action)
+
+    def save(self) -> Branch:
+        """This moment, to go back to."""
+        return Branch(self._ale.cloneState(), self._previous_action)
+
+    def go_back(self, branch: Branch) -> None:
+        """Is again where it was; what follows is up to `fate`."""
+        self._ale.restoreState(branch.state)
+        self._previous_action = branch.previous_action
