@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from longplay.cli.guard import guard, print_json, print_tables
-from longplay.errors import MissingExtraError
+from longplay.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from longplay.reference.facts import ReferenceFacts
@@ -130,11 +130,14 @@ def make(
 ) -> None:
     """All stages of all games; goes on where it was killed."""
     require_torch()
+    from longplay.reference.library import REFERENCE_GAMES
     from longplay.reference.training.driver import make_references
-    from longplay.reference.workplace import GAMES, STAGES
+    from longplay.reference.workplace import STAGES
 
+    if until not in STAGES:
+        raise ConfigError(f"--until: expected one of {STAGES}, found {until!r}")
     stages = STAGES[: STAGES.index(until) + 1]
-    make_references(work, games or GAMES, stages, workers)
+    make_references(work, games or REFERENCE_GAMES, stages, workers)
 
 
 @_command
@@ -144,17 +147,26 @@ def collect(
     games: Annotated[
         list[str] | None, typer.Option("--game", help="Only these games.")
     ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="A page whose table of games to make anew.")
+    ] = None,
 ) -> None:
     """Write the networks and facts of finished games as they are shipped."""
     require_torch()
+    from longplay.contract.files import write_file
+    from longplay.reference.library import REFERENCE_GAMES, read_all_facts
+    from longplay.reference.report import fill_table
     from longplay.reference.training.collecting import collect_reference
-    from longplay.reference.workplace import GAMES, Workplace
+    from longplay.reference.workplace import Workplace
 
-    for game in games or GAMES:
+    for game in games or REFERENCE_GAMES:
         place = Workplace(work, game)
         if games or place.next_stage() is None:
             collect_reference(place, out)
             typer.echo(f"collected {game}")
+    if page is not None:
+        filled = fill_table(page.read_text(encoding="utf-8"), read_all_facts(out))
+        write_file(page, filled.encode())
 
 
 @_command
@@ -170,9 +182,9 @@ def show(
 
         print_json(read_progress(work))
         return
-    from longplay.reference.library import list_references, read_facts
+    from longplay.reference.library import read_all_facts
 
-    facts = [read_facts(game) for game in list_references()]
+    facts = read_all_facts()
     if as_json:
         print_json([entry.model_dump(mode="json") for entry in facts])
     else:
@@ -181,11 +193,13 @@ def show(
 
 def references_table(references: list[ReferenceFacts]) -> Table:
     """One row per game: what the policy scores, how good its values are."""
+    from longplay.reference.report import describe_r2
+
     table = Table(title="Reference policies and values", title_justify="left")
     for column in ("game", "score", "random", "value std", "bias", "RMSE", "R²"):
         table.add_column(column, justify="left" if column == "game" else "right")
     for facts in references:
-        audit, r2 = facts.audit.summary, facts.audit.summary.r2_corrected
+        audit = facts.audit.summary
         table.add_row(
             facts.game,
             facts.policy.score.describe(),
@@ -193,6 +207,6 @@ def references_table(references: list[ReferenceFacts]) -> Table:
             f"{audit.value_std:.3f}",
             f"{audit.bias:+.3f}",
             f"{audit.rmse_corrected:.3f}",
-            "–" if r2 is None else f"{r2:.2f}",
+            describe_r2(audit.r2_corrected),
         )
     return table

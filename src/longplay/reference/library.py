@@ -26,6 +26,13 @@ from longplay.reference.network import ARRAYS
 from longplay.reference.policy import FixedPolicy
 from longplay.reference.values import ValueFunction
 
+# The prediction track's games, in its order.
+REFERENCE_GAMES = (
+    "pong breakout space_invaders ms_pacman asterix qbert seaquest beam_rider phoenix "
+    "atlantis asteroids battle_zone centipede demon_attack enduro fishing_derby "
+    "ice_hockey jamesbond kangaroo road_runner"
+).split()
+
 DATA = Path(__file__).parent / "data"
 
 
@@ -39,8 +46,8 @@ class Reference:
 
 
 def list_references(data: Path = DATA) -> list[str]:
-    """The games that have a reference."""
-    return sorted(path.stem for path in data.glob("*.json"))
+    """The games that have a reference, in the track's order."""
+    return [game for game in REFERENCE_GAMES if (data / f"{game}.json").exists()]
 
 
 def read_facts(game_id: str, data: Path = DATA) -> ReferenceFacts:
@@ -61,6 +68,11 @@ def read_facts(game_id: str, data: Path = DATA) -> ReferenceFacts:
         return ReferenceFacts.model_validate_json(path.read_bytes())
     except ValidationError as error:
         raise DocumentError(f"{path.name} {describe_invalid(error)}") from error
+
+
+def read_all_facts(data: Path = DATA) -> list[ReferenceFacts]:
+    """The facts of every game that has a reference."""
+    return [read_facts(game, data) for game in list_references(data)]
 
 
 def load_reference(game_id: str, data: Path = DATA) -> Reference:

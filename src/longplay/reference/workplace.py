@@ -26,12 +26,7 @@ from longplay.contract.files import (
     write_document,
     write_file,
 )
-
-GAMES = (
-    "pong breakout space_invaders ms_pacman asterix qbert seaquest beam_rider phoenix "
-    "atlantis asteroids battle_zone centipede demon_attack enduro fishing_derby "
-    "ice_hockey jamesbond kangaroo road_runner"
-).split()
+from longplay.reference.library import REFERENCE_GAMES
 
 RESULTS = {
     "train": "trained.safetensors",
@@ -72,7 +67,7 @@ class Workplace:
 
 def read_progress(work_dir: Path) -> list[dict[str, Any]]:
     """What every game's folder says, in the suite's order."""
-    paths = [work_dir / game / "progress.json" for game in GAMES]
+    paths = [work_dir / game / "progress.json" for game in REFERENCE_GAMES]
     return [read_json(path) for path in paths if path.exists()]
 
 
