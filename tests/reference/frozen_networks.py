@@ -65,7 +65,7 @@ def _hidden(arrays: Arrays, layer: int, sums: list[int]) -> list[int]:
     names = ("scale", "bias", "gain", "offset")
     scale, bias, gain, offset = (arrays[f"{n}{layer}"].tolist() for n in names)
     rounded = [
-        max(-SUM_LIMIT, min(SUM_LIMIT, round(s * a + b)))
+        max(-int(SUM_LIMIT), min(int(SUM_LIMIT), round(s * a + b)))
         for s, a, b in zip(sums, scale, bias, strict=True)
     ]
     units, total = len(rounded), sum(rounded)
@@ -73,6 +73,11 @@ def _hidden(arrays: Arrays, layer: int, sums: list[int]) -> list[int]:
     stabiliser = float(units) * float(units) * float(arrays[f"stabiliser{layer}"][0])
     factor = 1.0 / (float(spread) + stabiliser) ** 0.5
     return [
-        max(0, min(HIDDEN_LIMIT, round(((units * z - total) * factor * g + o) * 256.0)))
+        max(
+            0,
+            min(
+                int(HIDDEN_LIMIT), round(((units * z - total) * factor * g + o) * 256.0)
+            ),
+        )
         for z, g, o in zip(rounded, gain, offset, strict=True)
     ]

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from longplay.errors import DocumentError
 from longplay.reference.ram import INPUT_BITS, RamPair
 
-SUM_LIMIT = 2**18 - 1
-HIDDEN_LIMIT = 2**15 - 1
+SUM_LIMIT = 2.0**18 - 1
+HIDDEN_LIMIT = 2.0**15 - 1
 HIDDEN_STEP = 2.0**-8
 MAX_UNITS = 256
 
@@ -106,22 +106,32 @@ class _Normalisation:
     def __init__(self, arrays: Arrays, layer: int) -> None:
         self._scale = arrays[f"scale{layer}"].astype(np.float64)
         self._bias = arrays[f"bias{layer}"].astype(np.float64)
-        self._gain = arrays[f"gain{layer}"].astype(np.float64)
-        self._offset = arrays[f"offset{layer}"].astype(np.float64)
+        # In steps of a hidden input; a power of two changes no rounding.
+        self._gain = arrays[f"gain{layer}"].astype(np.float64) / HIDDEN_STEP
+        self._offset = arrays[f"offset{layer}"].astype(np.float64) / HIDDEN_STEP
         self._units = float(len(self._bias))
         stabiliser = float(arrays[f"stabiliser{layer}"][0])
         self._stabiliser = self._units * self._units * stabiliser
 
     def apply(self, sums: Reals) -> Reals:
-        rounded = np.rint(sums * self._scale + self._bias)
-        rounded = np.minimum(np.maximum(rounded, -SUM_LIMIT), SUM_LIMIT)
-        total, units = float(rounded.sum()), self._units
+        # In place, because at these sizes a new array costs as much as the arithmetic.
+        units, z = self._units, sums * self._scale
+        z += self._bias
+        np.rint(z, out=z)
+        np.maximum(z, -SUM_LIMIT, out=z)
+        np.minimum(z, SUM_LIMIT, out=z)
+        total = float(np.add.reduce(z))
         # units² times the variance, from exact sums
-        spread = units * float(rounded @ rounded) - total * total
-        factor = 1.0 / sqrt(spread + self._stabiliser)
-        normal = (units * rounded - total) * factor * self._gain + self._offset
-        hidden = np.rint(normal * (1 / HIDDEN_STEP))
-        return np.minimum(np.maximum(hidden, 0.0), HIDDEN_LIMIT)
+        spread = units * float(z.dot(z)) - total * total
+        z *= units
+        z -= total
+        z *= 1.0 / sqrt(spread + self._stabiliser)
+        z *= self._gain
+        z += self._offset
+        np.rint(z, out=z)
+        np.maximum(z, 0.0, out=z)
+        np.minimum(z, HIDDEN_LIMIT, out=z)
+        return z
 
 
 class ExactNetwork:
@@ -145,7 +155,7 @@ class ExactNetwork:
 
         Any two calls with equal bytes give equal bits, whatever came between.
         """
-        bits = np.unpackbits(pair)[self._input_bits].view(np.int8)
+        bits = np.unpackbits(pair).take(self._input_bits).view(np.int8)
         self._correct_sums(bits - self._bits)
         self._bits = bits
         hidden = self._normalise1.apply(self._sums1)
@@ -155,4 +165,4 @@ class ExactNetwork:
     def _correct_sums(self, change: NDArray[np.int8]) -> None:
         changed = change.nonzero()[0]
         signs = change[changed].astype(np.float32)
-        self._sums1 += signs @ self._weight1[changed]
+        self._sums1 += signs @ self._weight1.take(changed, axis=0)
