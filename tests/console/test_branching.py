@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 
-from longplay.console.ale import BranchingAleConsole
+from longplay.console.ale import AleConsole, BranchingAleConsole
 
 
 def make_console(game: str) -> BranchingAleConsole:
@@ -61,3 +61,20 @@ def test_a_quarter_of_the_frames_repeat_the_previous_action() -> None:
         repeated += console.save().previous_action == before
     # 500 ± 19 (one standard deviation)
     assert 420 < repeated < 580
+
+
+@pytest.mark.parametrize("console_class", [AleConsole, BranchingAleConsole])
+def test_no_action_is_left_to_be_repeated_after_a_reset(
+    console_class: type[AleConsole],
+) -> None:
+    console = console_class(sticky=0.99, full_action_space=True)
+    console.start_visit("breakout", 5)
+    right, paddle = 3, 72
+    for _ in range(1500):
+        console.step(right)
+    assert console.ram()[paddle] == 191  # at the wall
+    console.reset()
+    start = console.ram()[paddle]
+    for _ in range(20):
+        console.step(0)
+    assert console.ram()[paddle] == start

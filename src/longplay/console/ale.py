@@ -173,6 +173,11 @@ class BranchingAleConsole(AleConsole):
         self._previous_action = 0
         self.fate = np.random.default_rng(emulator_seed)
 
+    def reset(self) -> None:
+        """Starts the game again; as in ALE, no action is left to be repeated."""
+        super().reset()
+        self._previous_action = 0
+
     def step(self, action: int) -> ConsoleStep:
         """Plays one emulator frame, with the previous action if fate wants it so."""
         if self.fate.random() >= self._repeats_below:

@@ -26,7 +26,9 @@ class LiveInputs:
     """
 
     def __init__(
-        self, always: NDArray[np.uint8] | None = None, ever: RamPair | None = None
+        self,
+        always: NDArray[np.uint8] | None = None,
+        ever: NDArray[np.uint8] | None = None,
     ) -> None:
         self.always = np.full(RAM_BYTES, 255, np.uint8) if always is None else always
         self.ever = np.zeros(RAM_BYTES, np.uint8) if ever is None else ever
