@@ -16,6 +16,7 @@ from longplay.reference.library import load_reference
 from longplay.reference.training import stages
 from longplay.reference.training.audit import summarise
 from longplay.reference.training.collecting import collect_reference
+from longplay.reference.training.driver import make_references
 from longplay.reference.training.fitting import FitRecipe
 from longplay.reference.training.recipe import Recipe
 from longplay.reference.workplace import Workplace, read_progress
@@ -132,3 +133,18 @@ def test_missing_torch_is_an_error_with_the_command(
     assert answer.exit_code == 2
     assert "pip install 'longplay[learn]'" in answer.stderr
     assert not (tmp_path / "work").exists()
+
+
+def test_the_driver_does_what_is_open_and_gives_up_on_what_fails(
+    tmp_path: Path,
+) -> None:
+    done, broken = Workplace(tmp_path, "pong"), Workplace(tmp_path, "breakout")
+    for stage in ("train", "freeze", "values", "audit"):
+        done.result(stage).touch()
+    broken.result("train").write_bytes(b"not safetensors")
+    make_references(tmp_path, ["pong", "breakout"], ("train", "freeze"), workers=1)
+    log = broken.path("freeze.log").read_text()
+    # three tries, then the game is left alone
+    assert log.count("error: trained.safetensors: not readable") == 3
+    assert broken.next_stage() == "freeze"
+    assert not done.path("freeze.log").exists()

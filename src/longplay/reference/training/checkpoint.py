@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from longplay.contract.files import write_file
+from longplay.errors import DocumentError
 from longplay.reference.training.network import RamNetwork
 
 Arrays = dict[str, NDArray[Any]]
@@ -30,10 +31,20 @@ def write_arrays(path: Path, arrays: Arrays, facts: dict[str, Any]) -> None:
 
 
 def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
-    """Reads what `write_arrays` wrote."""
-    with safe_open(path, "numpy") as file:
-        facts = json.loads(file.metadata()["facts"])
-        return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
+    """Reads what `write_arrays` wrote.
+
+    Raises:
+        DocumentError: The file is missing or damaged.
+    """
+    try:
+        with safe_open(path, "numpy") as file:
+            facts = json.loads((file.metadata() or {})["facts"])
+            return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
+    except (OSError, SafetensorError, KeyError, ValueError) as error:
+        raise DocumentError(
+            f"{path.name}: not readable in {path.parent}: {error}; "
+            "remove it to make it again"
+        ) from error
 
 
 def network_arrays(network: RamNetwork) -> Arrays:

@@ -55,14 +55,18 @@ def _try_stage(work_dir: Path, game: str, failures: dict[str, int]) -> bool:
             stage = place.next_stage()
             if stage is None:
                 return False
-            log = place.path(f"{stage}.log")
-            command = [sys.executable, "-m", "longplay", "reference", stage]
-            command += ["--game", game, "--work", str(work_dir)]
-            with log.open("ab") as output:
-                done = subprocess.run(
-                    command, check=False, stdout=output, stderr=subprocess.STDOUT
-                )
-            failures[game] += done.returncode != 0
+            failures[game] += not _run_stage(place, stage, work_dir)
             return True
     except Timeout:
         return False
+
+
+def _run_stage(place: Workplace, stage: str, work_dir: Path) -> bool:
+    """Runs a stage's command, its output in a log; whether it went well."""
+    command = [sys.executable, "-m", "longplay", "reference", stage]
+    command += ["--game", place.game_id, "--work", str(work_dir)]
+    with place.path(f"{stage}.log").open("ab") as log:
+        done = subprocess.run(
+            command, check=False, stdout=log, stderr=subprocess.STDOUT
+        )
+    return done.returncode == 0

@@ -222,9 +222,8 @@ def values(
     corpus = Corpus(visits[plan.held_out_visits :], recipe.discount)
     fit = ValueFit(_start_network(place, recipe), corpus, held_out, recipe)
     _run_fit(place, fit)
-    frozen = freeze_network(
-        fit.best, corpus.rows()[:: max(1, corpus.ends.size // 8192)]
-    )
+    every = max(1, corpus.ends.size // _SAMPLE_ROWS)
+    frozen = freeze_network(fit.best, corpus.rows()[::every])
     known = ValueFacts(
         recipe=recipe.model_dump(),
         timesteps=corpus.ends.size,
@@ -235,12 +234,16 @@ def values(
     )
     write_arrays(place.result("values"), frozen, known.model_dump(mode="json"))
     place.path("fit.safetensors").unlink(missing_ok=True)
+    _report_values(place, known)
+
+
+def _report_values(place: Workplace, known: ValueFacts) -> None:
     place.report(
         "values",
         variance=round(known.held_out_variance, 4),
-        error=round(min(fit.errors), 4),
+        error=round(min(known.held_out_errors), 4),
         frozen_error=round(known.frozen_error, 4),
-        epochs=len(fit.errors) - 1,
+        epochs=len(known.held_out_errors) - 1,
     )
 
 
