@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed-core
 INSTALLED_DEV := $(VENV)/.installed-dev
+INSTALLED_LEARN := $(VENV)/.installed-learn
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-all check format schema bench baselines learning doctor-traces wheel clean help
+.PHONY: demo test test-learn test-all check format schema bench baselines learning doctor-traces wheel clean help
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 18
@@ -22,11 +23,18 @@ $(INSTALLED_DEV): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@ $(INSTALLED)
 
+$(INSTALLED_LEARN): $(INSTALLED_DEV)
+	$(PIP) install -c constraints.txt -e '.[dev,learn]'
+	@touch $@
+
 demo: $(INSTALLED) ## set up, play stream-smoke-v1 with the random agent, validate, score, show
 	$(BIN)/longplay run stream-smoke-v1 --agent random --seed 0
 
 test: $(INSTALLED_DEV) ## the tests that run in minutes
 	$(BIN)/python -m pytest
+
+test-learn: $(INSTALLED_LEARN) ## install torch, train for seconds
+	$(BIN)/python -m pytest tests/learn
 
 test-all: $(INSTALLED_DEV) ## the slow and the exhaustive ones too
 	$(BIN)/python -m pytest -m ''

@@ -1,0 +1,118 @@
+"""The references that are shipped: files of `data/` -> policies, values, facts.
+
+    data/<game>.safetensors      both networks: arrays `policy.<name>`, `values.<name>`
+    data/<game>.json             facts about them, with the digest of the former
+
+A file that is missing, damaged or not the one its facts are about is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from longplay.console.games import check_game
+from longplay.contract.files import describe_invalid
+from longplay.errors import ConfigError, DocumentError
+from longplay.reference.facts import ReferenceFacts
+from longplay.reference.network import ARRAYS
+from longplay.reference.policy import FixedPolicy
+from longplay.reference.values import ValueFunction
+
+# The prediction track's games, in its order.
+REFERENCE_GAMES = (
+    "pong breakout space_invaders ms_pacman asterix qbert seaquest beam_rider phoenix "
+    "atlantis asteroids battle_zone centipede demon_attack enduro fishing_derby "
+    "ice_hockey jamesbond kangaroo road_runner"
+).split()
+
+DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A game's fixed policy, its value function and what is known about them."""
+
+    policy: FixedPolicy
+    values: ValueFunction
+    facts: ReferenceFacts
+
+
+def list_references(data: Path = DATA) -> list[str]:
+    """The games that have a reference, in the track's order."""
+    return [game for game in REFERENCE_GAMES if (data / f"{game}.json").exists()]
+
+
+def read_facts(game_id: str, data: Path = DATA) -> ReferenceFacts:
+    """What is known about a game's reference.
+
+    Raises:
+        ConfigError: The game has none.
+        DocumentError: The file is damaged.
+    """
+    check_game(game_id)
+    path = data / f"{game_id}.json"
+    if not path.exists():
+        known = ", ".join(list_references(data)) or "none yet"
+        raise ConfigError(
+            f"games: {game_id!r} has no reference policy; these have one: {known}"
+        )
+    try:
+        return ReferenceFacts.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise DocumentError(f"{path.name} {describe_invalid(error)}") from error
+
+
+def read_all_facts(data: Path = DATA) -> list[ReferenceFacts]:
+    """The facts of every game that has a reference."""
+    return [read_facts(game, data) for game in list_references(data)]
+
+
+def load_reference(game_id: str, data: Path = DATA) -> Reference:
+    """A game's reference, ready to play.
+
+    Raises:
+        ConfigError: The game has none.
+        DocumentError: A file is missing, damaged or not the one that was measured.
+    """
+    facts = read_facts(game_id, data)
+    arrays = _read_networks(data / f"{game_id}.safetensors", facts.networks_sha256)
+    policy, values = _pick(arrays, "policy"), _pick(arrays, "values")
+    name = f"{game_id}.safetensors"
+    known = facts.policy
+    return Reference(
+        FixedPolicy(policy, known.actions, known.exploration, f"{name} policy"),
+        ValueFunction(values, f"{name} values"),
+        facts,
+    )
+
+
+def _read_networks(path: Path, expected_sha256: str) -> dict[str, NDArray[Any]]:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DocumentError(
+            f"{path.name}: cannot read {path}: {error.strerror}; reinstall longplay"
+        ) from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != expected_sha256:
+        raise DocumentError(
+            f"{path.name}: expected SHA-256 {expected_sha256}, found {found}; "
+            "reinstall longplay"
+        )
+    try:
+        return load(content)
+    except SafetensorError as error:
+        raise DocumentError(f"{path.name}: not safetensors: {error}") from error
+
+
+def _pick(arrays: dict[str, NDArray[Any]], part: str) -> dict[str, NDArray[Any]]:
+    names = [name for name in ARRAYS if f"{part}.{name}" in arrays]
+    return {name: arrays[f"{part}.{name}"] for name in names}

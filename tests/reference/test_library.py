@@ -1,0 +1,150 @@
+"""Shipped references: read strictly, refused when they are not what was measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from frozen_networks import make_arrays, make_pairs
+from safetensors.numpy import save
+
+from longplay.errors import ConfigError, DocumentError, LongplayError
+from longplay.reference.facts import (
+    AuditedState,
+    AuditFacts,
+    AuditSummary,
+    PolicyFacts,
+    ReferenceFacts,
+    ScoreFacts,
+    ValueFacts,
+)
+from longplay.reference.library import DATA, list_references, load_reference, read_facts
+
+
+def make_facts(networks: bytes) -> ReferenceFacts:
+    state = AuditedState(
+        visit=0,
+        timestep=3,
+        value=0.5,
+        mean_return=0.25,
+        sampling_variance=0.01,
+        continuations=32,
+    )
+    summary = AuditSummary(
+        states=1,
+        continuations=32,
+        r2=None,
+        r2_corrected=None,
+        bias=0.25,
+        rmse_corrected=0.2,
+        value_std=0.0,
+        sampling_error=0.1,
+    )
+    return ReferenceFacts(
+        game="pong",
+        networks_sha256=hashlib.sha256(networks).hexdigest(),
+        policy=PolicyFacts(
+            actions=(0, 1, 3, 4, 11, 12),
+            exploration=0.02,
+            recipe={},
+            score=ScoreFacts(games=32, mean=4.0, standard_error=0.3),
+            random_score=ScoreFacts(games=32, mean=2.0, standard_error=0.4),
+        ),
+        values=ValueFacts(
+            recipe={},
+            timesteps=10,
+            held_out_timesteps=5,
+            held_out_variance=1.0,
+            held_out_errors=(1.0, 0.5),
+            frozen_error=0.5,
+        ),
+        audit=AuditFacts(summary=summary, audited=(state,)),
+    )
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    policy, values = make_arrays(0), make_arrays(1, outputs=1)
+    networks = save(
+        {f"policy.{name}": array for name, array in policy.items()}
+        | {f"values.{name}": array for name, array in values.items()}
+    )
+    (tmp_path / "pong.safetensors").write_bytes(networks)
+    facts = make_facts(networks).model_dump(mode="json")
+    (tmp_path / "pong.json").write_text(json.dumps(facts))
+    return tmp_path
+
+
+def test_a_reference_plays_and_values(data: Path) -> None:
+    reference, pair = load_reference("pong", data), make_pairs(1)[0]
+    assert list_references(data) == ["pong"]
+    assert reference.policy.choose_greedily(pair) in reference.policy.actions
+    assert reference.values.evaluate(pair).dtype == "float32"
+
+
+def test_lead_is_in_standard_errors(data: Path) -> None:
+    # (4 − 2) / √(0.3² + 0.4²)
+    assert read_facts("pong", data).policy.lead_in_errors == pytest.approx(4.0)
+
+
+def flip_a_bit(data: Path) -> None:
+    path = data / "pong.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def remove_networks(data: Path) -> None:
+    (data / "pong.safetensors").unlink()
+
+
+def cut_facts(data: Path) -> None:
+    path = data / "pong.json"
+    path.write_text(path.read_text()[:-20])
+
+
+def remove_an_array(data: Path) -> None:
+    arrays = {f"policy.{name}": array for name, array in make_arrays().items()}
+    networks = save(arrays)
+    (data / "pong.safetensors").write_bytes(networks)
+    facts = make_facts(networks).model_dump(mode="json")
+    (data / "pong.json").write_text(json.dumps(facts))
+
+
+def remove_facts(data: Path) -> None:
+    (data / "pong.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "error", "message"),
+    [
+        (flip_a_bit, DocumentError, "expected SHA-256 .* found .* reinstall longplay"),
+        (remove_networks, DocumentError, "cannot read .* reinstall longplay"),
+        (cut_facts, DocumentError, "pong.json"),
+        (remove_an_array, DocumentError, "values input_bits: expected an array"),
+        (remove_facts, ConfigError, "'pong' has no reference policy; .* none yet"),
+    ],
+)
+def test_damage_is_named(
+    data: Path, damage: object, error: type[LongplayError], message: str
+) -> None:
+    assert callable(damage)
+    damage(data)
+    with pytest.raises(error, match=message):
+        load_reference("pong", data)
+
+
+@pytest.mark.parametrize("game", list_references())
+def test_shipped_references_load(game: str) -> None:
+    reference = load_reference(game)
+    assert reference.facts.game == game
+    assert reference.facts.policy.recipe["timesteps"] >= 1_500_000
+    assert reference.facts.values.timesteps >= 500_000
+    assert reference.facts.audit.summary.states >= 50
+    assert reference.facts.audit.summary.continuations >= 32
+
+
+def test_shipped_references_are_small() -> None:
+    assert sum(path.stat().st_size for path in DATA.glob("*")) < 14_000_000
