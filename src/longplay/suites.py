@@ -1,7 +1,7 @@
 """The catalogue: what can be run.
 
 One declaration per suite. A suite is immutable: a change that can move a score is a
-new id with a new version. Any setting can be overridden for a run; what is run is then
+new id with a new version. Settings can be overridden for a run; what is run is then
 called `<suite>+<first 8 hex of its contract hash>` and never passes for the suite.
 
     suite id := <track>[-<shape>]-v<version>      stream-8x3-v1: 8 games, 3 cycles
@@ -64,6 +64,9 @@ class Suite(Document):
 
     scoring_defaults: ScoringDefaults
 
+    def check_change(self, name: str) -> None:
+        """Refuses to override what gives the suite its meaning."""
+
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that can be overridden, as plain JSON values."""
@@ -84,6 +87,33 @@ class ControlSuite(Suite):
     frame_skip: Count = 4
     reward: RewardRule = "sign"
     discount: Discount = 0.99
+
+
+class PredictionSuite(ControlSuite):
+    """A suite of the prediction track: fixed policies play, the agent predicts."""
+
+    track: ClassVar[Track] = "prediction"
+    # Anything else would make the reference values wrong.
+    _OVERRIDABLE: ClassVar[tuple[str, ...]] = ("games", "base_visit_frames")
+
+    def check_change(self, name: str) -> None:
+        """Refuses what the reference policies and values were not made for."""
+        if name not in self._OVERRIDABLE:
+            raise ConfigError(
+                f"{name}: cannot be changed in {self.suite_id}, whose reference values "
+                f"would be wrong; these can: {', '.join(self._OVERRIDABLE)}"
+            )
+
+    @property
+    def reference_sha256(self) -> str:
+        """The digest of the policies and values of its games.
+
+        Raises:
+            ConfigError: A game has none.
+        """
+        from longplay.reference.library import hash_references
+
+        return hash_references(self.games)
 
 
 def _scoring(window_frames: int, revisit_frames: int) -> ScoringDefaults:
@@ -192,6 +222,20 @@ SUITES: Mapping[str, Suite] = {
             base_visit_frames=10_000,
             scoring_defaults=_scoring(2_000, 1_000),
         ),
+        PredictionSuite(
+            suite_id="prediction-smoke-v1",
+            purpose="does it run, with predictions",
+            games=_TWENTY_GAMES[:3],
+            base_visit_frames=500,
+            scoring_defaults=_scoring(200, 100),
+        ),
+        PredictionSuite(
+            suite_id="prediction-v1",
+            purpose="the prediction benchmark",
+            games=_TWENTY_GAMES,
+            base_visit_frames=10_000,
+            scoring_defaults=_scoring(2_000, 1_000),
+        ),
     )
 }
 
@@ -222,7 +266,9 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
         *parents, leaf = name.split(".")
         for parent in parents:
             target = target[parent]
-        target[leaf] = _check_plain(name, value)
+        if target[leaf] != _check_plain(name, value):
+            suite.check_change(name)
+        target[leaf] = value
     identity = {"suite_id": suite.suite_id, "purpose": suite.purpose}
     try:
         # Validated as JSON: strict types, but a list may fill a tuple.

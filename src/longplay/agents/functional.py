@@ -1,6 +1,7 @@
 """A module with `init` and `step` -> an agent that any stream can ask.
 
-    init(observation_shape, num_actions) -> state
+    init(observation_shape, num_actions) -> state         init(observation_shape) of
+                                                          a predictor
     step(state, previous_observation, observation, reward) -> (state, action)
                                                             | (state, action, metrics)
 
@@ -28,6 +29,7 @@ from longplay.console.base import OBSERVATION_SHAPE, Observation
 from longplay.errors import AgentError, AgentLoadError
 
 INIT = "init(observation_shape, num_actions)"
+INIT_PREDICTOR = "init(observation_shape)"
 STEP = "step(state, previous_observation, observation, reward)"
 
 
@@ -53,17 +55,23 @@ def _check_call(
 
 
 class FunctionalAgent:
-    """Carries a module's state from decision to decision."""
+    """Carries a module's state from decision to decision.
+
+    Without `num_actions` it is a predictor: its answers are values, not actions.
+    """
 
     def __init__(
-        self, module: ModuleType, num_actions: int, seed: int, **agent_args: Any
+        self, module: ModuleType, num_actions: int | None, seed: int, **agent_args: Any
     ) -> None:
         named = _named_arguments(module.init, {"seed": seed}, agent_args)
-        _check_call(module.init, INIT, 2, named)
+        self._noun = "prediction" if num_actions is None else "action"
+        given = () if num_actions is None else (num_actions,)
+        expected = INIT_PREDICTOR if num_actions is None else INIT
+        _check_call(module.init, expected, 1 + len(given), named)
         self._step = module.step
         self._takes_info = "info" in inspect.signature(module.step).parameters
         _check_call(module.step, STEP, 4, {"info": {}} if self._takes_info else {})
-        self._state = module.init(OBSERVATION_SHAPE, num_actions, **named)
+        self._state = module.init(OBSERVATION_SHAPE, *given, **named)
         self._metrics = MeanMetrics()
         self._previous: Observation | None = None
         self._action: Any = 0
@@ -107,7 +115,9 @@ class FunctionalAgent:
     def factory(cls, module: ModuleType) -> Callable[..., FunctionalAgent]:
         """What `LoadedAgent.build` calls for a module."""
 
-        def build(num_actions: int, seed: int, **agent_args: Any) -> FunctionalAgent:
+        def build(
+            num_actions: int | None, seed: int, **agent_args: Any
+        ) -> FunctionalAgent:
             return cls(module, num_actions, seed, **agent_args)
 
         return build
@@ -139,7 +149,7 @@ class FunctionalAgent:
             )
         else:
             answer = self._step(self._state, previous, observation, self._reward)
-        self._state, action, *metrics = _read_answer(answer)
+        self._state, action, *metrics = _read_answer(answer, self._noun)
         if metrics:
             self._metrics.add(metrics[0])
         return action
@@ -149,14 +159,14 @@ class FunctionalAgent:
         return self._metrics.take()
 
 
-def _read_answer(answer: Any) -> tuple[Any, ...]:
+def _read_answer(answer: Any, noun: str) -> tuple[Any, ...]:
     if isinstance(answer, tuple) and len(answer) in (2, 3):
         return answer
     found = type(answer).__name__
     if isinstance(answer, tuple):
         found = f"{len(answer)} values"
     raise AgentError(
-        f"step must return (state, action) or (state, action, metrics), found {found}"
+        f"step must return (state, {noun}) or (state, {noun}, metrics), found {found}"
     )
 
 

@@ -97,7 +97,9 @@ class TaskConfig(Record):
         description="Settings that differ from the catalogue's."
     )
     config_effective: dict[str, Any] = Field(description="All settings in force.")
-    benchmark_contract_version: str = Field(description="`v1` or `control-v1`.")
+    benchmark_contract_version: str = Field(
+        description="`v1`, `control-v1` or `prediction-v1`."
+    )
     benchmark_contract_hash: str = Field(
         description="Hash of games, realised schedule, mechanics and scoring."
     )

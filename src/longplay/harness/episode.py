@@ -48,6 +48,7 @@ from longplay.errors import (
 )
 from longplay.evallog.provenance import longplay_version, read_git_state
 from longplay.evallog.records import UsageSummary
+from longplay.guided_stream import make_stream
 from longplay.harness.signals import stop_on_signals
 from longplay.harness.status import StatusWriter
 from longplay.plan import RunPlan, plan_run
@@ -57,6 +58,7 @@ from longplay.scoring.scores import score_run, write_score
 from longplay.seeds import agent_seed
 from longplay.stream import Stream
 from longplay.tracks.control import ControlTrack
+from longplay.tracks.prediction import PredictionTrack
 from longplay.tracks.streaming import StreamingTrack
 from longplay.trust.checkpoint import (
     Checkpoint,
@@ -73,7 +75,11 @@ from longplay.trust.salvage import (
 )
 
 # Track -> what shows its agent the frames.
-TRACKS = {"streaming": StreamingTrack, "control": ControlTrack}
+TRACKS: Mapping[str, type[StreamingTrack]] = {
+    "streaming": StreamingTrack,
+    "control": ControlTrack,
+    "prediction": PredictionTrack,
+}
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -133,7 +139,7 @@ class Episode:
         self._config = complete_config(plan, agent.entry)
         with self._output.capture():
             track = TRACKS[plan.suite.track]
-            self._track = track(agent.build(agent_seed(plan.seed)))
+            self._track = track.build(agent, agent_seed(plan.seed))
         self._stream = self._make_stream()
         self._recorder: Recorder | None = None
         # How a resumed run was taken up, in words.
@@ -339,7 +345,7 @@ class Episode:
             full_action_space=config.full_action_space,
             frame_skip=config.frame_skip or 1,
         )
-        return Stream.from_config(config, console)
+        return make_stream(config, console)
 
 
 def complete_config(plan: RunPlan, agent: AgentEntry) -> RunConfig:

@@ -168,7 +168,7 @@ class Trajectory:
 
     @property
     def reward(self) -> float:
-        """The score's headline; 0.0 where it is null, or the run failed.
+        """The score as a reward; 0.0 where it is null, or the run failed.
 
         Raises:
             DocumentError: The run ended well and was not scored.
@@ -180,7 +180,7 @@ class Trajectory:
                 f"score.json: missing in {self.run.path}; "
                 f"`longplay score {self.run.path}` writes it"
             )
-        return self.run.score.headline or 0.0
+        return self.run.score.reward
 
     @property
     def reward_info(self) -> dict[str, float]:

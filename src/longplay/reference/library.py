@@ -2,13 +2,18 @@
 
     data/<game>.safetensors      both networks: arrays `policy.<name>`, `values.<name>`
     data/<game>.json             facts about them, with the digest of the former
+    data/<game>.streams.…        what they make of some seeds: `streams.py`
 
-A file that is missing, damaged or not the one its facts are about is refused.
+A file that is missing, damaged or not the one its facts are about is refused. The
+environment variable LONGPLAY_REFERENCES names another folder than `data/`, for
+references of one's own; the contract hash of a run tells them apart.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +25,7 @@ from safetensors.numpy import load
 
 from longplay.console.games import check_game
 from longplay.contract.files import describe_invalid
+from longplay.contract.fingerprint import hash_payload
 from longplay.errors import ConfigError, DocumentError
 from longplay.reference.facts import ReferenceFacts
 from longplay.reference.network import ARRAYS
@@ -36,6 +42,11 @@ REFERENCE_GAMES = (
 DATA = Path(__file__).parent / "data"
 
 
+def find_data() -> Path:
+    """The folder of the references in use."""
+    return Path(os.environ.get("LONGPLAY_REFERENCES") or DATA)
+
+
 @dataclass(frozen=True)
 class Reference:
     """A game's fixed policy, its value function and what is known about them."""
@@ -45,12 +56,13 @@ class Reference:
     facts: ReferenceFacts
 
 
-def list_references(data: Path = DATA) -> list[str]:
+def list_references(data: Path | None = None) -> list[str]:
     """The games that have a reference, in the track's order."""
-    return [game for game in REFERENCE_GAMES if (data / f"{game}.json").exists()]
+    folder = data or find_data()
+    return [game for game in REFERENCE_GAMES if (folder / f"{game}.json").exists()]
 
 
-def read_facts(game_id: str, data: Path = DATA) -> ReferenceFacts:
+def read_facts(game_id: str, data: Path | None = None) -> ReferenceFacts:
     """What is known about a game's reference.
 
     Raises:
@@ -58,7 +70,7 @@ def read_facts(game_id: str, data: Path = DATA) -> ReferenceFacts:
         DocumentError: The file is damaged.
     """
     check_game(game_id)
-    path = data / f"{game_id}.json"
+    path = (data or find_data()) / f"{game_id}.json"
     if not path.exists():
         known = ", ".join(list_references(data)) or "none yet"
         raise ConfigError(
@@ -70,20 +82,22 @@ def read_facts(game_id: str, data: Path = DATA) -> ReferenceFacts:
         raise DocumentError(f"{path.name} {describe_invalid(error)}") from error
 
 
-def read_all_facts(data: Path = DATA) -> list[ReferenceFacts]:
+def read_all_facts(data: Path | None = None) -> list[ReferenceFacts]:
     """The facts of every game that has a reference."""
     return [read_facts(game, data) for game in list_references(data)]
 
 
-def load_reference(game_id: str, data: Path = DATA) -> Reference:
+def load_reference(game_id: str, data: Path | None = None) -> Reference:
     """A game's reference, ready to play.
 
     Raises:
         ConfigError: The game has none.
         DocumentError: A file is missing, damaged or not the one that was measured.
     """
+    data = data or find_data()
     facts = read_facts(game_id, data)
-    arrays = _read_networks(data / f"{game_id}.safetensors", facts.networks_sha256)
+    path = data / f"{game_id}.safetensors"
+    arrays = read_safetensors(path, facts.networks_sha256)
     policy, values = _pick(arrays, "policy"), _pick(arrays, "values")
     name = f"{game_id}.safetensors"
     known = facts.policy
@@ -94,7 +108,32 @@ def load_reference(game_id: str, data: Path = DATA) -> Reference:
     )
 
 
-def _read_networks(path: Path, expected_sha256: str) -> dict[str, NDArray[Any]]:
+def hash_references(games: Sequence[str], data: Path | None = None) -> str:
+    """SHA-256 over all that decides what the policies play and what values are.
+
+    Raises:
+        ConfigError: A game has no reference.
+        DocumentError: A file is damaged.
+    """
+    facts = {game: read_facts(game, data) for game in games}
+    return hash_payload(
+        {
+            game: {
+                "networks_sha256": known.networks_sha256,
+                "actions": list(known.policy.actions),
+                "exploration": known.policy.exploration,
+            }
+            for game, known in facts.items()
+        }
+    )
+
+
+def read_safetensors(path: Path, expected_sha256: str) -> dict[str, NDArray[Any]]:
+    """The arrays of a file that must have a digest.
+
+    Raises:
+        DocumentError: It is missing, damaged or another one.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:

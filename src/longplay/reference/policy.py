@@ -62,3 +62,7 @@ class Chooser:
     def choose(self, pair: RamPair) -> int:
         """The next timestep's action."""
         return self._policy.choose(pair, int(self._bits.random_raw()))
+
+    def skip(self) -> None:
+        """Spends the draw of a timestep whose action is known."""
+        self._bits.random_raw()

@@ -44,7 +44,7 @@ from longplay.trust.replay import (
     ReplayWatch,
     feed_stream,
     ignore_replay,
-    make_stream,
+    open_stream,
     read_decisions,
 )
 from longplay.trust.verification import (
@@ -176,7 +176,7 @@ def _play_answers(
 ) -> None:
     answers = _Answers(pack.read_answers())
     files = [_AnnouncedRows(folder / name, pack.manifest) for name in ROW_FILES]
-    recorder, stream = Recorder(RowFiles(*files)), make_stream(config)
+    recorder, stream = Recorder(RowFiles(*files)), open_stream(config)
     played = [0] * len(config.schedule)
     watch = ReplayWatch([v.visit_frames for v in config.schedule], observer)
     try:

@@ -22,7 +22,7 @@ from longplay.recorder import Recorder, RowFiles
 from longplay.runner import Observer, Run, StopRequest
 from longplay.seeds import agent_seed
 from longplay.trust.checked_rows import CheckedRows, RowDifference
-from longplay.trust.replay import make_stream
+from longplay.trust.replay import open_stream
 
 
 def load_same_agent(config: RunConfig, reference: str | None) -> LoadedAgent:
@@ -72,7 +72,7 @@ def _play(
     config: RunConfig, agent: LoadedAgent, recorder: Recorder, observer: Observer
 ) -> None:
     with agent.output.capture():
-        built = agent.build(agent_seed(config.seed or 0))
-        track = TRACKS[config.track or "streaming"](built)
-        stream = make_stream(config)
+        track_type = TRACKS[config.track or "streaming"]
+        track = track_type.build(agent, agent_seed(config.seed or 0))
+        stream = open_stream(config)
         Run(stream, track, recorder, observer, StopRequest()).play()

@@ -33,6 +33,7 @@ from longplay.console.ale import AleConsole
 from longplay.contract.digests import BLOCK_FRAMES, NO_CHAIN, Chain, ends_block
 from longplay.contract.records import GLOBAL_ACTION_SET, DigestRow, RunConfig
 from longplay.errors import ConsoleError, DifferenceError, LongplayError
+from longplay.guided_stream import make_stream
 from longplay.recorder import Recorder, RowFiles
 from longplay.stream import Stream, StreamState
 from longplay.trust.checked_rows import (
@@ -134,14 +135,14 @@ class VisitOutcome:
 # --- Feeding a stream -----------------------------------------------------------
 
 
-def make_stream(config: RunConfig) -> Stream:
+def open_stream(config: RunConfig) -> Stream:
     """The stream of a run, on a console of its own."""
     console = AleConsole(
         sticky=config.sticky,
         full_action_space=config.full_action_space,
         frame_skip=config.frame_skip or 1,
     )
-    return Stream.from_config(config, console)
+    return make_stream(config, console)
 
 
 def feed_stream(
@@ -179,6 +180,12 @@ class LoggedDecision(msgspec.Struct, gc=False):
     is_decision_frame: bool
     episode_id: _Id
     segment_id: _Id
+    prediction: float | None = None
+
+    @property
+    def answer(self) -> float:
+        """What the agent said: a prediction, where there are any, or an action."""
+        return self.action if self.prediction is None else self.prediction
 
     @property
     def action(self) -> int:
@@ -227,7 +234,7 @@ def replay_visit(task: VisitTask, report: Callable[[int], None]) -> VisitOutcome
 
 def _play_again(task: VisitTask, ids: RowIds, report: Callable[[int], None]) -> RowIds:
     """Plays a visit against its log; returns the ids that come after it."""
-    stream = make_stream(task.config)
+    stream = open_stream(task.config)
     start = StreamState(
         global_frame_idx=task.first_frame,
         episode_start=task.first_frame,
@@ -246,8 +253,8 @@ def _play_again(task: VisitTask, ids: RowIds, report: Callable[[int], None]) -> 
     recorder = Recorder(files, Chain(task.chain))
     decisions = read_decisions(events, task.events.byte, task.frames)
     with closing(recorder), closing(decisions):
-        actions = (decision.action for decision in decisions)
-        feed_stream(stream, recorder, actions, report)
+        answers = (decision.answer for decision in decisions)
+        feed_stream(stream, recorder, answers, report)
     end = stream.snapshot()
     return RowIds(end.episode_id, end.segment_id)
 
