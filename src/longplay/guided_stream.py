@@ -17,8 +17,9 @@ import numpy as np
 
 from longplay.console.base import Console
 from longplay.contract.records import LARGEST_VALUE, EventRow, RunConfig
-from longplay.errors import AgentError, describe_value
+from longplay.errors import AgentError, ConfigError, describe_value
 from longplay.reference.guide import Guide, open_guides
+from longplay.reference.library import hash_references
 from longplay.stream import Stream
 
 
@@ -87,6 +88,23 @@ def read_number(answer: object) -> float | None:
     return number if isfinite(number) else None
 
 
+def check_references(config: RunConfig) -> None:
+    """Refuses to play a prediction run with other policies or values than its own.
+
+    Raises:
+        ConfigError: They are others here, or missing.
+        DocumentError: Their files are damaged.
+    """
+    if config.track != "prediction":
+        return
+    found = hash_references(config.games)
+    if found != config.reference_sha256:
+        raise ConfigError(
+            f"reference_sha256: the run has {config.reference_sha256}, the references "
+            f"here are {found}; its policies are those of another version of longplay"
+        )
+
+
 def make_stream(config: RunConfig, console: Console) -> Stream:
     """The stream of a run of any track, on a console made with the same config.
 
@@ -95,5 +113,6 @@ def make_stream(config: RunConfig, console: Console) -> Stream:
     """
     if config.track != "prediction":
         return Stream.from_config(config, console)
+    check_references(config)
     guides = open_guides(config.schedule, config.seed or 0)
     return GuidedStream.from_config(config, console, guides=guides)

@@ -64,6 +64,11 @@ class Suite(Document):
 
     scoring_defaults: ScoringDefaults
 
+    @property
+    def is_installed(self) -> bool:
+        """Whether all that it is played with is here; the ROMs aside."""
+        return True
+
     def check_change(self, name: str) -> None:
         """Refuses to override what gives the suite its meaning."""
 
@@ -103,6 +108,13 @@ class PredictionSuite(ControlSuite):
                 f"{name}: cannot be changed in {self.suite_id}, whose reference values "
                 f"would be wrong; these can: {', '.join(self._OVERRIDABLE)}"
             )
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether all of its games have a reference policy."""
+        from longplay.reference.library import list_references
+
+        return set(self.games) <= set(list_references())
 
     @property
     def reference_sha256(self) -> str:

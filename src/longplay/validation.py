@@ -38,7 +38,7 @@ from longplay.contract.version import VERSIONS
 from longplay.errors import ConfigError, DocumentError
 from longplay.plan import plan_run
 from longplay.scoring.metrics import Rewards
-from longplay.scoring.play import Play, played_visits
+from longplay.scoring.play import Forecasts, Play, played_visits
 from longplay.scoring.scores import compute_score
 
 # Relative difference up to which two tools' sums of the same rewards may differ.
@@ -391,6 +391,7 @@ class _Validation:
             ],
             # The one number that does not follow from the rows.
             fps=score.fps if summary is None else summary.fps,
+            forecasts=Forecasts(*rules.forecasts.by_frame()),
         )
         expected = dict(compute_score(play))
         self._compare("score", "score.json", expected, score)
@@ -445,6 +446,7 @@ _DERIVED = (
     "frame_skip",
     "reward",
     "discount",
+    "reference_sha256",
     "emulator_seeds",
     "benchmark_contract_version",
     "benchmark_contract_hash",

@@ -171,7 +171,8 @@ def _show_pack(path: Path, as_json: bool) -> None:
 
 def suites(as_json: Json = False) -> None:
     """List the suites, and what each costs."""
-    plans = [plan_run(suite_id) for suite_id in SUITES]
+    # One whose references are not installed cannot be planned.
+    plans = [plan_run(name) for name, suite in SUITES.items() if suite.is_installed]
     if as_json:
         print_json([tables.suite_to_json(plan) for plan in plans])
     else:

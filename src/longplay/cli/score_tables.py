@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from longplay.cli.layout import add_row, format_number, make_table
-from longplay.contract.records import ControlScore, RunConfig, Score
+from longplay.contract.records import ControlScore, PredictionScore, RunConfig, Score
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 
 
@@ -19,6 +19,8 @@ def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
     table, captions = _tabulate_streaming, _caption_rates
     if isinstance(score, ControlScore):
         table, captions = _tabulate_control, _caption_totals
+    if isinstance(score, PredictionScore):
+        table, captions = _tabulate_prediction, _caption_errors
     lines = [*captions(config), *_caption_play(score)]
     return [table(score, config), *(Text(f" {line}", "dim") for line in lines)]
 
@@ -94,6 +96,31 @@ def _tabulate_control(score: Any, config: RunConfig) -> Table:
     return table
 
 
+def _tabulate_prediction(score: Any, config: RunConfig) -> Table:
+    """Errors per game, and their means."""
+    columns = ("game", "nmse", "mse", "return mse", "episodes", "steps")
+    table = make_table(_describe_run(config), *columns)
+    for game in config.games:
+        add_row(
+            table,
+            game,
+            format_number(score.per_game_nmse.get(game)),
+            format_number(score.per_game_mse.get(game)),
+            format_number(score.per_game_return_mse.get(game)),
+            str(score.per_game_episode_counts.get(game, 0)),
+            f"{score.per_game_visit_frames.get(game, 0):,}",
+        )
+    add_row(
+        table,
+        Text("mean", "bold"),
+        Text(format_number(score.nmse), "bold green"),
+        format_number(score.mse),
+        format_number(score.return_mse),
+    )
+    add_row(table, "median", format_number(score.median_nmse))
+    return table
+
+
 def _own_baseline(config: RunConfig) -> RandomBaseline | None:
     """Totals depend on how long was played: those of another suite say nothing."""
     baseline = random_baseline(config.suite or "")
@@ -126,9 +153,16 @@ def _caption_totals(config: RunConfig) -> Iterator[str]:
         yield f"random: the random agent, mean of {len(baseline.seeds)} seeds"
 
 
+def _caption_errors(config: RunConfig) -> Iterator[str]:
+    yield "mse: squared error against reference values; less is better"
+    yield "nmse: mse / variance of the values; the best constant has 1"
+    yield "return mse: squared error against returns, up to the last game over"
+
+
 def _caption_play(score: Score) -> Iterator[str]:
     fps = "" if score.fps is None else f", {score.fps:,.0f} fps"
-    unit = "timesteps" if isinstance(score, ControlScore) else "frames"
+    has_timesteps = isinstance(score, ControlScore | PredictionScore)
+    unit = "timesteps" if has_timesteps else "frames"
     yield f"{score.frames:,} {unit}{fps}"
     if not score.complete:
         missing = ", ".join(map(str, score.incomplete_visits))

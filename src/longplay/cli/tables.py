@@ -368,6 +368,12 @@ _SCORE_COLUMNS = {
         "final": "final_score",
         "plasticity": "plasticity_mean",
     },
+    "prediction": {
+        "nmse": "nmse",
+        "median nmse": "median_nmse",
+        "mse": "mse",
+        "return mse": "return_mse",
+    },
 }
 
 

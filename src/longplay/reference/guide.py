@@ -1,4 +1,4 @@
-"""Who plays on the prediction track: a visit's actions and values, a timestep at a time.
+"""Who plays on the prediction track: a visit's actions and values, one by one.
 
 A guide is asked once per timestep, with the memory at that moment, for the action that
 the fixed policy takes and for the value of the state it takes it in. Two kinds give the

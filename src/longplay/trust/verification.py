@@ -40,6 +40,7 @@ from longplay.errors import (
     IncompleteRunError,
 )
 from longplay.evallog.provenance import longplay_version
+from longplay.guided_stream import check_references
 from longplay.harness.episode import ignore_progress
 from longplay.runner import Observer
 from longplay.trust.checked_rows import RowDifference
@@ -265,6 +266,10 @@ def check_playable(config: RunConfig) -> None:
             read_rom(game_id)
         except ConfigError as error:
             raise CannotVerifyError(f"cannot be played here: {error}") from error
+    try:
+        check_references(config)
+    except ConfigError as error:
+        raise CannotVerifyError(f"cannot be played here: {error}") from error
 
 
 def _check_complete(run: RunDirectory) -> None:
