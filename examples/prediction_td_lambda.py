@@ -78,9 +78,8 @@ def step(state, previous_observation, observation, reward, info):
     if is_over:
         state.traces[:] = 0.0
     state.active = active
-    # By the weights before the update, as the method wants it; after an end there is
-    # no value that the next one could be compared with.
-    state.old_value = state.weights[active].sum() if is_over else next_value
+    # By the weights before the update, as the method wants it.
+    state.old_value = float(next_value)
     prediction = state.weights[active].sum()
     return state, prediction, {"squared_td_error": float(error * error)}
 
@@ -89,7 +88,6 @@ def save(state, directory):
     kept = dict(vars(state))
     arrays = {name: kept.pop(name) for name in ("weights", "traces", "active")}
     np.savez(directory / "arrays.npz", **arrays)
-    kept["old_value"] = float(kept["old_value"])
     (directory / "state.json").write_text(json.dumps(kept))
 
 

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_up_references import write_references
 from typer.testing import CliRunner
 
 import longplay
 from longplay.cli.app import app
+from longplay.reference.library import REFERENCE_GAMES
 
 # Three games, two cycles, short visits: every kind of boundary in a second of play.
 TINY = {"base_visit_frames": 700, "jitter_pct": 0.1}
@@ -93,6 +95,15 @@ def control_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return longplay.run(
         "control-smoke-v1", "random", seed=1, out=out, overrides=settings
     ).run_dir
+
+
+@pytest.fixture
+def references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of made-up references for all games of the prediction track, in use."""
+    folder = tmp_path / "references"
+    folder.mkdir()
+    monkeypatch.setenv("LONGPLAY_REFERENCES", str(folder))
+    return write_references(folder, REFERENCE_GAMES)
 
 
 @pytest.fixture

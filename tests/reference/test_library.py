@@ -8,72 +8,16 @@ from pathlib import Path
 
 import pytest
 from frozen_networks import make_arrays, make_pairs
+from made_up_references import make_facts, write_reference
 from safetensors.numpy import save
 
 from longplay.errors import ConfigError, DocumentError, LongplayError
-from longplay.reference.facts import (
-    AuditedState,
-    AuditFacts,
-    AuditSummary,
-    PolicyFacts,
-    ReferenceFacts,
-    ScoreFacts,
-    ValueFacts,
-)
 from longplay.reference.library import DATA, list_references, load_reference, read_facts
-
-
-def make_facts(networks: bytes) -> ReferenceFacts:
-    state = AuditedState(
-        visit=0,
-        timestep=3,
-        value=0.5,
-        mean_return=0.25,
-        sampling_variance=0.01,
-        continuations=32,
-    )
-    summary = AuditSummary(
-        states=1,
-        continuations=32,
-        r2=None,
-        r2_corrected=None,
-        bias=0.25,
-        rmse_corrected=0.2,
-        value_std=0.0,
-        sampling_error=0.1,
-    )
-    return ReferenceFacts(
-        game="pong",
-        networks_sha256=hashlib.sha256(networks).hexdigest(),
-        policy=PolicyFacts(
-            actions=(0, 1, 3, 4, 11, 12),
-            exploration=0.02,
-            recipe={},
-            score=ScoreFacts(games=32, mean=4.0, standard_error=0.3),
-            random_score=ScoreFacts(games=32, mean=2.0, standard_error=0.4),
-        ),
-        values=ValueFacts(
-            recipe={},
-            timesteps=10,
-            held_out_timesteps=5,
-            held_out_variance=1.0,
-            held_out_errors=(1.0, 0.5),
-            frozen_error=0.5,
-        ),
-        audit=AuditFacts(summary=summary, audited=(state,)),
-    )
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    policy, values = make_arrays(0), make_arrays(1, outputs=1)
-    networks = save(
-        {f"policy.{name}": array for name, array in policy.items()}
-        | {f"values.{name}": array for name, array in values.items()}
-    )
-    (tmp_path / "pong.safetensors").write_bytes(networks)
-    facts = make_facts(networks).model_dump(mode="json")
-    (tmp_path / "pong.json").write_text(json.dumps(facts))
+    write_reference(tmp_path, "pong", make_arrays(0), make_arrays(1, outputs=1))
     return tmp_path
 
 
