@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_up_references import write_references
 from typer.testing import CliRunner
 
 import longplay
 from longplay.cli.app import app
 from longplay.reference.library import REFERENCE_GAMES
+from made_up_references import write_references
 
 # Three games, two cycles, short visits: every kind of boundary in a second of play.
 TINY = {"base_visit_frames": 700, "jitter_pct": 0.1}

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from frozen_networks import Arrays, make_arrays
 from safetensors.numpy import save
 
+from frozen_networks import Arrays, make_arrays
 from longplay.contract.records import ScheduledVisit
 from longplay.reference.facts import (
     AuditedState,

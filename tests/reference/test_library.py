@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 
 import pytest
-from frozen_networks import make_arrays, make_pairs
-from made_up_references import make_facts, write_reference
 from safetensors.numpy import save
 
+from frozen_networks import make_arrays, make_pairs
 from longplay.errors import ConfigError, DocumentError, LongplayError
 from longplay.reference.library import DATA, list_references, load_reference, read_facts
+from made_up_references import make_facts, write_reference
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
-from made_up_references import GAMES, make_schedule, record_streams
 
 from longplay.agents.functional import FunctionalAgent
 from longplay.console.scripted import ScriptedConsole
@@ -28,6 +28,7 @@ from longplay.reference.library import load_reference
 from longplay.reference.ram import pair_ram
 from longplay.stream import Mechanics
 from longplay.tracks.prediction import PredictionTrack
+from made_up_references import GAMES, make_schedule, record_streams
 
 TIMESTEPS = 60
 SEED = 5
@@ -184,7 +185,7 @@ def test_the_agent_sees_pixels_and_the_reward_alone(references: Path) -> None:
     rows = play(make_stream(), step)
     assert len(inspect.signature(step).parameters) == 4
     assert seen[0][0] is seen[0][1]
-    assert all(b[0] is a[1] for a, b in zip(seen, seen[1:], strict=False))
+    assert all(b[0] is a[1] for a, b in itertools.pairwise(seen))
     assert [reward for *_, reward in seen] == [0.0, *(row.reward for row in rows[:-1])]
 
 
@@ -223,7 +224,7 @@ def test_an_answer_that_is_no_number_is_refused(
 ) -> None:
     stream = make_stream()
     stream.advance(1)
-    with pytest.raises(AgentError, match="no prediction.* at frame 1 of pong"):
+    with pytest.raises(AgentError, match=r"no prediction.* at frame 1 of pong"):
         stream.advance(answer)
     assert stream.global_frame_idx == 1
 
@@ -301,7 +302,7 @@ def test_a_recording_of_another_reference_is_refused(references: Path) -> None:
     facts.write_text(
         facts.read_text().replace('"exploration": 0.1', '"exploration": 0')
     )
-    with pytest.raises(DocumentError, match="pong.streams.json reference_sha256"):
+    with pytest.raises(DocumentError, match=r"pong\.streams\.json reference_sha256"):
         open_guides(make_schedule(TIMESTEPS), SEED)
 
 
@@ -310,5 +311,5 @@ def test_another_emulator_than_the_recorded_one_is_noticed(references: Path) -> 
     guides = open_guides(make_schedule(TIMESTEPS), SEED)
     stream = make_stream(guides=guides)
     stream._emulator_seeds = (30, 40, 50)
-    with pytest.raises(ConsoleError, match="visit 0 of pong, timestep .* recorded"):
+    with pytest.raises(ConsoleError, match=r"visit 0 of pong, timestep .* recorded"):
         play(stream, predict_calls)
