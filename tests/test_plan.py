@@ -36,7 +36,7 @@ def test_golden_emulator_seeds_are_in_the_config():
 
 
 @pytest.mark.parametrize("suite_id", SUITES)
-def test_plain_suite_keeps_its_name(suite_id):
+def test_plain_suite_keeps_its_name(suite_id, references):
     plan = plan_run(suite_id, 4)
     assert plan.suite_name == plan.config.suite == suite_id
     assert plan.task_id == f"{suite_id}/seed-4"

@@ -31,6 +31,7 @@ from longplay.agents.functional import (
     INIT_PREDICTOR,
     FunctionalAgent,
     is_functional,
+    takes_shape_alone,
 )
 from longplay.agents.output import AgentOutput
 from longplay.console.base import Observation
@@ -87,6 +88,11 @@ class LoadedAgent:
         if file is None:
             return self.reference
         return str(Path(file[1]).resolve()) + (f":{file[2]}" if file[2] else "")
+
+    @property
+    def is_predictor(self) -> bool:
+        """Whether its `init` needs no number of actions."""
+        return self.module is not None and takes_shape_alone(self.module.init)
 
     def build(self, seed: int) -> StreamingAgent:
         """Makes a new agent.

@@ -40,6 +40,14 @@ def is_functional(found: object) -> bool:
     )
 
 
+def takes_shape_alone(init: Callable[..., Any]) -> bool:
+    """Whether `init` can do without a number of actions, as a predictor's."""
+    parameters = list(inspect.signature(init).parameters.values())
+    takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    required = [p for p in parameters if p.default is p.empty and p.name != "seed"]
+    return len(required) == 1 and not takes_any
+
+
 def _check_call(
     function: Callable[..., Any], expected: str, count: int, named: dict[str, Any]
 ) -> None:
