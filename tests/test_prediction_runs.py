@@ -13,17 +13,32 @@ import pytest
 
 import longplay
 from longplay.agents.base import load_agent
-from longplay.console.ale import AleConsole
 from longplay.contract.rundir import ROW_FILES
-from longplay.guided_stream import make_stream
-from longplay.plan import plan_run
-from made_up_references import record_streams
 
 SUITE = "prediction-smoke-v1"
 SHORT = {"games": ["pong", "breakout"], "base_visit_frames": 120}
 EXAMPLES = Path(__file__).parent.parent / "examples"
 TD = str(EXAMPLES / "prediction_td_lambda.py")
 ZERO = str(EXAMPLES / "prediction_zero.py")
+
+
+STOPPING = """
+
+import os
+import signal
+from pathlib import Path
+
+CALLS = []
+step_quietly = step
+
+
+def step(state, previous_observation, observation, reward, info):
+    CALLS.append(None)
+    if len(CALLS) == 170 and not Path("{flag}").exists():
+        Path("{flag}").touch()
+        os.kill(os.getpid(), signal.SIGINT)
+    return step_quietly(state, previous_observation, observation, reward, info)
+"""
 
 
 @pytest.fixture
@@ -34,12 +49,6 @@ def run_dir(references: Path, tmp_path: Path) -> Path:
 def read_rows(run_dir: Path) -> list[dict[str, Any]]:
     text = (run_dir / "events.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
-
-
-def record(folder: Path, seed: int) -> None:
-    config = plan_run(SUITE, seed, SHORT).config
-    console = AleConsole(sticky=0.25, full_action_space=True, frame_skip=4)
-    record_streams(folder, seed, make_stream(config, console))
 
 
 @pytest.mark.parametrize("name", ["zero", "mean", "td_lambda"])
@@ -59,9 +68,11 @@ def test_baseline_runs_and_validates(
 
 
 def test_recorded_and_live_runs_have_the_same_bytes(
-    references: Path, run_dir: Path, tmp_path: Path
+    references: Path, run_dir: Path, tmp_path: Path, invoke: Callable
 ) -> None:
-    record(references, 0)
+    for game in SHORT["games"]:
+        options = ("--data", references, "--seeds", "0-1", "--timesteps", 130)
+        assert invoke("reference", "record", "--game", game, *options).exit_code == 0
     for game in SHORT["games"]:  # nothing but the recording can be played now
         (references / f"{game}.safetensors").unlink()
     again = longplay.run(SUITE, TD, out=tmp_path / "f", overrides=SHORT).run_dir
@@ -79,6 +90,24 @@ def test_a_run_is_verified_packed_and_unpacked(
     assert invoke("unpack", pack, "-o", copy).exit_code == 0
     for name in ROW_FILES:
         assert (copy / name).read_bytes() == (run_dir / name).read_bytes()
+
+
+def test_a_stopped_run_goes_on_to_the_same_bytes(
+    references: Path, run_dir: Path, tmp_path: Path, invoke: Callable
+) -> None:
+    # Stops itself once in the second visit, whose console and guide are then rebuilt.
+    flag, agent = tmp_path / "stopped", tmp_path / "prediction_td_lambda.py"
+    source = Path(TD).read_text() + STOPPING.format(flag=str(flag))
+    agent.write_text(source)
+    out = tmp_path / "stopped-run"
+    short = [f"--set={name}={json.dumps(value)}" for name, value in SHORT.items()]
+    run = ("run", SUITE, "--agent", agent, "--out", out, *short)
+    assert invoke(*run).exit_code == 130
+    assert flag.exists()
+    assert invoke("resume", out, "--agent", agent).exit_code == 0
+    (resumed,) = (out / "episodes").iterdir()
+    for name in ROW_FILES:
+        assert (resumed / name).read_bytes() == (run_dir / name).read_bytes()
 
 
 def change_row(run_dir: Path, line: int, name: str, value: float) -> None:

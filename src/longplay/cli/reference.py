@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from longplay.cli.guard import guard, print_json, print_tables
-from longplay.errors import ConfigError, MissingExtraError
+from longplay.errors import ConfigError, MissingExtraError, UnknownNameError
 
 if TYPE_CHECKING:
     from longplay.reference.facts import ReferenceFacts
@@ -167,6 +167,40 @@ def collect(
     if page is not None:
         filled = fill_table(page.read_text(encoding="utf-8"), read_all_facts(out))
         write_file(page, filled.encode())
+
+
+@_command
+def record(
+    game: Game,
+    data: Annotated[Path, typer.Option(help="Folder of its reference, as shipped.")],
+    seeds: Annotated[
+        str, typer.Option(metavar="0-2", help="Run seeds, one visit each.")
+    ] = "0-2",
+    timesteps: Annotated[
+        int, typer.Option(min=1, help="Length of the visits.")
+    ] = 10_000,
+) -> None:
+    """Record what a policy does in its visit of prediction-v1, for some seeds."""
+    from longplay.cli.settings import parse_seeds
+    from longplay.console.ale import AleConsole
+    from longplay.contract.records import ScheduledVisit
+    from longplay.reference.recording import record_visit
+    from longplay.reference.streams import write_streams
+    from longplay.suites import get_suite
+
+    suite = get_suite("prediction-v1")
+    if game not in suite.games:
+        raise UnknownNameError("game of the prediction track", game, suite.games)
+    visit = ScheduledVisit(
+        visit_idx=suite.games.index(game),
+        cycle_idx=0,
+        game_id=game,
+        visit_frames=timesteps,
+    )
+    console = AleConsole(sticky=suite.sticky, full_action_space=True, frame_skip=4)
+    visits = {s: record_visit(visit, s, console, data) for s in parse_seeds(seeds)}
+    write_streams(data, game, visit.visit_idx, visits)
+    typer.echo(f"recorded {game}: {len(visits)} visits of {timesteps:,} timesteps")
 
 
 @_command
