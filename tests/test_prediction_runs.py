@@ -26,6 +26,7 @@ STOPPING = """
 
 import os
 import signal
+import time
 from pathlib import Path
 
 CALLS = []
@@ -37,6 +38,7 @@ def step(state, previous_observation, observation, reward, info):
     if len(CALLS) == 170 and not Path("{flag}").exists():
         Path("{flag}").touch()
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.3)  # until the loop looks again, right after this timestep
     return step_quietly(state, previous_observation, observation, reward, info)
 """
 
@@ -104,7 +106,9 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(
     run = ("run", SUITE, "--agent", agent, "--out", out, *short)
     assert invoke(*run).exit_code == 130
     assert flag.exists()
-    assert invoke("resume", out, "--agent", agent).exit_code == 0
+    answer = invoke("resume", out, "--agent", agent)
+    assert answer.exit_code == 0
+    assert "checkpoint at frame 170" in answer.stdout
     (resumed,) = (out / "episodes").iterdir()
     for name in ROW_FILES:
         assert (resumed / name).read_bytes() == (run_dir / name).read_bytes()
