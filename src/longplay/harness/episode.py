@@ -333,13 +333,7 @@ class Episode:
         return summary
 
     def _make_stream(self) -> Stream:
-        config = self._config
-        console = AleConsole(
-            sticky=config.sticky,
-            full_action_space=config.full_action_space,
-            frame_skip=config.frame_skip or 1,
-        )
-        return Stream.from_config(config, console)
+        return Stream.from_config(self._config, AleConsole.from_config(self._config))
 
 
 def complete_config(plan: RunPlan, agent: AgentEntry) -> RunConfig:

@@ -136,12 +136,7 @@ class VisitOutcome:
 
 def make_stream(config: RunConfig) -> Stream:
     """The stream of a run, on a console of its own."""
-    console = AleConsole(
-        sticky=config.sticky,
-        full_action_space=config.full_action_space,
-        frame_skip=config.frame_skip or 1,
-    )
-    return Stream.from_config(config, console)
+    return Stream.from_config(config, AleConsole.from_config(config))
 
 
 def feed_stream(
