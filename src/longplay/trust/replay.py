@@ -155,11 +155,8 @@ def feed_stream(
     """
     for answer in answers:
         event = stream.advance(answer)
-        recorder.write(event)
-        if event.terminated or event.truncated:
-            recorder.write_ends(stream.ended_episode, stream.ended_segment)
+        recorder.write_frame(event, stream)
         if ends_block(event):
-            recorder.write_digest(event, stream.ram_crc32)
             report(event.visit_frame_idx + 1)
 
 
