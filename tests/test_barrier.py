@@ -159,7 +159,8 @@ CONSOLES: dict[str, Callable[..., Console]] = {
 def run_agent(agent: Any, kind: str, life_loss: bool, out: Path) -> Path:
     settings = {**SETTINGS[kind], "life_loss_termination": life_loss}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("longplay.harness.episode.AleConsole", CONSOLES[kind])
+        if kind == "scripted":
+            patch.setattr(AleConsole, "from_config", lambda config: make_scripted())
         result = longplay.run("stream-smoke-v1", agent, out=out, overrides=settings)
     assert result.report.is_valid
     return result.run_dir

@@ -71,7 +71,12 @@ def run_source(source: str, name: str, kind: str, folder: Path) -> Path:
     path = folder / f"{name}.py"
     path.write_text(source)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("longplay.harness.episode.AleConsole", CONSOLES[kind])
+        if kind == "scripted":
+            patch.setattr(
+                AleConsole,
+                "from_config",
+                lambda config: make_scripted(config.frame_skip),
+            )
         result = longplay.run(
             "control-smoke-v1", str(path), out=folder / "run", overrides=SETTINGS[kind]
         )

@@ -20,7 +20,7 @@ import msgspec
 from pydantic import Field
 
 from longplay.console.base import ACTION_NAMES
-from longplay.contract.digests import Chain
+from longplay.contract.digests import Chain, ends_block
 from longplay.contract.files import RowFile
 from longplay.contract.records import (
     DigestRow,
@@ -35,6 +35,7 @@ from longplay.contract.records import (
     VisitSummary,
 )
 from longplay.contract.rundir import ROW_FILES
+from longplay.stream import Stream
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 _reward_of = attrgetter("reward")
@@ -203,6 +204,14 @@ class Recorder:
             self._earlier = None
         else:
             self._visit_bytes = self._files.events.size_bytes
+
+    def write_frame(self, event: EventRow, stream: Stream) -> None:
+        """Takes the frame that a stream just played, and all that ends with it."""
+        self.write(event)
+        if event.terminated or event.truncated:
+            self.write_ends(stream.ended_episode, stream.ended_segment)
+        if ends_block(event):
+            self.write_digest(event, stream.ram_crc32)
 
     def write(self, event: EventRow) -> None:
         """Takes one frame; it reaches the disk with its block."""

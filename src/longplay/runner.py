@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import NoReturn, TypeVar
 
-from longplay.contract.digests import ends_block
 from longplay.errors import (
     AgentError,
     LongplayError,
@@ -120,12 +119,8 @@ class Run:
                 self._blame_agent(error)
             del percept  # its memory is the next frame's, still warm in the cache
             event = stream.advance(answer)
-            recorder.write(event)
+            recorder.write_frame(event, stream)
             is_last_frame = event.truncated
-            if event.terminated or is_last_frame:
-                recorder.write_ends(stream.ended_episode, stream.ended_segment)
-            if ends_block(event):
-                recorder.write_digest(event, stream.ram_crc32)
             # An agent does its work on decision frames, so the clock is read there, and
             # now and then in between where decisions are rare; but not on the last
             # frame, where a checkpoint would find the visit over and not summed up.

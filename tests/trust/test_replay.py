@@ -25,6 +25,7 @@ from forgery import (
 )
 
 import longplay
+from longplay.agents.random import RandomAgent
 from longplay.contract.digests import BLOCK_FRAMES
 from longplay.contract.records import Difference
 from longplay.contract.rundir import ROW_FILES
@@ -593,6 +594,19 @@ def test_agent_that_is_not_deterministic_is_named(tmp_path: Path) -> None:
     assert verdict.difference.field == "decided_action_idx"
     assert {path.name: path.read_bytes() for path in run.iterdir()} == before
     assert verify_run(run).passed
+
+
+def test_agent_that_decides_again_is_let_go(
+    true_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[RandomAgent] = []
+
+    def close(agent: RandomAgent) -> None:
+        closed.append(agent)
+
+    monkeypatch.setattr(RandomAgent, "close", close, raising=False)
+    assert verification.reexecute(true_copy).passed
+    assert len(closed) == 1
 
 
 def test_another_agent_is_refused(runs: dict[str, Path], tmp_path: Path) -> None:

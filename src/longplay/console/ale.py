@@ -26,6 +26,7 @@ from longplay.console.base import (
     check_frame_skip,
 )
 from longplay.console.games import check_game
+from longplay.contract.records import RunConfig
 from longplay.errors import ConfigError, ConsoleError
 
 ALE_VERSION: str = ale_py.__version__
@@ -94,6 +95,15 @@ class AleConsole:
         memory = bytearray(_RAM_BYTES)
         self._ram = np.frombuffer(memory, np.uint8)
         self._ram_view = memoryview(memory)
+
+    @classmethod
+    def from_config(cls, config: RunConfig) -> AleConsole:
+        """The console that a run is played on."""
+        return cls(
+            sticky=config.sticky,
+            full_action_space=config.full_action_space,
+            frame_skip=config.frame_skip or 1,
+        )
 
     @property
     def actions(self) -> Sequence[int]:

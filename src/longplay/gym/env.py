@@ -84,12 +84,7 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         self._end_recording()
         self._plan = plan_run(self._suite_id, run_seed, self._overrides)
         config = self._plan.config
-        console = AleConsole(
-            sticky=config.sticky,
-            full_action_space=config.full_action_space,
-            frame_skip=config.frame_skip or 1,
-        )
-        self._stream = Stream.from_config(config, console)
+        self._stream = Stream.from_config(config, AleConsole.from_config(config))
         return self._perceive(self._stream)
 
     def step(

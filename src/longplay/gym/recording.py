@@ -11,7 +11,6 @@ from pathlib import Path
 from time import monotonic
 
 from longplay.agents.base import LoadedAgent, StreamingAgent
-from longplay.contract.digests import ends_block
 from longplay.contract.files import write_document
 from longplay.contract.fingerprint import agent_id
 from longplay.contract.records import AgentEntry, EventRow, RunSummary
@@ -60,11 +59,7 @@ class Recording:
         if not self._is_visit_open:
             recorder.begin_visit(stream.visit, stream.console.actions)
             self._is_visit_open = True
-        recorder.write(event)
-        if event.terminated or event.truncated:
-            recorder.write_ends(stream.ended_episode, stream.ended_segment)
-        if ends_block(event):
-            recorder.write_digest(event, stream.ram_crc32)
+        recorder.write_frame(event, stream)
         if event.truncated:
             recorder.end_visit({})
             self._is_visit_open = False

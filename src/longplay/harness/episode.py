@@ -339,13 +339,7 @@ class Episode:
         return summary
 
     def _make_stream(self) -> Stream:
-        config = self._config
-        console = AleConsole(
-            sticky=config.sticky,
-            full_action_space=config.full_action_space,
-            frame_skip=config.frame_skip or 1,
-        )
-        return make_stream(config, console)
+        return make_stream(self._config, AleConsole.from_config(self._config))
 
 
 def complete_config(plan: RunPlan, agent: AgentEntry) -> RunConfig:

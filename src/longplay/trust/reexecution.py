@@ -8,6 +8,7 @@ nothing on the disk changes.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from contextlib import closing
 from pathlib import Path
@@ -74,5 +75,11 @@ def _play(
     with agent.output.capture():
         track_type = TRACKS[config.track or "streaming"]
         track = track_type.build(agent, agent_seed(config.seed or 0))
-        stream = open_stream(config)
-        Run(stream, track, recorder, observer, StopRequest()).play()
+        try:
+            run = Run(open_stream(config), track, recorder, observer, StopRequest())
+            run.play()
+            run.ask(track.close)
+        finally:
+            # After an error, and in vain if it was closed: what came first counts.
+            with contextlib.suppress(Exception):
+                track.close()

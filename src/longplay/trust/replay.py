@@ -137,12 +137,7 @@ class VisitOutcome:
 
 def open_stream(config: RunConfig) -> Stream:
     """The stream of a run, on a console of its own."""
-    console = AleConsole(
-        sticky=config.sticky,
-        full_action_space=config.full_action_space,
-        frame_skip=config.frame_skip or 1,
-    )
-    return make_stream(config, console)
+    return make_stream(config, AleConsole.from_config(config))
 
 
 def feed_stream(
@@ -161,11 +156,8 @@ def feed_stream(
     """
     for answer in answers:
         event = stream.advance(answer)
-        recorder.write(event)
-        if event.terminated or event.truncated:
-            recorder.write_ends(stream.ended_episode, stream.ended_segment)
+        recorder.write_frame(event, stream)
         if ends_block(event):
-            recorder.write_digest(event, stream.ram_crc32)
             report(event.visit_frame_idx + 1)
 
 
