@@ -3,7 +3,8 @@
 The states come from visits that were played for nothing else. From each the policy
 goes on many times, each time with other luck (sticky actions and exploration), to the
 end of the game or for 1,000 timesteps; the mean discounted return is an unbiased
-measurement of the value, with a known sampling error.
+measurement of the value, with a known sampling error. Measuring knows nothing of the
+values that are held against it, so values fitted again need no new measurement.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
 
 from longplay.console.ale import BranchingAleConsole
 from longplay.reference.facts import AuditedState, AuditSummary
 from longplay.reference.policy import Chooser, FixedPolicy
+from longplay.reference.ram import RamPair
 from longplay.reference.training.frozen_play import Player, draw_seeds
 from longplay.reference.training.play import FRAME_SKIP
 from longplay.reference.training.returns import HORIZON_TIMESTEPS
@@ -24,6 +27,25 @@ from longplay.reference.values import ValueFunction
 _PURPOSE = 104
 
 Reals = NDArray[np.float64]
+
+
+class MeasuredState(BaseModel):
+    """One state, by its memory pair in hex, and the returns measured from it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    visit: int
+    timestep: int
+    pair: str
+    mean_return: float
+    sampling_variance: float
+    continuations: int
+
+    def judge(self, values: ValueFunction) -> AuditedState:
+        """Puts a value beside the measurement."""
+        pair: RamPair = np.frombuffer(bytes.fromhex(self.pair), np.uint8)
+        measured = self.model_dump(exclude={"pair"})
+        return AuditedState(value=float(values.evaluate(pair)), **measured)
 
 
 def summarise(states: list[AuditedState]) -> AuditSummary:
@@ -60,20 +82,19 @@ class Auditor:
         self,
         game_id: str,
         policy: FixedPolicy,
-        values: ValueFunction,
         *,
         sticky: float,
         discount: float,
         continuations: int,
     ) -> None:
-        self._game_id, self._policy, self._values = game_id, policy, values
+        self._game_id, self._policy = game_id, policy
         self._sticky, self._discount = sticky, discount
         self._continuations = continuations
 
-    def audit_visit(
+    def measure_visit(
         self, visit: int, timesteps: int, states: int
-    ) -> list[AuditedState]:
-        """Audits states at random timesteps of one visit."""
+    ) -> list[MeasuredState]:
+        """Measures the values of states at random timesteps of one visit."""
         emulator_seed, policy_seed, place_seed, luck_seed = draw_seeds(
             _PURPOSE, visit, 4
         )
@@ -86,25 +107,13 @@ class Auditor:
         )
         player = Player(console, self._game_id, emulator_seed)
         chooser = Chooser(self._policy, policy_seed)
-        audited = []
+        measured = []
         for timestep in range(int(places.max()) + 1):
             if timestep in places:
                 returns = self._branch_off(console, player, luck)
-                audited.append(self._describe(visit, timestep, player, returns))
+                measured.append(_describe(visit, timestep, player.pair, returns))
             player.play(chooser.choose(player.pair))
-        return audited
-
-    def _describe(
-        self, visit: int, timestep: int, player: Player, returns: Reals
-    ) -> AuditedState:
-        return AuditedState(
-            visit=visit,
-            timestep=timestep,
-            value=float(self._values.evaluate(player.pair)),
-            mean_return=float(returns.mean()),
-            sampling_variance=float(returns.var(ddof=1) / len(returns)),
-            continuations=len(returns),
-        )
+        return measured
 
     def _branch_off(
         self,
@@ -132,3 +141,16 @@ class Auditor:
             if is_over:
                 break
         return total
+
+
+def _describe(
+    visit: int, timestep: int, pair: RamPair, returns: Reals
+) -> MeasuredState:
+    return MeasuredState(
+        visit=visit,
+        timestep=timestep,
+        pair=pair.tobytes().hex(),
+        mean_return=float(returns.mean()),
+        sampling_variance=float(returns.var(ddof=1) / len(returns)),
+        continuations=len(returns),
+    )

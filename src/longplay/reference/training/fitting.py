@@ -1,11 +1,11 @@
 """Visits played by a frozen policy -> its value function, fitted until it is no better.
 
-The network starts from the policy's own: its features know the game. It is fitted to
-plain returns first. When the error on visits that it never learns from does not fall
-any more, the best network so far is taken up again with half the learning rate and
-λ-returns as targets, made anew with it before every epoch: they average away much of
-the noise that plain returns have. A few halvings end the fit. The error that decides is
-always the one against plain returns.
+The network starts from the policy's own: its features know the game. The first epoch
+fits plain returns, every later one λ-returns that are made anew before it: they average
+away much of the noise that plain returns have. Whenever the error on visits that it
+never learns from does not fall, the best network so far is taken up again with half the
+learning rate. A few halvings end the fit. The error that decides is always the one
+against plain returns.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class FitRecipe(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     discount: float = Field(default=0.99, gt=0, lt=1)
-    trace_decay: float = Field(default=0.95, ge=0, le=1)
-    learning_rate: float = Field(default=1e-3, gt=0)
+    trace_decay: float = Field(default=0.9, ge=0, le=1)
+    learning_rate: float = Field(default=5e-4, gt=0)
     weight_decay: float = Field(default=1e-2, ge=0)
     batch_rows: int = Field(default=1024, ge=1)
     halvings: int = Field(default=3, ge=0)
@@ -136,7 +136,8 @@ class ValueFit:
 
     def advance(self) -> None:
         """An epoch, and what it did to the held-out error."""
-        trace_decay = self._recipe.trace_decay if self._halvings else 1.0
+        is_first = len(self.errors) == 1
+        trace_decay = 1.0 if is_first else self._recipe.trace_decay
         self._run_epoch(self._targets(trace_decay))
         error = held_out_error(self._network, self._held_out)
         if error < min(self.errors):

@@ -31,7 +31,7 @@ from longplay.reference.facts import (
 from longplay.reference.network import ExactNetwork
 from longplay.reference.policy import Chooser, FixedPolicy
 from longplay.reference.training.array_file import read_arrays, write_arrays
-from longplay.reference.training.audit import Auditor, summarise
+from longplay.reference.training.audit import Auditor, MeasuredState, summarise
 from longplay.reference.training.checkpoint import (
     load_network,
 )
@@ -300,10 +300,10 @@ def audit(place: Workplace, plan: PlayPlan) -> None:
     _require(place, "audit")
     policy, _ = read_policy(place)
     arrays, facts = read_arrays(place.result("values"))
+    values = ValueFunction(arrays)
     auditor = Auditor(
         place.game_id,
         policy,
-        ValueFunction(arrays),
         sticky=STICKY,
         discount=facts["recipe"]["discount"],
         continuations=plan.continuations,
@@ -311,20 +311,22 @@ def audit(place: Workplace, plan: PlayPlan) -> None:
     make_directory(place.path("audit"), exist_ok=True)
     audited: list[AuditedState] = []
     for visit in range(plan.audit_visits):
-        audited += _audit_visit(place, auditor, visit, plan)
+        measured = _measure_visit(place, auditor, visit, plan)
+        audited += [state.judge(values) for state in measured]
         place.report("audit", visits=visit + 1, **_figures(audited))
     known = AuditFacts(summary=summarise(audited), audited=tuple(audited))
     write_document(place.result("audit"), known)
 
 
-def _audit_visit(
+def _measure_visit(
     place: Workplace, auditor: Auditor, visit: int, plan: PlayPlan
-) -> list[AuditedState]:
+) -> list[MeasuredState]:
     path = place.path(f"audit/visit-{visit:03}.json")
     if not path.exists():
-        states = auditor.audit_visit(visit, plan.visit_timesteps, plan.states_per_visit)
-        write_document(path, {"states": [state.model_dump() for state in states]})
-    return [AuditedState(**entry) for entry in read_json(path)["states"]]
+        timesteps, states = plan.visit_timesteps, plan.states_per_visit
+        measured = auditor.measure_visit(visit, timesteps, states)
+        write_document(path, {"states": [state.model_dump() for state in measured]})
+    return [MeasuredState(**entry) for entry in read_json(path)["states"]]
 
 
 def _figures(audited: list[AuditedState]) -> dict[str, float | int | None]:
