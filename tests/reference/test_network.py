@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+
 from frozen_networks import (
     evaluate_with_integers,
     make_arrays,
     make_pairs,
 )
-from numpy.typing import NDArray
-
 from longplay.errors import DocumentError
 from longplay.reference.network import ExactNetwork
 
