@@ -31,13 +31,10 @@ from longplay.reference.facts import ReferenceFacts
 from longplay.reference.network import ARRAYS
 from longplay.reference.policy import FixedPolicy
 from longplay.reference.values import ValueFunction
+from longplay.suites import SUITES
 
 # The prediction track's games, in its order.
-REFERENCE_GAMES = (
-    "pong breakout space_invaders ms_pacman asterix qbert seaquest beam_rider phoenix "
-    "atlantis asteroids battle_zone centipede demon_attack enduro fishing_derby "
-    "ice_hockey jamesbond kangaroo road_runner"
-).split()
+REFERENCE_GAMES = SUITES["prediction-v1"].games
 
 DATA = Path(__file__).parent / "data"
 
