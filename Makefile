@@ -7,7 +7,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_LEARN := $(VENV)/.installed-learn
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-learn test-all check format schema bench baselines learning doctor-traces wheel clean help
+.PHONY: demo test test-learn test-all check format schema bench baselines learning pictures doctor-traces wheel clean help
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 18
@@ -60,6 +60,9 @@ baselines: $(INSTALLED_DEV) ## measure the random agent again (about an hour on 
 
 learning: $(INSTALLED_DEV) ## hold examples/control_linear_q.py against random again (minutes)
 	$(BIN)/python benchmarks/learning.py examples/control_linear_q.py --games qbert,road_runner
+
+pictures: $(INSTALLED_DEV) ## draw the pictures of docs/prediction.md again
+	$(BIN)/python benchmarks/pictures.py
 
 doctor-traces: $(INSTALLED_DEV) ## play the traces that `longplay doctor` compares with again
 	$(BIN)/python -m longplay.trust.doctor

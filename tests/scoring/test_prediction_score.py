@@ -14,6 +14,7 @@ from longplay.contract.records import (
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Forecasts, Play, played_visits
 from longplay.scoring.prediction import (
+    collect_forecasts,
     compute_score,
     discounted_returns,
     normalised_error,
@@ -148,3 +149,12 @@ def test_visits_not_played_are_left_out() -> None:
         play.forecasts,
     )
     assert compute_score(first).per_game_nmse == {"pong": 1.2}
+
+
+def test_forecasts_of_a_visit_are_its_own() -> None:
+    play = make_play(list(range(12)), rewards={3: 9.0, 6: 1.0}, ends=(3, 6))
+    found = collect_forecasts(play, play.visits[1])
+    assert found.predictions.tolist() == [4.0, 5.0, 6.0, 7.0]
+    assert found.targets.tolist() == [5.0] * 4
+    assert found.ends.tolist() == [False, False, True, False]
+    assert found.returns.tolist() == [0.25, 0.5, 1.0]  # discount 0.5; row 7 is cut

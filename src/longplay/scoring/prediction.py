@@ -69,6 +69,44 @@ def discounted_returns(
 
 
 @dataclass(frozen=True)
+class VisitForecasts:
+    """What is compared in one visit of n rows.
+
+    Attributes:
+        predictions: (n,) the agent's.
+        targets: (n,) reference values.
+        ends: (n,) whether a game episode ended with the row.
+        returns: (k,) of the first k rows; those of the others are not known.
+    """
+
+    predictions: Reals
+    targets: Reals
+    ends: NDArray[np.bool_]
+    returns: Reals
+
+
+def collect_forecasts(play: Play, visit: PlayedVisit) -> VisitForecasts:
+    """The rows of one visit, with the returns that followed.
+
+    Raises:
+        DocumentError: It is not a prediction run.
+    """
+    if play.forecasts is None:
+        raise DocumentError("events.jsonl: expected predictions and targets")
+    rows = slice(visit.span.start, visit.span.end + 1)
+    ends = np.zeros(visit.span.length, np.bool_)
+    in_visit = play.terminated_ends - visit.span.start
+    ends[in_visit[(in_visit >= 0) & (in_visit < len(ends))]] = True
+    discount = 0.99 if play.config.discount is None else play.config.discount
+    return VisitForecasts(
+        play.forecasts.predictions[rows],
+        play.forecasts.targets[rows],
+        ends,
+        discounted_returns(play.rewards.spread(visit.span), ends, discount),
+    )
+
+
+@dataclass(frozen=True)
 class _VisitErrors:
     mse: float
     nmse: float | None
@@ -76,20 +114,12 @@ class _VisitErrors:
 
 
 def _judge_visit(play: Play, visit: PlayedVisit) -> _VisitErrors:
-    if play.forecasts is None:
-        raise DocumentError("events.jsonl: expected predictions and targets")
-    rows = slice(visit.span.start, visit.span.end + 1)
-    predictions = play.forecasts.predictions[rows]
-    targets = play.forecasts.targets[rows]
-    ends = np.zeros(visit.span.length, np.bool_)
-    in_visit = play.terminated_ends - visit.span.start
-    ends[in_visit[(in_visit >= 0) & (in_visit < len(ends))]] = True
-    discount = 0.99 if play.config.discount is None else play.config.discount
-    returns = discounted_returns(play.rewards.spread(visit.span), ends, discount)
+    found = collect_forecasts(play, visit)
+    predictions, returns = found.predictions, found.returns
     known = len(returns)
     return _VisitErrors(
-        mean_squared_error(predictions, targets),
-        normalised_error(predictions, targets),
+        mean_squared_error(predictions, found.targets),
+        normalised_error(predictions, found.targets),
         mean_squared_error(predictions[:known], returns) if known else None,
     )
 
