@@ -7,10 +7,10 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_LEARN := $(VENV)/.installed-learn
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-learn test-all check format schema bench baselines learning pictures doctor-traces wheel clean help
+.PHONY: demo test test-learn test-all check format schema bench baselines prediction-baselines learning pictures doctor-traces wheel clean help
 
 help: ## what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 29
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -57,6 +57,9 @@ bench: $(INSTALLED_DEV) ## speed against bare ALE and plain JSON
 
 baselines: $(INSTALLED_DEV) ## measure the random agent again (about an hour on two cores)
 	$(BIN)/python benchmarks/random_baselines.py
+
+prediction-baselines: $(INSTALLED_DEV) ## measure the predictors of examples/ again (minutes)
+	$(BIN)/python benchmarks/prediction_baselines.py
 
 learning: $(INSTALLED_DEV) ## hold examples/control_linear_q.py against random again (minutes)
 	$(BIN)/python benchmarks/learning.py examples/control_linear_q.py --games qbert,road_runner

@@ -1,8 +1,8 @@
-"""A score -> a table: per game beside the random agent's figures, and the totals."""
+"""A score -> a table: per game beside the baselines' figures, and the totals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.console import RenderableType
@@ -12,6 +12,10 @@ from rich.text import Text
 from longplay.cli.layout import add_row, format_number, make_table
 from longplay.contract.records import ControlScore, PredictionScore, RunConfig, Score
 from longplay.scoring.baselines import RandomBaseline, random_baseline
+from longplay.scoring.prediction_baselines import (
+    PredictorBaseline,
+    prediction_baselines,
+)
 
 
 def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
@@ -97,28 +101,61 @@ def _tabulate_control(score: Any, config: RunConfig) -> Table:
 
 
 def _tabulate_prediction(score: Any, config: RunConfig) -> Table:
-    """Errors per game, and their means."""
-    columns = ("game", "nmse", "mse", "return mse", "episodes", "steps")
+    """Errors per game and their means, beside those of the baselines.
+
+    All visits have the same length, so that no column says it.
+    """
+    baselines = _prediction_baselines(config)
+    # Broken, so that the table fits into 80 columns.
+    labels = [baseline.label.replace(" ", "\n") for baseline in baselines]
+    columns = ("game", "nmse", *labels, "mse", "return mse", "episodes")
     table = make_table(_describe_run(config), *columns)
     for game in config.games:
         add_row(
             table,
             game,
             format_number(score.per_game_nmse.get(game)),
+            *_format_beside(baseline.nmse_of(game) for baseline in baselines),
             format_number(score.per_game_mse.get(game)),
             format_number(score.per_game_return_mse.get(game)),
             str(score.per_game_episode_counts.get(game, 0)),
-            f"{score.per_game_visit_frames.get(game, 0):,}",
         )
     add_row(
         table,
         Text("mean", "bold"),
         Text(format_number(score.nmse), "bold green"),
+        *_format_beside(baseline.errors.nmse.mean for baseline in baselines),
         format_number(score.mse),
         format_number(score.return_mse),
     )
-    add_row(table, "median", format_number(score.median_nmse))
+    medians = _format_beside(baseline.median_nmse.mean for baseline in baselines)
+    add_row(table, "median", format_number(score.median_nmse), *medians)
+    for baseline in baselines:
+        _add_baseline(table, baseline, len(baselines))
     return table
+
+
+def _format_beside(errors: Iterable[float | None]) -> list[str]:
+    """A baseline's errors, in few digits: they are there to compare with."""
+    return [format_number(error, digits=4) for error in errors]
+
+
+def _add_baseline(table: Table, baseline: PredictorBaseline, beside: int) -> None:
+    """A row of what a baseline got over all games, under the run's own."""
+    errors = baseline.errors
+    add_row(
+        table,
+        baseline.label,
+        format_number(errors.nmse.mean),
+        *([""] * beside),
+        format_number(errors.mse.mean),
+        format_number(errors.return_mse.mean),
+        style="dim",
+    )
+
+
+def _prediction_baselines(config: RunConfig) -> list[PredictorBaseline]:
+    return prediction_baselines(config.suite, config.reference_sha256)
 
 
 def _own_baseline(config: RunConfig) -> RandomBaseline | None:
@@ -157,6 +194,11 @@ def _caption_errors(config: RunConfig) -> Iterator[str]:
     yield "mse: squared error against reference values; less is better"
     yield "nmse: mse / variance of the values; the best constant has 1"
     yield "return mse: squared error against returns, up to the last game over"
+    baselines = _prediction_baselines(config)
+    if baselines:
+        *others, last = (baseline.label for baseline in baselines)
+        names = f"{', '.join(others)} and {last}"
+        yield f"{names}: nmse of the baselines, mean of {len(baselines[0].seeds)} seeds"
 
 
 def _caption_play(score: Score) -> Iterator[str]:

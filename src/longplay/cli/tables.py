@@ -23,6 +23,7 @@ from longplay.contract.rundir import RunDirectory
 from longplay.plan import RunPlan
 from longplay.scoring.baselines import RandomBaseline, expected_seconds, random_baseline
 from longplay.scoring.metrics import bootstrap_interval, mean_or_none
+from longplay.scoring.prediction_baselines import prediction_baselines
 from longplay.suites import SUITES
 
 if TYPE_CHECKING:
@@ -311,7 +312,7 @@ def _provenance(run: RunDirectory) -> Padding:
 
 
 def run_to_json(run: RunDirectory) -> dict[str, Any]:
-    """A run for machines: its documents, and the random agent's figures."""
+    """A run for machines: its documents, and the baselines' figures."""
     baseline = random_baseline(run.config.suite or "")
     documents = {
         "config": run.config,
@@ -334,7 +335,13 @@ def run_to_json(run: RunDirectory) -> dict[str, Any]:
             "scores": baseline.scores,
             **_totals_to_json(baseline),
         },
+        "baselines": _predictors_to_json(run.config),
     }
+
+
+def _predictors_to_json(config: RunConfig) -> dict[str, Any] | None:
+    found = prediction_baselines(config.suite, config.reference_sha256)
+    return {baseline.name: asdict(baseline) for baseline in found} or None
 
 
 def _totals_to_json(baseline: RandomBaseline) -> dict[str, Any]:
@@ -430,7 +437,11 @@ def show_experiment(directory: Path, views: Sequence[RunView]) -> list[Renderabl
             () if score is None else (getattr(score, name) for name in columns.values())
         )
         add_row(table, str(view.plan.seed), view.state, *map(format_number, numbers))
-    lines = [_describe_aggregate(views), _describe_random(views[0])]
+    lines = [
+        _describe_aggregate(views),
+        _describe_random(views[0]),
+        _describe_predictors(views[0]),
+    ]
     notes = [_indent(line, "dim") for line in lines if line]
     return [table, *notes, *describe_errors(views)]
 
@@ -505,6 +516,16 @@ def _describe_random(view: RunView) -> str:
         return ""
     seeds = len(baseline.seeds)
     return f"random agent: {format_number(baseline.headline)}, mean of {seeds} seeds"
+
+
+def _describe_predictors(view: RunView) -> str:
+    plan = view.plan
+    baselines = prediction_baselines(plan.suite_name, plan.config.reference_sha256)
+    if not baselines:
+        return ""
+    figures = (f"{b.label} {format_number(b.errors.nmse.mean)}" for b in baselines)
+    seeds = len(baselines[0].seeds)
+    return f"nmse of the baselines: {', '.join(figures)}; mean of {seeds} seeds"
 
 
 def _describe_age(utc: str) -> str:

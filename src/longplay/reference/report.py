@@ -1,12 +1,12 @@
-"""Facts about references -> the table of docs/prediction.md."""
+"""Facts about references, figures of predictors -> the tables of docs/prediction.md."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from longplay.reference.facts import ReferenceFacts
-
-_BEGIN, _END = "<!-- references -->\n", "<!-- end of references -->"
+from longplay.scoring.prediction_baselines import MeasuredError, PredictorBaseline
 
 _HEAD = (
     "| game | game score | random agent | lead | held-out error / variance "
@@ -42,8 +42,64 @@ def describe_r2(r2: float | None) -> str:
     return "–" if r2 is None else f"{r2:.2f}"
 
 
+def render_baselines(baselines: Iterable[PredictorBaseline]) -> str:
+    """Two markdown tables per suite: over all games, and the nmse of every game."""
+    suites = groupby(baselines, key=lambda baseline: baseline.suite_id)
+    tables = [_render_suite(suite_id, list(own)) for suite_id, own in suites]
+    return "\n".join(tables) or "Not measured yet.\n"
+
+
+def _render_suite(suite_id: str, baselines: Sequence[PredictorBaseline]) -> str:
+    seeds = ", ".join(map(str, baselines[0].seeds))
+    labels = [baseline.label for baseline in baselines]
+    totals = [_render_totals(baseline) for baseline in baselines]
+    games = [
+        [game, *(_describe_mean(b.games[game].nmse) for b in baselines)]
+        for game in baselines[0].games
+    ]
+    return (
+        f"`{suite_id}`, seeds {seeds}:\n\n"
+        + _render_cells(["", "nmse", "median nmse", "mse", "return mse"], totals)
+        + "\n"
+        + _render_cells(["nmse of", *labels], games)
+    )
+
+
+def _render_totals(baseline: PredictorBaseline) -> list[str]:
+    errors = baseline.errors
+    kinds = (errors.nmse, baseline.median_nmse, errors.mse, errors.return_mse)
+    return [baseline.label, *(_describe_spread(error) for error in kinds)]
+
+
+def _render_cells(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rule = f"|---{'|--:' * (len(head) - 1)}|"
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    return "\n".join([lines[0], rule, *lines[1:]]) + "\n"
+
+
+def _describe_mean(error: MeasuredError) -> str:
+    return "–" if error.mean is None else f"{error.mean:.3f}"
+
+
+def _describe_spread(error: MeasuredError) -> str:
+    """The mean, and the least and the most that a seed had."""
+    known = [value for value in error.seeds if value is not None]
+    spread = f" ({min(known):.3f} … {max(known):.3f})" if known else ""
+    return f"{_describe_mean(error)}{spread}"
+
+
 def fill_table(page: str, references: Iterable[ReferenceFacts]) -> str:
-    """The page with its table made anew."""
-    before, _, rest = page.partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    return f"{before}{_BEGIN}{render_table(references)}{_END}{after}"
+    """The page with its table of references made anew."""
+    return _fill(page, "references", render_table(references))
+
+
+def fill_baselines(page: str, baselines: Iterable[PredictorBaseline]) -> str:
+    """The page with its tables of baselines made anew."""
+    return _fill(page, "baselines", f"\n{render_baselines(baselines)}\n")
+
+
+def _fill(page: str, name: str, tables: str) -> str:
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    before, _, rest = page.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}{tables}{end}{after}"
