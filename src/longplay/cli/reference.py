@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 
 from longplay.cli.guard import guard, print_json, print_tables
+from longplay.cli.layout import add_row, make_table
 from longplay.errors import ConfigError, MissingExtraError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -229,12 +230,12 @@ def references_table(references: list[ReferenceFacts]) -> Table:
     """One row per game: what the policy scores, how good its values are."""
     from longplay.reference.report import describe_r2
 
-    table = Table(title="Reference policies and values", title_justify="left")
-    for column in ("game", "score", "random", "value std", "bias", "RMSE", "R²"):
-        table.add_column(column, justify="left" if column == "game" else "right")
+    columns = ("game", "score", "random", "value std", "bias", "RMSE", "R²")
+    table = make_table("Reference policies and values", *columns)
     for facts in references:
         audit = facts.audit.summary
-        table.add_row(
+        add_row(
+            table,
             facts.game,
             facts.policy.score.describe(),
             facts.policy.random_score.describe(),

@@ -20,8 +20,9 @@ class ScoreFacts(_Facts):
     standard_error: float
 
     def describe(self) -> str:
-        """`12.3 ± 0.4`."""
-        return f"{self.mean:,.1f} ± {self.standard_error:,.1f}"
+        """`12.3 ± 0.4`; from 100 on without decimals."""
+        digits = 1 if abs(self.mean) < 100 else 0
+        return f"{self.mean:,.{digits}f} ± {self.standard_error:,.{digits}f}"
 
 
 class PolicyFacts(_Facts):
