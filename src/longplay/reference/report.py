@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from textwrap import fill
 
 from longplay.reference.facts import ReferenceFacts
+from longplay.reference.library import REFERENCE_GAMES
+from longplay.scoring.metrics import median_or_none
 from longplay.scoring.prediction_baselines import MeasuredError, PredictorBaseline
 
 _HEAD = (
@@ -15,9 +18,34 @@ _HEAD = (
 )
 
 
+# In standard errors of the difference.
+_CLEAR_LEAD = 2.0
+_PAGE_COLUMNS = 100
+
+
 def render_table(references: Iterable[ReferenceFacts]) -> str:
     """A markdown table, one row per game."""
     return _HEAD + "".join(_render_row(facts) for facts in references)
+
+
+def render_summary(references: Sequence[ReferenceFacts]) -> str:
+    """What the table comes to, and who is missing in it."""
+    r2s = [facts.audit.summary.r2_corrected for facts in references]
+    median = describe_r2(median_or_none([r2 for r2 in r2s if r2 is not None]))
+    behind = [f.game for f in references if f.policy.lead_in_errors < _CLEAR_LEAD]
+    sentences = [
+        f"Median R² over {len(references)} games: {median}.",
+        f"Policies that are not two standard errors above the random agent: "
+        f"{', '.join(behind) or 'none'}.",
+    ]
+    made = {facts.game for facts in references}
+    missing = [game for game in REFERENCE_GAMES if game not in made]
+    if missing:
+        sentences.append(
+            f"Games without a reference so far: {', '.join(missing)}. `prediction-v1` "
+            "needs all of them; `--set games=[…]` plays others."
+        )
+    return fill(" ".join(sentences), _PAGE_COLUMNS) + "\n"
 
 
 def _render_row(facts: ReferenceFacts) -> str:
@@ -88,9 +116,10 @@ def _describe_spread(error: MeasuredError) -> str:
     return f"{_describe_mean(error)}{spread}"
 
 
-def fill_table(page: str, references: Iterable[ReferenceFacts]) -> str:
-    """The page with its table of references made anew."""
-    return _fill(page, "references", render_table(references))
+def fill_table(page: str, references: Sequence[ReferenceFacts]) -> str:
+    """The page with its table of references made anew, and what it comes to."""
+    tables = f"{render_table(references)}\n{render_summary(references)}"
+    return _fill(page, "references", tables)
 
 
 def fill_baselines(page: str, baselines: Iterable[PredictorBaseline]) -> str:
