@@ -60,7 +60,7 @@ def measure_suite(suite_id: str, folder: Path, workers: int) -> dict[str, Any]:
 
 def check_references(suite_id: str, runs: list[RunDirectory]) -> None:
     """Refuses runs that were left in the folder by other references."""
-    expected = get_suite(suite_id).reference_sha256
+    expected = get_suite(suite_id).references
     for run in runs:
         if run.config.reference_sha256 != expected:
             sys.exit(f"{run.path} has other references: remove it and start again")

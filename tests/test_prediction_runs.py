@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import longplay
 from longplay.agents.base import load_agent
 from longplay.contract.rundir import ROW_FILES
+from longplay.reference.streams import find_recorded_visit, write_streams
 
 SUITE = "prediction-smoke-v1"
 SHORT = {"games": ["pong", "breakout"], "base_visit_frames": 120}
@@ -145,11 +145,66 @@ def test_validation_holds_predictions_and_targets_against_the_rules(
     assert kind in longplay.validate_run(run_dir).findings.counts
 
 
+def test_a_prediction_out_of_range_is_a_difference(run_dir: Path) -> None:
+    change_row(run_dir, 17, "prediction", 1e16)
+    difference = longplay.verify_run(run_dir).difference
+    assert difference is not None
+    assert (difference.field, difference.last_frame_idx) == ("prediction", 17)
+
+
+def test_other_references_are_another_suite(
+    references: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Callable
+) -> None:
+    """Nobody calls another thing by a suite's name; looking at it needs nothing."""
+    out = tmp_path / "e"
+    overrides = {"base_visit_frames": 500}  # the suite's own
+    result = longplay.run(SUITE, ZERO, out=out, overrides=overrides)
+    name = longplay.read_run(result.run_dir).config.suite
+    assert name is not None
+    assert name.startswith(f"{SUITE}+")
+    monkeypatch.setenv("LONGPLAY_REFERENCES", str(tmp_path / "nowhere"))
+    shown = invoke("show", out)
+    assert shown.exit_code == 0
+    assert "baselines" not in shown.stdout
+    for command in ("status", "validate", "score"):
+        assert invoke(command, out).exit_code == 0
+    config = result.run_dir / "config.json"
+    config.write_text(config.read_text().replace(name, SUITE))
+    assert "suite claim" in longplay.validate_run(result.run_dir).findings.counts
+
+
+@pytest.mark.parametrize("damaged", ["pong.json", "pong.safetensors"])
+def test_damaged_references_accuse_nobody(
+    references: Path, run_dir: Path, invoke: Callable, damaged: str
+) -> None:
+    (references / damaged).write_bytes(b"?")
+    answer = invoke("verify", run_dir)
+    assert answer.exit_code == 2
+    assert damaged in answer.stderr
+
+
+def test_a_recording_of_another_emulator_accuses_nobody(
+    references: Path, run_dir: Path, invoke: Callable
+) -> None:
+    options = ("--data", references, "--seeds", "0", "--timesteps", 130)
+    assert invoke("reference", "record", "--game", "pong", *options).exit_code == 0
+    recorded = find_recorded_visit("pong", 0, 0)
+    assert recorded is not None
+    recorded.rewards[60] += 1
+    write_streams(references, "pong", 0, {0: recorded})
+    for reexecution in ((), ("--reexecute", "--agent", TD)):
+        answer = invoke("verify", run_dir, *reexecution)
+        assert answer.exit_code == 2
+        assert "not the emulator that the reference was recorded on" in answer.stderr
+
+
 def test_a_run_of_other_references_cannot_be_verified_here(
     references: Path, run_dir: Path, invoke: Callable
 ) -> None:
-    shutil.copy(references / "qbert.json", references / "pong.json")
-    shutil.copy(references / "qbert.safetensors", references / "pong.safetensors")
+    facts = references / "pong.json"
+    facts.write_text(
+        facts.read_text().replace('"exploration": 0.', '"exploration": 0.5')
+    )
     answer = invoke("verify", run_dir)
     assert answer.exit_code == 2
     assert "reference_sha256" in answer.stderr

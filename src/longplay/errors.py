@@ -101,7 +101,7 @@ class DifferenceError(LongplayError):
 
 
 class CannotVerifyError(LongplayError):
-    """A run of another emulator than the one here, or one that names none."""
+    """A run that cannot be played here: another emulator, references not here."""
 
 
 class PackError(LongplayError):
@@ -112,6 +112,12 @@ class PackError(LongplayError):
 
 class MissingExtraError(LongplayError):
     """An optional package that is not installed."""
+
+
+class ReferenceFailed(LongplayError):  # noqa: N818 - as `RunFailed`
+    """The making of a reference that was given up."""
+
+    exit_code = 1
 
 
 class ResumeError(LongplayError):

@@ -88,21 +88,22 @@ def read_number(answer: object) -> float | None:
     return number if isfinite(number) else None
 
 
-def check_references(config: RunConfig) -> None:
-    """Refuses to play a prediction run with other policies or values than its own.
+def find_guides(config: RunConfig) -> dict[int, Guide]:
+    """Visit -> who plays it, of a prediction run.
 
     Raises:
-        ConfigError: They are others here, or missing.
+        ConfigError: The policies and values here are not the run's, or missing.
         DocumentError: Their files are damaged.
     """
-    if config.track != "prediction":
-        return
     found = hash_references(config.games)
     if found != config.reference_sha256:
         raise ConfigError(
             f"reference_sha256: the run has {config.reference_sha256}, the references "
             f"here are {found}; its policies are those of another version of longplay"
         )
+    if config.seed is None:
+        raise ConfigError("config.json seed: expected the run's seed, found none")
+    return open_guides(config.schedule, config.seed)
 
 
 def make_stream(config: RunConfig, console: Console) -> Stream:
@@ -113,6 +114,4 @@ def make_stream(config: RunConfig, console: Console) -> Stream:
     """
     if config.track != "prediction":
         return Stream.from_config(config, console)
-    check_references(config)
-    guides = open_guides(config.schedule, config.seed or 0)
-    return GuidedStream.from_config(config, console, guides=guides)
+    return GuidedStream.from_config(config, console, guides=find_guides(config))

@@ -65,9 +65,22 @@ class Suite(Document):
     scoring_defaults: ScoringDefaults
 
     @property
-    def is_installed(self) -> bool:
-        """Whether all that it is played with is here; the ROMs aside."""
+    def references(self) -> str | None:
+        """Digest of the references that the suite means; None if it needs none."""
+        return None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all that the suite means has been made."""
         return True
+
+    def find_references(self, given_sha256: str | None) -> str | None:
+        """Digest of the references to play with: those given, or those installed.
+
+        Raises:
+            ConfigError: A game has none.
+        """
+        return None
 
     def check_change(self, name: str) -> None:
         """Refuses to override what gives the suite its meaning."""
@@ -110,22 +123,24 @@ class PredictionSuite(ControlSuite):
             )
 
     @property
-    def is_installed(self) -> bool:
-        """Whether all of its games have a reference policy."""
-        from longplay.reference.library import list_references
-
-        return set(self.games) <= set(list_references())
+    def references(self) -> str | None:
+        """With others it is another suite, called by another name."""
+        return _REFERENCES.get(self.suite_id)
 
     @property
-    def reference_sha256(self) -> str:
-        """The digest of the policies and values of its games.
+    def is_ready(self) -> bool:
+        """Whether all of its games have a reference."""
+        return self.references is not None
+
+    def find_references(self, given_sha256: str | None) -> str | None:
+        """Digest of the policies and values of its games.
 
         Raises:
             ConfigError: A game has none.
         """
         from longplay.reference.library import hash_references
 
-        return hash_references(self.games)
+        return given_sha256 or hash_references(self.games)
 
 
 def _scoring(window_frames: int, revisit_frames: int) -> ScoringDefaults:
@@ -171,6 +186,13 @@ _TWENTY_GAMES = (
     "kangaroo",
     "road_runner",
 )
+
+# Suite -> `reference_sha256` of the references it is played with.
+_REFERENCES: Mapping[str, str] = {
+    "prediction-smoke-v1": (
+        "daab233960c4df02a39fb0f01ea773b4966f17cfdf57a5cbb8d8ec94812318db"
+    ),
+}
 
 SUITES: Mapping[str, Suite] = {
     suite.suite_id: suite

@@ -36,7 +36,7 @@ from longplay.contract.rundir import find_run
 from longplay.contract.spans import ENDED_BY, check_spans
 from longplay.contract.version import VERSIONS
 from longplay.errors import ConfigError, DocumentError
-from longplay.plan import plan_run
+from longplay.plan import plan_again
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Forecasts, Play, played_visits
 from longplay.scoring.scores import compute_score
@@ -198,7 +198,7 @@ class _Validation:
             )
             return
         try:
-            derived = plan_run(given.suite, config.seed, given.overrides).config
+            derived = plan_again(given, config.seed).config
         except ConfigError as error:
             self._add("suite claim", "config.json", str(error), "config_given")
             return

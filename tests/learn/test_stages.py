@@ -147,9 +147,38 @@ def test_the_driver_does_what_is_open_and_gives_up_on_what_fails(
     for stage in ("train", "freeze", "values", "audit"):
         done.result(stage).touch()
     broken.result("train").write_bytes(b"not safetensors")
-    make_references(tmp_path, ["pong", "breakout"], ("train", "freeze"), workers=1)
+    games = ["pong", "breakout"]
+    failed = make_references(tmp_path, games, ("train", "freeze"), workers=2)
+    assert failed == ["breakout"]
     log = broken.path("freeze.log").read_text()
     # three tries, then the game is left alone
     assert log.count("error: trained.safetensors: not readable") == 3
     assert broken.next_stage() == "freeze"
     assert not done.path("freeze.log").exists()
+
+
+def test_making_references_that_fail_is_an_error(
+    tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    Workplace(tmp_path, "breakout").result("train").write_bytes(b"not safetensors")
+    answer = invoke("reference", "make", "--work", tmp_path, "--game", "breakout")
+    assert answer.exit_code == 1
+    assert "given up after three failures: breakout" in answer.stderr
+
+
+@pytest.mark.parametrize("command", ["train", "make"])
+def test_games_of_other_tracks_are_refused_at_once(
+    tmp_path: Path, invoke: Callable[..., Any], command: str
+) -> None:
+    answer = invoke("reference", command, "--work", tmp_path, "--game", "defender")
+    assert answer.exit_code == 2
+    assert "unknown game of the prediction track 'defender'" in answer.stderr
+
+
+def test_a_game_that_another_process_is_at_is_left_alone(
+    tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    with Workplace(tmp_path, "pong").hold():
+        answer = invoke("reference", "train", "--work", tmp_path, "--game", "pong")
+    assert answer.exit_code == 2
+    assert "pong: another process is at work on it" in answer.stderr

@@ -64,7 +64,8 @@ def test_show_lists_every_shipped_game(invoke: Callable[..., Any]) -> None:
 
 def test_using_references_needs_no_torch() -> None:
     code = (
-        "import sys, longplay.reference.library, longplay.reference.report\n"
+        "import sys, longplay.guided_stream, longplay.reference.report\n"
+        "import longplay.reference.recording, longplay.cli.reference\n"
         "assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -7,7 +7,12 @@ import pytest
 
 from longplay.console.ale import AleConsole
 from longplay.plan import plan_run
-from longplay.reference.library import DATA, list_references, read_facts
+from longplay.reference.library import (
+    DATA,
+    hash_references,
+    list_references,
+    read_facts,
+)
 from longplay.reference.recording import record_visit
 from longplay.reference.streams import find_recorded_visit
 from longplay.suites import get_suite
@@ -34,8 +39,17 @@ def test_most_policies_are_better_than_random_play() -> None:
     assert sum(lead >= 2 for lead in leads) >= 0.8 * len(GAMES)
 
 
-def test_smoke_suite_is_installed() -> None:
-    assert get_suite("prediction-smoke-v1").is_installed
+@pytest.mark.parametrize("suite_id", ["prediction-smoke-v1", "prediction-v1"])
+def test_suites_mean_the_shipped_references(suite_id: str) -> None:
+    suite = get_suite(suite_id)
+    assert suite.is_ready == (set(suite.games) <= set(GAMES))
+    if suite.is_ready:
+        assert suite.references == hash_references(suite.games, DATA)
+        assert plan_run(suite_id).suite_name == suite_id
+
+
+def test_some_suite_is_ready() -> None:
+    assert get_suite("prediction-smoke-v1").is_ready
 
 
 @pytest.mark.parametrize("game", GAMES)

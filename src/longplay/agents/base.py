@@ -92,7 +92,8 @@ class LoadedAgent:
     @property
     def is_predictor(self) -> bool:
         """Whether its `init` needs no number of actions."""
-        return self.module is not None and takes_shape_alone(self.module.init)
+        module = self.module
+        return module is not None and takes_shape_alone(module.init, self.agent_args)
 
     def build(self, seed: int) -> StreamingAgent:
         """Makes a new agent.

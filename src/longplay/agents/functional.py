@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -40,12 +40,20 @@ def is_functional(found: object) -> bool:
     )
 
 
-def takes_shape_alone(init: Callable[..., Any]) -> bool:
-    """Whether `init` can do without a number of actions, as a predictor's."""
-    parameters = list(inspect.signature(init).parameters.values())
-    takes_any = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    required = [p for p in parameters if p.default is p.empty and p.name != "seed"]
-    return len(required) == 1 and not takes_any
+def takes_shape_alone(init: Callable[..., Any], agent_args: Mapping[str, Any]) -> bool:
+    """Whether `init` asks for no number of actions, as a predictor's."""
+    parameters = inspect.signature(init).parameters.values()
+    names = {parameter.name for parameter in parameters}
+    kinds = {parameter.kind for parameter in parameters}
+    required = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind is not parameter.VAR_KEYWORD
+        and parameter.name not in ("seed", *agent_args)
+    ]
+    takes_any = inspect.Parameter.VAR_POSITIONAL in kinds
+    return len(required) == 1 and not takes_any and "num_actions" not in names
 
 
 def _check_call(
@@ -76,6 +84,11 @@ class FunctionalAgent:
         given = () if num_actions is None else (num_actions,)
         expected = INIT_PREDICTOR if num_actions is None else INIT
         _check_call(module.init, expected, 1 + len(given), named)
+        if given and takes_shape_alone(module.init, agent_args):
+            raise AgentLoadError(
+                f"init: expected {INIT}, found init{inspect.signature(module.init)}: "
+                "it predicts, and this track asks for actions"
+            )
         self._step = module.step
         self._takes_info = "info" in inspect.signature(module.step).parameters
         _check_call(module.step, STEP, 4, {"info": {}} if self._takes_info else {})

@@ -171,9 +171,12 @@ def _show_pack(path: Path, as_json: bool) -> None:
 
 def suites(as_json: Json = False) -> None:
     """List the suites, and what each costs."""
-    # One whose references are not installed cannot be planned.
-    plans = [plan_run(name) for name, suite in SUITES.items() if suite.is_installed]
-    missing = [name for name, suite in SUITES.items() if not suite.is_installed]
+    plans = [
+        plan_run(name, reference_sha256=suite.references)
+        for name, suite in SUITES.items()
+        if suite.is_ready
+    ]
+    missing = [name for name, suite in SUITES.items() if not suite.is_ready]
     if as_json:
         print_json([catalogue_tables.suite_to_json(plan) for plan in plans])
     else:

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from longplay.cli.guard import guard, print_json, print_tables
 from longplay.cli.layout import add_row, make_table
-from longplay.errors import ConfigError, MissingExtraError, UnknownNameError
+from longplay.errors import ConfigError, MissingExtraError, ReferenceFailed
 
 if TYPE_CHECKING:
     from longplay.reference.facts import ReferenceFacts
@@ -60,7 +60,9 @@ def train(
     from longplay.reference.training.recipe import Recipe
     from longplay.reference.workplace import Workplace
 
-    stages.train(Workplace(work, game), Recipe(timesteps=timesteps, seed=seed))
+    place = Workplace(work, game)
+    with place.hold():
+        stages.train(place, Recipe(timesteps=timesteps, seed=seed))
 
 
 @_command
@@ -76,7 +78,9 @@ def freeze(
     from longplay.reference.training import stages
     from longplay.reference.workplace import Workplace
 
-    stages.freeze(Workplace(work, game), stages.PlayPlan(games=games))
+    place = Workplace(work, game)
+    with place.hold():
+        stages.freeze(place, stages.PlayPlan(games=games))
 
 
 @_command
@@ -96,8 +100,10 @@ def values(
     from longplay.reference.training.fitting import FitRecipe
     from longplay.reference.workplace import Workplace
 
+    place = Workplace(work, game)
     plan = stages.PlayPlan(visits=visits, held_out_visits=held_out_visits)
-    stages.values(Workplace(work, game), plan, FitRecipe())
+    with place.hold():
+        stages.values(place, plan, FitRecipe())
 
 
 @_command
@@ -116,8 +122,10 @@ def audit(
     from longplay.reference.training import stages
     from longplay.reference.workplace import Workplace
 
+    place = Workplace(work, game)
     plan = stages.PlayPlan(audit_visits=visits, continuations=continuations)
-    stages.audit(Workplace(work, game), plan)
+    with place.hold():
+        stages.audit(place, plan)
 
 
 @_command
@@ -138,7 +146,12 @@ def make(
     if until not in STAGES:
         raise ConfigError(f"--until: expected one of {STAGES}, found {until!r}")
     stages = STAGES[: STAGES.index(until) + 1]
-    make_references(work, games or REFERENCE_GAMES, stages, workers)
+    failed = make_references(work, games or REFERENCE_GAMES, stages, workers)
+    if failed:
+        raise ReferenceFailed(
+            f"given up after three failures: {', '.join(failed)}; the logs are in the "
+            f"folders of the games in {work}"
+        )
 
 
 @_command
@@ -149,7 +162,12 @@ def collect(
         list[str] | None, typer.Option("--game", help="Only these games.")
     ] = None,
     page: Annotated[
-        Path | None, typer.Option(help="A page whose table of games to make anew.")
+        Path | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="A page whose table of games to make anew.",
+        ),
     ] = None,
 ) -> None:
     """Write the networks and facts of finished games as they are shipped."""
@@ -185,13 +203,13 @@ def record(
     from longplay.cli.settings import parse_seeds
     from longplay.console.ale import AleConsole
     from longplay.contract.records import ScheduledVisit
+    from longplay.reference.library import check_reference_game
     from longplay.reference.recording import record_visit
     from longplay.reference.streams import write_streams
     from longplay.suites import get_suite
 
+    check_reference_game(game)
     suite = get_suite("prediction-v1")
-    if game not in suite.games:
-        raise UnknownNameError("game of the prediction track", game, suite.games)
     visit = ScheduledVisit(
         visit_idx=suite.games.index(game),
         cycle_idx=0,

@@ -25,7 +25,7 @@ def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
         table, captions = _tabulate_control, _caption_totals
     if isinstance(score, PredictionScore):
         table, captions = _tabulate_prediction, _caption_errors
-    lines = [*captions(config), *_caption_play(score)]
+    lines = [*captions(score, config), *_caption_play(score)]
     return [table(score, config), *(Text(f" {line}", "dim") for line in lines)]
 
 
@@ -105,7 +105,7 @@ def _tabulate_prediction(score: Any, config: RunConfig) -> Table:
 
     All visits have the same length, so that no column says it.
     """
-    baselines = _prediction_baselines(config)
+    baselines = _prediction_baselines(score, config)
     # Broken, so that the table fits into 80 columns.
     labels = [baseline.label.replace(" ", "\n") for baseline in baselines]
     columns = ("game", "nmse", *labels, "mse", "return mse", "episodes")
@@ -154,7 +154,10 @@ def _add_baseline(table: Table, baseline: PredictorBaseline, beside: int) -> Non
     )
 
 
-def _prediction_baselines(config: RunConfig) -> list[PredictorBaseline]:
+def _prediction_baselines(score: Score, config: RunConfig) -> list[PredictorBaseline]:
+    """Means over other games would say nothing, so a part of a run has none."""
+    if not score.complete:
+        return []
     return prediction_baselines(config.suite, config.reference_sha256)
 
 
@@ -171,7 +174,7 @@ def _describe_run(config: RunConfig) -> str:
     return f"{config.suite}, seed {config.seed}, {config.agent.config.get('_type')}"
 
 
-def _caption_rates(config: RunConfig) -> Iterator[str]:
+def _caption_rates(score: Score, config: RunConfig) -> Iterator[str]:
     window = config.scoring_defaults.window_frames
     yield f"score: reward per frame, last {window:,} frames of a game's last visit"
     baseline = random_baseline(config.suite or "")
@@ -182,7 +185,7 @@ def _caption_rates(config: RunConfig) -> Iterator[str]:
         yield f"random: the random agent on {suite_id}, {seeds} seeds{differs}"
 
 
-def _caption_totals(config: RunConfig) -> Iterator[str]:
+def _caption_totals(score: Score, config: RunConfig) -> Iterator[str]:
     rule = "signs of game rewards" if config.reward == "sign" else "game rewards"
     yield f"reward: all that the agent was given, {rule}"
     baseline = _own_baseline(config)
@@ -190,11 +193,11 @@ def _caption_totals(config: RunConfig) -> Iterator[str]:
         yield f"random: the random agent, mean of {len(baseline.seeds)} seeds"
 
 
-def _caption_errors(config: RunConfig) -> Iterator[str]:
+def _caption_errors(score: Score, config: RunConfig) -> Iterator[str]:
     yield "mse: squared error against reference values; less is better"
     yield "nmse: mse / variance of the values; the best constant has 1"
     yield "return mse: squared error against returns, up to the last game over"
-    baselines = _prediction_baselines(config)
+    baselines = _prediction_baselines(score, config)
     if baselines:
         *others, last = (baseline.label for baseline in baselines)
         names = f"{', '.join(others)} and {last}"

@@ -247,6 +247,11 @@ class ConfigGiven(Document):
 
     suite: str = Field(description="Id of a suite in the catalogue.")
     overrides: dict[str, Any] = Field(description="Settings changed, as given.")
+    reference_sha256: Sha256 | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="References that were there; prediction runs.",
+    )
 
 
 class RunConfig(Document):

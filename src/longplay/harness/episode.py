@@ -51,7 +51,7 @@ from longplay.evallog.records import UsageSummary
 from longplay.guided_stream import make_stream
 from longplay.harness.signals import stop_on_signals
 from longplay.harness.status import StatusWriter
-from longplay.plan import RunPlan, plan_run
+from longplay.plan import RunPlan, plan_again
 from longplay.recorder import Recorder
 from longplay.runner import Observer, Progress, Run
 from longplay.scoring.scores import score_run, write_score
@@ -113,8 +113,7 @@ class EpisodeConfig(Document):
 
     def make_plan(self) -> RunPlan:
         """The run, planned again."""
-        given = self.config_given
-        return plan_run(given.suite, self.seed, given.overrides)
+        return plan_again(self.config_given, self.seed)
 
 
 class Episode:

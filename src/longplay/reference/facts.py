@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 
 class _Facts(BaseModel):
@@ -29,7 +29,7 @@ class PolicyFacts(_Facts):
     """Which actions a policy has, how it was trained, what it scores."""
 
     actions: tuple[int, ...]
-    exploration: float
+    exploration: float = Field(ge=0, le=1)
     recipe: dict[str, Any]
     score: ScoreFacts
     random_score: ScoreFacts

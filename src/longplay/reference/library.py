@@ -16,17 +16,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from numpy.typing import NDArray
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from longplay.console.games import check_game
 from longplay.contract.files import describe_invalid
 from longplay.contract.fingerprint import hash_payload
-from longplay.errors import ConfigError, DocumentError
+from longplay.errors import ConfigError, DocumentError, UnknownNameError
 from longplay.reference.facts import ReferenceFacts
 from longplay.reference.network import ARRAYS
 from longplay.reference.policy import FixedPolicy
@@ -37,6 +37,19 @@ from longplay.suites import SUITES
 REFERENCE_GAMES = SUITES["prediction-v1"].games
 
 DATA = Path(__file__).parent / "data"
+
+Facts = TypeVar("Facts", bound=BaseModel)
+
+
+def check_reference_game(game_id: str) -> str:
+    """Refuses games that are not the prediction track's.
+
+    Raises:
+        UnknownNameError: Names close matches.
+    """
+    if game_id not in REFERENCE_GAMES:
+        raise UnknownNameError("game of the prediction track", game_id, REFERENCE_GAMES)
+    return game_id
 
 
 def find_data() -> Path:
@@ -73,10 +86,26 @@ def read_facts(game_id: str, data: Path | None = None) -> ReferenceFacts:
         raise ConfigError(
             f"games: {game_id!r} has no reference policy; these have one: {known}"
         )
+    facts = read_reference_document(path, ReferenceFacts)
+    if facts.game != game_id:
+        raise DocumentError(f"{path} game: expected {game_id}, found {facts.game}")
+    return facts
+
+
+def read_reference_document(path: Path, model: type[Facts]) -> Facts:
+    """A JSON file that belongs to a reference.
+
+    Raises:
+        DocumentError: It cannot be read, or is damaged.
+    """
     try:
-        return ReferenceFacts.model_validate_json(path.read_bytes())
+        return model.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise DocumentError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
-        raise DocumentError(f"{path.name} {describe_invalid(error)}") from error
+        raise DocumentError(
+            f"{path} {describe_invalid(error)}; it is damaged, install it again"
+        ) from error
 
 
 def read_all_facts(data: Path | None = None) -> list[ReferenceFacts]:
@@ -135,13 +164,13 @@ def read_safetensors(path: Path, expected_sha256: str) -> dict[str, NDArray[Any]
         content = path.read_bytes()
     except OSError as error:
         raise DocumentError(
-            f"{path.name}: cannot read {path}: {error.strerror}; reinstall longplay"
+            f"{path}: cannot be read: {error.strerror}; install it again"
         ) from error
     found = hashlib.sha256(content).hexdigest()
     if found != expected_sha256:
         raise DocumentError(
-            f"{path.name}: expected SHA-256 {expected_sha256}, found {found}; "
-            "reinstall longplay"
+            f"{path}: expected SHA-256 {expected_sha256}, found {found}; "
+            "it is damaged, install it again"
         )
     try:
         return load(content)

@@ -20,18 +20,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 from safetensors.numpy import save
 
 from longplay.contract.files import (
-    describe_invalid,
     make_directory,
     write_document,
     write_file,
 )
 from longplay.contract.records import Document
 from longplay.errors import DocumentError
-from longplay.reference.library import find_data, hash_references, read_safetensors
+from longplay.reference.library import (
+    find_data,
+    hash_references,
+    read_reference_document,
+    read_safetensors,
+)
 
 _DTYPES = {"actions": np.uint8, "rewards": np.int8, "values": np.float32}
 
@@ -94,7 +97,9 @@ def find_recorded_visit(
     path = folder / f"{game_id}.streams.json"
     if not path.exists():
         return None
-    facts = _read_facts(path)
+    facts = read_reference_document(path, StreamFacts)
+    if facts.game != game_id:
+        raise DocumentError(f"{path} game: expected {game_id}, found {facts.game}")
     if facts.visit_idx != visit_idx or seed not in facts.seeds:
         return None
     expected = hash_references([game_id], folder)
@@ -108,13 +113,6 @@ def find_recorded_visit(
     return _pick_visit(arrays, seed, name)
 
 
-def _read_facts(path: Path) -> StreamFacts:
-    try:
-        return StreamFacts.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        raise DocumentError(f"{path.name} {describe_invalid(error)}") from error
-
-
 def _pick_visit(
     arrays: Mapping[str, NDArray[Any]], seed: int, where: str
 ) -> RecordedVisit:
@@ -124,6 +122,6 @@ def _pick_visit(
     if len(lengths) != 1 or dtypes != _DTYPES:
         raise DocumentError(
             f"{where} seed-{seed}: expected {', '.join(_DTYPES)} of one length; "
-            "reinstall longplay"
+            "record it again"
         )
     return RecordedVisit(**found)  # type: ignore[arg-type]

@@ -16,17 +16,21 @@ is killed at any moment goes on when it is started again.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from longplay.console.games import check_game
+from filelock import FileLock, Timeout
+
 from longplay.contract.files import (
     make_directory,
     read_json,
     write_document,
     write_file,
 )
-from longplay.reference.library import REFERENCE_GAMES
+from longplay.errors import ConfigError
+from longplay.reference.library import REFERENCE_GAMES, check_reference_game
 
 RESULTS = {
     "train": "trained.safetensors",
@@ -41,7 +45,7 @@ class Workplace:
     """The folder of one game."""
 
     def __init__(self, work_dir: Path, game_id: str) -> None:
-        self.game_id = check_game(game_id)
+        self.game_id = check_reference_game(game_id)
         self._work_dir = work_dir
         self.folder = work_dir / game_id
         make_directory(self.folder, exist_ok=True)
@@ -57,6 +61,25 @@ class Workplace:
     def next_stage(self) -> str | None:
         """The first stage that is not done."""
         return next((s for s in STAGES if not self.result(s).exists()), None)
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keeps other processes away from this game.
+
+        Raises:
+            ConfigError: Another one is at it.
+        """
+        lock = FileLock(self.path("lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise ConfigError(
+                f"{self.game_id}: another process is at work on it in {self.folder}"
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
 
     def report(self, stage: str, **figures: Any) -> None:
         """Writes down how far a stage is."""

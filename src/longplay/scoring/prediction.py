@@ -97,7 +97,9 @@ def collect_forecasts(play: Play, visit: PlayedVisit) -> VisitForecasts:
     ends = np.zeros(visit.span.length, np.bool_)
     in_visit = play.terminated_ends - visit.span.start
     ends[in_visit[(in_visit >= 0) & (in_visit < len(ends))]] = True
-    discount = 0.99 if play.config.discount is None else play.config.discount
+    discount = play.config.discount
+    if discount is None:
+        raise DocumentError("config.json discount: expected a number, found none")
     return VisitForecasts(
         play.forecasts.predictions[rows],
         play.forecasts.targets[rows],

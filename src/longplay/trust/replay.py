@@ -31,8 +31,18 @@ import numpy as np
 
 from longplay.console.ale import AleConsole
 from longplay.contract.digests import BLOCK_FRAMES, NO_CHAIN, Chain, ends_block
-from longplay.contract.records import GLOBAL_ACTION_SET, DigestRow, RunConfig
-from longplay.errors import ConsoleError, DifferenceError, LongplayError
+from longplay.contract.records import (
+    GLOBAL_ACTION_SET,
+    LARGEST_VALUE,
+    DigestRow,
+    RunConfig,
+)
+from longplay.errors import (
+    CannotVerifyError,
+    ConsoleError,
+    DifferenceError,
+    LongplayError,
+)
 from longplay.guided_stream import make_stream
 from longplay.recorder import Recorder, RowFiles
 from longplay.stream import Stream, StreamState
@@ -176,8 +186,10 @@ class LoggedDecision(msgspec.Struct, gc=False):
 
     @property
     def answer(self) -> float:
-        """What the agent said: a prediction, where there are any, or an action."""
-        return self.action if self.prediction is None else self.prediction
+        """A prediction, where there are any, or an action; 0 for what is neither."""
+        if self.prediction is None:
+            return self.action
+        return self.prediction if abs(self.prediction) <= LARGEST_VALUE else 0.0
 
     @property
     def action(self) -> int:
@@ -344,8 +356,8 @@ def replay_visits(
     outcomes = play(by_length, workers, watch)
     for outcome in outcomes:
         if outcome.problem is not None:
-            raise ConsoleError(
-                f"visit {outcome.visit_idx} cannot be played again: {outcome.problem}"
+            raise CannotVerifyError(
+                f"visit {outcome.visit_idx} cannot be played here: {outcome.problem}"
             )
     return sorted(outcomes, key=lambda outcome: outcome.visit_idx)
 

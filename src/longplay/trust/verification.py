@@ -36,11 +36,12 @@ from longplay.contract.rundir import ROW_FILES, RunDirectory, find_run
 from longplay.errors import (
     CannotVerifyError,
     ConfigError,
+    ConsoleError,
     DocumentError,
     IncompleteRunError,
 )
 from longplay.evallog.provenance import longplay_version
-from longplay.guided_stream import check_references
+from longplay.guided_stream import find_guides
 from longplay.harness.episode import ignore_progress
 from longplay.runner import Observer
 from longplay.trust.checked_rows import RowDifference
@@ -195,7 +196,10 @@ def reexecute(
     run_dir = find_run(Path(directory))
     config = read_replayable(run_dir)
     loaded = load_same_agent(config, agent)
-    found = reexecute_run(run_dir, config, loaded, observer)
+    try:
+        found = reexecute_run(run_dir, config, loaded, observer)
+    except ConsoleError as error:
+        raise CannotVerifyError(f"cannot be played here: {error}") from error
     difference = _first_of([found] if found else [], config)
     _refuse_other_emulator(config, difference)
     return Verification(
@@ -267,8 +271,9 @@ def check_playable(config: RunConfig) -> None:
         except ConfigError as error:
             raise CannotVerifyError(f"cannot be played here: {error}") from error
     try:
-        check_references(config)
-    except ConfigError as error:
+        if config.track == "prediction":
+            find_guides(config)
+    except (ConfigError, DocumentError) as error:
         raise CannotVerifyError(f"cannot be played here: {error}") from error
 
 

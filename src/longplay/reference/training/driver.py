@@ -1,64 +1,84 @@
-"""All stages of all games, by a few worker processes that can be killed at any time.
+"""All stages of all games, several at a time; whatever is killed goes on later.
 
 Every stage is a command of its own in a process of its own, so that a stage that fails
-takes nothing with it. A game is held by a lock while a worker is at it.
+takes nothing with it. Workers only wait for such processes, so they are threads.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-
-from filelock import FileLock, Timeout
+from threading import Lock
 
 from longplay.contract.files import make_directory
 from longplay.reference.workplace import Workplace
 
-_IDLE_S = 30.0
 _MAX_FAILURES = 3
+
+
+class Shift:
+    """Which games still have a stage to do, and which of them a worker is at."""
+
+    def __init__(
+        self, work_dir: Path, games: Sequence[str], stages: Sequence[str]
+    ) -> None:
+        self._places = {game: Workplace(work_dir, game) for game in games}
+        self._stages = stages
+        self._failures = dict.fromkeys(games, 0)
+        self._taken: set[str] = set()
+        self._lock = Lock()
+
+    def take(self) -> tuple[Workplace, str] | None:
+        """The first game that nobody is at, and its next stage; None if there is none.
+
+        Who finds none may go home: nobody else gives back a game without looking for
+        its next stage.
+        """
+        with self._lock:
+            for game, place in self._places.items():
+                stage = place.next_stage()
+                if game in self._taken or game in self.failed:
+                    continue
+                if stage is not None and stage in self._stages:
+                    self._taken.add(game)
+                    return place, stage
+        return None
+
+    def give_back(self, game: str, went_well: bool) -> None:
+        """Tells how a stage went."""
+        with self._lock:
+            self._taken.remove(game)
+            self._failures[game] += not went_well
+
+    @property
+    def failed(self) -> list[str]:
+        """The games that were given up."""
+        return [g for g, count in self._failures.items() if count >= _MAX_FAILURES]
 
 
 def make_references(
     work_dir: Path, games: Sequence[str], stages: Sequence[str], workers: int
-) -> None:
-    """Works until every stage of every game is done or has failed three times."""
+) -> list[str]:
+    """Works until every stage of every game is done or has failed three times.
+
+    Returns:
+        The games that failed.
+    """
     make_directory(work_dir, exist_ok=True)
-    arguments = (work_dir, tuple(games), tuple(stages))
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_work, args=arguments) for _ in range(workers)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
+    shift = Shift(work_dir, games, stages)
+    with ThreadPoolExecutor(workers) as pool:
+        for done in [pool.submit(_work, shift, work_dir) for _ in range(workers)]:
+            done.result()
+    return shift.failed
 
 
-def _work(work_dir: Path, games: Sequence[str], stages: Sequence[str]) -> None:
-    failures = dict.fromkeys(games, 0)
-    while todo := [g for g in games if _is_open(work_dir, g, stages, failures[g])]:
-        if not any(_try_stage(work_dir, game, failures) for game in todo):
-            time.sleep(_IDLE_S)
-
-
-def _is_open(work_dir: Path, game: str, stages: Sequence[str], failed: int) -> bool:
-    return failed < _MAX_FAILURES and Workplace(work_dir, game).next_stage() in stages
-
-
-def _try_stage(work_dir: Path, game: str, failures: dict[str, int]) -> bool:
-    """Does a game's next stage; False if another worker is at it."""
-    place = Workplace(work_dir, game)
-    try:
-        with FileLock(place.path("lock"), timeout=0):
-            stage = place.next_stage()
-            if stage is None:
-                return False
-            failures[game] += not _run_stage(place, stage, work_dir)
-            return True
-    except Timeout:
-        return False
+def _work(shift: Shift, work_dir: Path) -> None:
+    while (job := shift.take()) is not None:
+        place, stage = job
+        shift.give_back(place.game_id, _run_stage(place, stage, work_dir))
 
 
 def _run_stage(place: Workplace, stage: str, work_dir: Path) -> bool:
