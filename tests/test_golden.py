@@ -26,12 +26,12 @@ SHA256 = {
     "control-v1/run_summary.json": "c10286eaee139ea0818a84de7e425629",
     "control-v1/score.json": "3871ebb7d7047f96fc8b6e3c83101c3c",
     "control-v1/segments.jsonl": "70031e21f8674fb2c82d0910dff1667f",
-    "prediction-v1/config.json": "cf52b1cbb3a1cf14caf289dfb42ba397",
+    "prediction-v1/config.json": "d67d60b26960e3cfcb9eeedf58d6c947",
     "prediction-v1/digests.jsonl": "c7dba230eeafc05848049f6729b95d85",
     "prediction-v1/episodes.jsonl": "b4f7773f391ed22a2338f0ca4b223e1d",
     "prediction-v1/events.jsonl": "4ed2ea5a2673a4c5957c0d0589869711",
-    "prediction-v1/run_summary.json": "75577b65b69bb3c5a4e9f122b95b9c65",
-    "prediction-v1/score.json": "b19698f04ec9ed4f3564ac6c6b4f3237",
+    "prediction-v1/run_summary.json": "bb0461b1548551e1721f80380fbf5a02",
+    "prediction-v1/score.json": "697f2f9ef96e5ad0591f8fb28c7aafd4",
     "prediction-v1/segments.jsonl": "64e9c0e4b0ab138f048d13829e88fe12",
 }
 
