@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,10 @@ import longplay
 from longplay.cli.app import app
 from longplay.reference.library import REFERENCE_GAMES
 from made_up_references import write_references
+
+# A shell that puts a job into the background has it ignore Ctrl-C, and processes hand
+# that on. The commands under test are to hear it however the tests were started.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Three games, two cycles, short visits: every kind of boundary in a second of play.
 TINY = {"base_visit_frames": 700, "jitter_pct": 0.1}
