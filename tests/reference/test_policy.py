@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from frozen_networks import (
     evaluate_with_integers,
     make_arrays,
     make_pairs,
 )
-
 from longplay.errors import DocumentError
 from longplay.reference.policy import Chooser, FixedPolicy
 from longplay.reference.ram import pair_ram
