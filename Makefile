@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed-core
 INSTALLED_DEV := $(VENV)/.installed-dev
+INSTALLED_LEARN := $(VENV)/.installed-learn
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-all check format schema bench baselines learning doctor-traces wheel clean help
+.PHONY: demo test test-learn test-all check format schema bench baselines prediction-baselines learning pictures doctor-traces wheel clean help
 
 help: ## what can be made
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 29
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -22,11 +23,18 @@ $(INSTALLED_DEV): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@ $(INSTALLED)
 
+$(INSTALLED_LEARN): $(INSTALLED_DEV)
+	$(PIP) install -c constraints.txt -e '.[dev,learn]'
+	@touch $@
+
 demo: $(INSTALLED) ## set up, play stream-smoke-v1 with the random agent, validate, score, show
 	$(BIN)/longplay run stream-smoke-v1 --agent random --seed 0
 
 test: $(INSTALLED_DEV) ## the tests that run in minutes
 	$(BIN)/python -m pytest
+
+test-learn: $(INSTALLED_LEARN) ## install torch, train for seconds
+	$(BIN)/python -m pytest tests/learn
 
 test-all: $(INSTALLED_DEV) ## the slow and the exhaustive ones too
 	$(BIN)/python -m pytest -m ''
@@ -50,8 +58,14 @@ bench: $(INSTALLED_DEV) ## speed against bare ALE and plain JSON
 baselines: $(INSTALLED_DEV) ## measure the random agent again (about an hour on two cores)
 	$(BIN)/python benchmarks/random_baselines.py
 
+prediction-baselines: $(INSTALLED_DEV) ## measure the predictors of examples/ again (minutes)
+	$(BIN)/python benchmarks/prediction_baselines.py
+
 learning: $(INSTALLED_DEV) ## hold examples/control_linear_q.py against random again (minutes)
 	$(BIN)/python benchmarks/learning.py examples/control_linear_q.py --games qbert,road_runner
+
+pictures: $(INSTALLED_DEV) ## draw the pictures of docs/prediction.md again
+	$(BIN)/python benchmarks/pictures.py
 
 doctor-traces: $(INSTALLED_DEV) ## play the traces that `longplay doctor` compares with again
 	$(BIN)/python -m longplay.trust.doctor

@@ -44,14 +44,16 @@ def play_run(
     visit_frames: int,
     suite_id: str = "stream-3x2-v1",
     num_cycles: int = 1,
+    agent: str = "random",
+    seed: int = 0,
 ) -> None:
-    """A complete run of the random agent: everything recorded."""
+    """A complete run, everything recorded."""
     from longplay.agents.base import load_agent
     from longplay.harness.episode import Episode
     from longplay.plan import plan_run
 
-    plan = plan_run(suite_id, 0, make_settings(visit_frames, num_cycles))
-    Episode(plan, load_agent("random"), run_dir).run()
+    plan = plan_run(suite_id, seed, make_settings(visit_frames, num_cycles))
+    Episode(plan, load_agent(agent), run_dir).run()
 
 
 # What was played: per visit, the actions and the emulator frames each was held for.

@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from bare import (
     Log,
@@ -31,7 +32,20 @@ from bare import (
 )
 from bench_trust import bench_evidence, bench_resume, bench_verify
 
-CONTROL = "control-smoke-v1"
+
+class Subject(NamedTuple):
+    """What is played against the bare loop."""
+
+    suite_id: str
+    agent: str = "random"
+    seed: int = 0
+
+
+STREAMING, CONTROL = Subject("stream-3x2-v1"), Subject("control-smoke-v1")
+_ZERO = str(Path(__file__).parents[1] / "examples" / "prediction_zero.py")
+# The streams of seeds 0, 1 and 2 are shipped; with any other the policies play.
+RECORDED = Subject("prediction-smoke-v1", _ZERO, seed=0)
+LIVE = Subject("prediction-smoke-v1", _ZERO, seed=3)
 
 
 def play_gymnasium(visit_frames: int, log: Log) -> None:
@@ -51,16 +65,21 @@ def play_gymnasium(visit_frames: int, log: Log) -> None:
 
 
 def measure_run(
-    folder: Path, visit_frames: int, suite_id: str, bare_first: bool
+    folder: Path, visit_frames: int, subject: Subject, bare_first: bool
 ) -> dict[str, float]:
     """Seconds of the bare loop over seconds of each contender, once."""
-    play_run(folder / "log", visit_frames, suite_id)
+    suite_id, agent, seed = subject
+
+    def play(name: str) -> None:
+        play_run(folder / name, visit_frames, suite_id, agent=agent, seed=seed)
+
+    play("log")
     config, log = read_log(folder / "log")
     contenders: dict[str, Callable[[], None]] = {
         "bare": lambda: play_bare(config, log),
-        "run": lambda: play_run(folder / "run", visit_frames, suite_id),
+        "run": lambda: play("run"),
     }
-    if suite_id == CONTROL:
+    if subject == CONTROL:
         contenders["gymnasium"] = lambda: play_gymnasium(visit_frames, log)
     order = list(contenders) if bare_first else list(reversed(contenders))
     seconds = {name: timed(contenders[name]) for name in order}
@@ -68,19 +87,20 @@ def measure_run(
 
 
 def measure_runs(
-    trials: int, visit_frames: int, suite_id: str
+    trials: int, visit_frames: int, subject: Subject
 ) -> dict[str, list[float]]:
     """What `measure_run` measures, a few times, taking turns who goes first."""
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     ratios: dict[str, list[float]] = {}
+    where = f"{subject.suite_id}, seed {subject.seed}"
     for trial in range(trials):
         with temporary_folder() as folder:
-            found = measure_run(folder, visit_frames, suite_id, trial % 2 == 0)
+            found = measure_run(folder, visit_frames, subject, trial % 2 == 0)
         for name, ratio in found.items():
             ratios.setdefault(name, []).append(ratio)
-            print(f"  {suite_id}, {name}, trial {trial}: {ratio:.3f}", flush=True)
+            print(f"  {where}, {name}, trial {trial}: {ratio:.3f}", flush=True)
     return ratios
 
 
@@ -90,7 +110,7 @@ def describe_ratios(ratios: list[float]) -> str:
 
 def bench_run(trials: int, visit_frames: int) -> list[Row]:
     """The complete run against the bare loop, in turns."""
-    ratios = measure_runs(trials, visit_frames, "stream-3x2-v1")
+    ratios = measure_runs(trials, visit_frames, STREAMING)
     name = f"complete run / bare loop (3 visits of {visit_frames:,} frames)"
     return [(name, "≥ 0.95", describe_ratios(ratios["run"]))]
 
@@ -107,6 +127,21 @@ def bench_control(trials: int, visit_frames: int) -> list[Row]:
             "≥ 0.85",
             describe_ratios(ratios["gymnasium"]),
         ),
+    ]
+
+
+def bench_prediction(trials: int, visit_frames: int) -> list[Row]:
+    """Runs of the zero predictor, recorded and live, against the bare loop."""
+    timesteps = visit_frames // 4
+    played = f"bare loop (3 visits of {timesteps:,} timesteps)"
+    subjects = (("recorded", "≥ 0.9", RECORDED), ("live", "≥ 0.6", LIVE))
+    return [
+        (
+            f"prediction run, {name} / {played}",
+            goal,
+            describe_ratios(measure_runs(trials, timesteps, subject)["run"]),
+        )
+        for name, goal, subject in subjects
     ]
 
 
@@ -213,7 +248,8 @@ def main() -> None:
     parser.add_argument("--reading-visit-frames", type=int, default=400_000)
     parser.add_argument("--killed-at-frame", type=int, default=40_000)
     parser.add_argument(
-        "--only", default="run,control,evidence,resume,verify,reading,memory,import"
+        "--only",
+        default="run,control,prediction,evidence,resume,verify,reading,memory,import",
     )
     options = parser.parse_args()
     wanted = options.only.split(",")
@@ -222,6 +258,8 @@ def main() -> None:
         rows += bench_run(options.trials, options.visit_frames)
     if "control" in wanted:
         rows += bench_control(options.trials, options.visit_frames)
+    if "prediction" in wanted:
+        rows += bench_prediction(options.trials, options.visit_frames)
     if "evidence" in wanted:
         rows += bench_evidence(options.trials, options.visit_frames)
     if "resume" in wanted:

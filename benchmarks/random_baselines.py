@@ -13,11 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
-import sys
 import time
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -30,12 +27,13 @@ from longplay.contract.records import (
     ScheduledVisit,
     Score,
 )
-from longplay.contract.rundir import RunDirectory, find_runs
+from longplay.contract.rundir import RunDirectory
 from longplay.plan import plan_run
 from longplay.scoring import baselines
 from longplay.seeds import emulator_seed
 from longplay.stream import Stream
 from longplay.tracks.streaming import StreamingTrack
+from measured_runs import SEEDS, Job, measure_all
 
 SUITE_IDS = (
     "stream-smoke-v1",
@@ -46,25 +44,9 @@ SUITE_IDS = (
 )
 # Whose speed stands for suites that were not measured.
 TYPICAL_SUITE_ID = "stream-8x3-v1"
-SEEDS = (0, 1, 2)
 # Frames per game and trial when speed is measured.
 SPEED_FRAMES = 400
 DATA = Path(baselines.__file__).parent / "data" / "random.json"
-
-
-def measure(folder: Path, suite_id: str, seed: int) -> RunDirectory:
-    """Plays one run unless it is there; returns it."""
-    out = folder / f"{suite_id}_seed-{seed}"
-    if not out.exists():
-        print(f"playing {suite_id}, seed {seed}", flush=True)
-        command = [sys.executable, "-m", "longplay", "run", suite_id, "--quiet"]
-        options = ["--agent", "random", "--seed", str(seed), "--out", str(out)]
-        subprocess.run([*command, *options, "--json"], check=True, capture_output=True)
-    (run_dir,) = find_runs(out)
-    run = RunDirectory(run_dir)
-    if run.score is None or not run.score.complete:
-        sys.exit(f"{out} is not complete: remove it and start again")
-    return run
 
 
 def measure_us_per_frame(suite_id: str, trials: int = 5) -> int:
@@ -162,13 +144,15 @@ def main() -> None:
     parser.add_argument("--suites", default=",".join(SUITE_IDS))
     options = parser.parse_args()
     suite_ids = options.suites.split(",")
-    jobs = list(product(suite_ids, SEEDS))
-    with ThreadPoolExecutor(options.workers) as pool:
-        runs = list(pool.map(lambda job: measure(options.folder, *job), jobs))
+    jobs = [
+        Job(suite_id, "random", seed, options.folder / f"{suite_id}_seed-{seed}")
+        for suite_id, seed in product(suite_ids, SEEDS)
+    ]
+    runs = measure_all(jobs, options.workers)
     data = json.loads(DATA.read_text(encoding="utf-8"))
     for suite_id in suite_ids:
         data["suites"][suite_id] = summarise(
-            [r for (s, _), r in zip(jobs, runs, strict=True) if s == suite_id]
+            [run for run in runs if run.config.suite == suite_id]
         )
     data["us_per_frame"] = data["suites"][TYPICAL_SUITE_ID]["us_per_frame"]
     DATA.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")

@@ -17,6 +17,8 @@ from typer.testing import CliRunner
 
 import longplay
 from longplay.cli.app import app
+from longplay.reference.library import REFERENCE_GAMES
+from made_up_references import write_references
 
 # A shell that puts a job into the background has it ignore Ctrl-C, and processes hand
 # that on. The commands under test are to hear it however the tests were started.
@@ -98,6 +100,15 @@ def control_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return longplay.run(
         "control-smoke-v1", "random", seed=1, out=out, overrides=settings
     ).run_dir
+
+
+@pytest.fixture
+def references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of made-up references for all games of the prediction track, in use."""
+    folder = tmp_path / "references"
+    folder.mkdir()
+    monkeypatch.setenv("LONGPLAY_REFERENCES", str(folder))
+    return write_references(folder, REFERENCE_GAMES)
 
 
 @pytest.fixture

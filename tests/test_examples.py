@@ -19,9 +19,11 @@ from longplay.scoring.play import Play, played_visits
 from longplay.scoring.streaming import compute_score
 
 ROOT = Path(__file__).parent.parent
-AGENTS = sorted(
+EXAMPLES = sorted(
     path for path in (ROOT / "examples").glob("*.py") if path.stem != "gym_loop"
 )
+PREDICTORS = [path for path in EXAMPLES if path.stem.startswith("prediction")]
+AGENTS = [path for path in EXAMPLES if path not in PREDICTORS]
 SHORT = ("--set", "base_visit_frames=200", "--quiet", "--json")
 
 
@@ -32,6 +34,17 @@ def test_example_runs(
 ) -> None:
     assert invoke("check-agent", example).exit_code == 0
     answer = invoke("run", suite, "--agent", example, "--out", tmp_path / "e", *SHORT)
+    assert answer.exit_code == 0
+    assert answer.json["validation"]["valid"]
+
+
+@pytest.mark.parametrize("example", PREDICTORS, ids=lambda path: path.stem)
+def test_predictor_runs(
+    example: Path, references: Path, invoke: Callable, tmp_path: Path
+) -> None:
+    assert invoke("check-agent", example).exit_code == 0
+    out = ("--out", tmp_path / "e")
+    answer = invoke("run", "prediction-smoke-v1", "--agent", example, *out, *SHORT)
     assert answer.exit_code == 0
     assert answer.json["validation"]["valid"]
 

@@ -100,6 +100,15 @@ def test_control_suite_is_as_decided(suite_id):
     }
 
 
+@pytest.mark.parametrize("shape", ["", "-smoke"])
+def test_prediction_suites_are_played_as_control_suites_are(shape):
+    control, prediction = (
+        get_suite(f"{track}{shape}-v1") for track in ("control", "prediction")
+    )
+    assert prediction.settings == control.settings
+    assert (prediction.track, prediction.is_shuffled) == ("prediction", False)
+
+
 def test_suites_know_their_ids():
     assert {suite_id: suite.suite_id for suite_id, suite in SUITES.items()} == {
         suite_id: suite_id for suite_id in SUITES

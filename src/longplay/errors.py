@@ -14,9 +14,10 @@ be resumed, 130 for Ctrl-C.
     ├── DocumentError              a file of a run directory that cannot be read
     ├── IncompleteRunError         a score asked of a run that has not ended
     ├── DifferenceError            a log that comes out otherwise when played again
-    ├── CannotVerifyError          a run of another emulator than the one here
+    ├── CannotVerifyError          a run that cannot be played here
     ├── PackError                  a pack that is damaged, or more than a pack
     ├── MissingExtraError          an optional package that is not installed
+    ├── ReferenceFailed            the making of a reference, given up
     ├── ResumeError                a run that cannot go on; nothing was changed
     ├── RunCancelled               Ctrl-C
     ├── RunPreempted               SIGTERM or SIGUSR1: to be queued again
@@ -101,7 +102,7 @@ class DifferenceError(LongplayError):
 
 
 class CannotVerifyError(LongplayError):
-    """A run of another emulator than the one here, or one that names none."""
+    """A run that cannot be played here: another emulator, references not here."""
 
 
 class PackError(LongplayError):
@@ -112,6 +113,12 @@ class PackError(LongplayError):
 
 class MissingExtraError(LongplayError):
     """An optional package that is not installed."""
+
+
+class ReferenceFailed(LongplayError):  # noqa: N818 - as `RunFailed`
+    """The making of a reference that was given up."""
+
+    exit_code = 1
 
 
 class ResumeError(LongplayError):

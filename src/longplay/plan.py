@@ -1,7 +1,9 @@
 """Suite + overrides + seed -> everything known of a run before its first frame. Pure.
 
 The runner plays a plan; `--dry-run` prints it; the validator makes it again and holds
-the run directory against it, so that nobody can pick seeds or rename a suite.
+the run directory against it, so that nobody can pick seeds or rename a suite. A new
+plan of a prediction run asks for the references that are installed, once; made again,
+it has those that were written down.
 """
 
 from __future__ import annotations
@@ -63,30 +65,53 @@ class RunPlan:
 
 
 def plan_run(
-    suite_id: str, seed: int = 0, overrides: Mapping[str, Any] | None = None
+    suite_id: str,
+    seed: int = 0,
+    overrides: Mapping[str, Any] | None = None,
+    reference_sha256: str | None = None,
 ) -> RunPlan:
     """Plans one run of a suite of the catalogue.
 
+    Args:
+        suite_id: Id in the catalogue.
+        seed: The run's.
+        overrides: Settings to change.
+        reference_sha256: References of a prediction run, if not those installed.
+
     Raises:
-        ConfigError: An unknown suite or setting, or a value out of range.
+        ConfigError: An unknown suite or setting, a value out of range, or a game
+            without a reference.
     """
     seed = check_seed(seed)
     catalogued = get_suite(suite_id)
     flat = flatten_settings(catalogued, overrides or {})
-    given = ConfigGiven(suite=suite_id, overrides=flat)
-    suite = override_suite(catalogued, given.overrides)
+    suite = override_suite(catalogued, flat)
+    references = suite.find_references(reference_sha256)
+    given = ConfigGiven(suite=suite_id, overrides=flat, reference_sha256=references)
     config = _make_config(suite, seed, given)
     name = suite_id
-    if suite != catalogued:
+    if suite != catalogued or references != catalogued.references:
         name = f"{suite_id}+{config.benchmark_contract_hash[:8]}"
     config = config.model_copy(update={"suite": name})
     return RunPlan(suite, name, seed, given, config)
 
 
+def plan_again(given: ConfigGiven, seed: int) -> RunPlan:
+    """The plan that was made of what was asked for.
+
+    Raises:
+        ConfigError: It cannot have been asked for.
+    """
+    return plan_run(given.suite, seed, given.overrides, given.reference_sha256)
+
+
 def _make_config(suite: Suite, seed: int, given: ConfigGiven) -> RunConfig:
     schedule = tuple(make_schedule(suite, seed))
     contract = CONTRACTS[suite.track]
-    required = {name: getattr(suite, name) for name in contract.settings}
+    required = {
+        name: getattr(given if name == "reference_sha256" else suite, name)
+        for name in contract.settings
+    }
     config = RunConfig(
         games=suite.games,
         schedule=schedule,

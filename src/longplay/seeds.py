@@ -12,7 +12,7 @@ from longplay.errors import ConfigError
 
 MAX_SEED = 2**31 - 1
 
-_EMULATOR, _AGENT = 0, 1
+_EMULATOR, _AGENT, _POLICY = 0, 1, 2
 
 
 def check_seed(seed: object) -> int:
@@ -38,3 +38,8 @@ def emulator_seed(run_seed: int, visit_idx: int) -> int:
 def agent_seed(run_seed: int) -> int:
     """The seed handed to the agent."""
     return _derive(run_seed, _AGENT)
+
+
+def policy_seed(run_seed: int, visit_idx: int) -> int:
+    """The seed of the reference policy that plays one visit."""
+    return _derive(run_seed, _POLICY, visit_idx)

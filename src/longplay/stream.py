@@ -29,7 +29,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Any
+from typing import Any, Self
 from zlib import crc32
 
 import msgspec
@@ -142,8 +142,14 @@ class Stream:
         self.ended_segment: SegmentRow | None = None
 
     @classmethod
-    def from_config(cls, config: RunConfig, console: Console) -> Stream:
-        """The stream of a run, on a console made with the same config."""
+    def from_config(cls, config: RunConfig, console: Console, **parts: Any) -> Self:
+        """The stream of a run, on a console made with the same config.
+
+        Args:
+            config: The run's.
+            console: Where it is played.
+            **parts: What a subclass needs beside these.
+        """
         mechanics = Mechanics(
             decision_interval=config.decision_interval,
             delay=config.delay,
@@ -153,7 +159,7 @@ class Stream:
         )
         row_type = EVENT_ROWS[config.benchmark_contract_version]
         seeds = config.emulator_seeds or ()
-        return cls(config.schedule, seeds, console, mechanics, row_type)
+        return cls(config.schedule, seeds, console, mechanics, row_type, **parts)
 
     @property
     def done(self) -> bool:
@@ -391,11 +397,12 @@ class Stream:
             self._visit = self.schedule[max(state.visit_idx - 1, 0)]
             return
         self._start_visit()
-        memory = 0
+        memory, is_first = 0, True
         for action in applied:
-            _, game_over, _ = self.console.step(self._console_actions[action])
+            self._pass_frame(is_first)
+            _, is_first, _ = self.console.step(self._console_actions[action])
             memory = crc32(self._ram(), memory)
-            if game_over:
+            if is_first:
                 self.console.reset()
         if memory != state.ram_crc32:
             raise ConsoleError(
@@ -404,3 +411,6 @@ class Stream:
                 f"expected CRC-32 {state.ram_crc32:08x}, found {memory:08x}"
             )
         self._state.ram_crc32 = memory
+
+    def _pass_frame(self, is_first: bool) -> None:
+        """What a frame that is played again needs beside its action: nothing here."""

@@ -1,7 +1,7 @@
 """The catalogue: what can be run.
 
 One declaration per suite. A suite is immutable: a change that can move a score is a
-new id with a new version. Any setting can be overridden for a run; what is run is then
+new id with a new version. Settings can be overridden for a run; what is run is then
 called `<suite>+<first 8 hex of its contract hash>` and never passes for the suite.
 
     suite id := <track>[-<shape>]-v<version>      stream-8x3-v1: 8 games, 3 cycles
@@ -65,6 +65,27 @@ class Suite(Document):
     scoring_defaults: ScoringDefaults
 
     @property
+    def references(self) -> str | None:
+        """Digest of the references that the suite means; None if it needs none."""
+        return None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all that the suite means has been made."""
+        return True
+
+    def find_references(self, given_sha256: str | None) -> str | None:
+        """Digest of the references to play with: those given, or those installed.
+
+        Raises:
+            ConfigError: A game has none.
+        """
+        return None
+
+    def check_change(self, name: str) -> None:
+        """Refuses to override what gives the suite its meaning."""
+
+    @property
     def settings(self) -> dict[str, Any]:
         """Everything that can be overridden, as plain JSON values."""
         return self.model_dump(mode="json")
@@ -84,6 +105,42 @@ class ControlSuite(Suite):
     frame_skip: Count = 4
     reward: RewardRule = "sign"
     discount: Discount = 0.99
+
+
+class PredictionSuite(ControlSuite):
+    """A suite of the prediction track: fixed policies play, the agent predicts."""
+
+    track: ClassVar[Track] = "prediction"
+    # Anything else would make the reference values wrong.
+    _OVERRIDABLE: ClassVar[tuple[str, ...]] = ("games", "base_visit_frames")
+
+    def check_change(self, name: str) -> None:
+        """Refuses what the reference policies and values were not made for."""
+        if name not in self._OVERRIDABLE:
+            raise ConfigError(
+                f"{name}: cannot be changed in {self.suite_id}, whose reference values "
+                f"would be wrong; these can: {', '.join(self._OVERRIDABLE)}"
+            )
+
+    @property
+    def references(self) -> str | None:
+        """With others it is another suite, called by another name."""
+        return _REFERENCES.get(self.suite_id)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all of its games have a reference."""
+        return self.references is not None
+
+    def find_references(self, given_sha256: str | None) -> str | None:
+        """Digest of the policies and values of its games.
+
+        Raises:
+            ConfigError: A game has none.
+        """
+        from longplay.reference.library import hash_references
+
+        return given_sha256 or hash_references(self.games)
 
 
 def _scoring(window_frames: int, revisit_frames: int) -> ScoringDefaults:
@@ -129,6 +186,13 @@ _TWENTY_GAMES = (
     "kangaroo",
     "road_runner",
 )
+
+# Suite -> `reference_sha256` of the references it is played with.
+_REFERENCES: Mapping[str, str] = {
+    "prediction-smoke-v1": (
+        "daab233960c4df02a39fb0f01ea773b4966f17cfdf57a5cbb8d8ec94812318db"
+    ),
+}
 
 SUITES: Mapping[str, Suite] = {
     suite.suite_id: suite
@@ -192,6 +256,20 @@ SUITES: Mapping[str, Suite] = {
             base_visit_frames=10_000,
             scoring_defaults=_scoring(2_000, 1_000),
         ),
+        PredictionSuite(
+            suite_id="prediction-smoke-v1",
+            purpose="does it run, with predictions",
+            games=_TWENTY_GAMES[:3],
+            base_visit_frames=500,
+            scoring_defaults=_scoring(200, 100),
+        ),
+        PredictionSuite(
+            suite_id="prediction-v1",
+            purpose="the prediction benchmark",
+            games=_TWENTY_GAMES,
+            base_visit_frames=10_000,
+            scoring_defaults=_scoring(2_000, 1_000),
+        ),
     )
 }
 
@@ -222,7 +300,9 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
         *parents, leaf = name.split(".")
         for parent in parents:
             target = target[parent]
-        target[leaf] = _check_plain(name, value)
+        if target[leaf] != _check_plain(name, value):
+            suite.check_change(name)
+        target[leaf] = value
     identity = {"suite_id": suite.suite_id, "purpose": suite.purpose}
     try:
         # Validated as JSON: strict types, but a list may fill a tuple.

@@ -36,9 +36,9 @@ from longplay.contract.rundir import find_run
 from longplay.contract.spans import ENDED_BY, check_spans
 from longplay.contract.version import VERSIONS
 from longplay.errors import ConfigError, DocumentError
-from longplay.plan import plan_run
+from longplay.plan import plan_again
 from longplay.scoring.metrics import Rewards
-from longplay.scoring.play import Play, played_visits
+from longplay.scoring.play import Forecasts, Play, played_visits
 from longplay.scoring.scores import compute_score
 
 # Relative difference up to which two tools' sums of the same rewards may differ.
@@ -198,7 +198,7 @@ class _Validation:
             )
             return
         try:
-            derived = plan_run(given.suite, config.seed, given.overrides).config
+            derived = plan_again(given, config.seed).config
         except ConfigError as error:
             self._add("suite claim", "config.json", str(error), "config_given")
             return
@@ -391,6 +391,7 @@ class _Validation:
             ],
             # The one number that does not follow from the rows.
             fps=score.fps if summary is None else summary.fps,
+            forecasts=Forecasts(*rules.forecasts.by_frame()),
         )
         expected = dict(compute_score(play))
         self._compare("score", "score.json", expected, score)
@@ -445,6 +446,7 @@ _DERIVED = (
     "frame_skip",
     "reward",
     "discount",
+    "reference_sha256",
     "emulator_seeds",
     "benchmark_contract_version",
     "benchmark_contract_hash",

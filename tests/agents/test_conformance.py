@@ -266,3 +266,47 @@ def test_checking_writes_nothing(
     monkeypatch.chdir(tmp_path)
     invoke("check-agent", "random")
     assert list(tmp_path.iterdir()) == []
+
+
+PREDICTS = "answers every timestep with a finite number"
+STEP = "def step(state, previous_observation, observation, reward):\n"
+
+
+@pytest.mark.parametrize(
+    ("init", "given", "sentence"),
+    [
+        ("observation_shape", (), PREDICTS),
+        ("observation_shape, seed", (), PREDICTS),
+        ("observation_shape, rate=0.1", (), PREDICTS),
+        ("observation_shape, **more", (), PREDICTS),
+        ("observation_shape, rate", ("--agent-arg", "rate=0.5"), PREDICTS),
+        ("observation_shape, num_actions=18", (), ANSWERS),
+        ("observation_shape, count", (), ANSWERS),
+    ],
+)
+def test_what_init_asks_for_tells_predictors_from_actors(
+    invoke: Callable[..., Any],
+    tmp_path: Path,
+    init: str,
+    given: tuple[str, ...],
+    sentence: str,
+) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(f"def init({init}):\n    return 0\n{STEP}    return state, 1\n")
+    answer = invoke("check-agent", path, "--json", *given)
+    assert answer.exit_code == 0
+    sentences = {item["sentence"] for item in answer.json}
+    assert sentence in sentences
+    assert len(sentences & {PREDICTS, ANSWERS}) == 1
+
+
+def test_predictor_is_refused_where_actions_are_asked_for(
+    invoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    path, out = tmp_path / "module.py", tmp_path / "out"
+    init = "def init(observation_shape, step_size=0.1):\n    return 0\n"
+    path.write_text(f"{init}{STEP}    return state, 1\n")
+    answer = invoke("run", "control-smoke-v1", "--agent", path, "--out", out)
+    assert answer.exit_code == 2
+    assert "it predicts, and this track asks for actions" in answer.stderr
+    assert not list(out.glob("episodes/*/events.jsonl"))

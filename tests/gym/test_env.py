@@ -390,3 +390,8 @@ def test_heartbeat_is_written_on_the_way(
         assert status is not None
         assert (status.state, status.frame) == ("RUNNING", 1)
         assert len((run_dir / "events.jsonl").read_bytes().splitlines()) == 5
+
+
+def test_a_prediction_suite_is_refused(references: Path) -> None:
+    with pytest.raises(ConfigError, match="takes predictions"):
+        gymnasium.make("longplay/Control-v1", suite="prediction-v1")

@@ -28,8 +28,10 @@ from typing import Any, NamedTuple, Protocol
 
 from longplay.agents.functional import (
     INIT,
+    INIT_PREDICTOR,
     FunctionalAgent,
     is_functional,
+    takes_shape_alone,
 )
 from longplay.agents.output import AgentOutput
 from longplay.console.base import Observation
@@ -76,6 +78,8 @@ class LoadedAgent:
     built_as: str
     agent_args: Mapping[str, Any] = field(default_factory=dict)
     output: AgentOutput = field(default_factory=AgentOutput)
+    # Where `init` and `step` are, of an agent that is made of them.
+    module: ModuleType | None = None
 
     @property
     def absolute_reference(self) -> str:
@@ -85,29 +89,59 @@ class LoadedAgent:
             return self.reference
         return str(Path(file[1]).resolve()) + (f":{file[2]}" if file[2] else "")
 
+    @property
+    def is_predictor(self) -> bool:
+        """Whether its `init` needs no number of actions."""
+        module = self.module
+        return module is not None and takes_shape_alone(module.init, self.agent_args)
+
     def build(self, seed: int) -> StreamingAgent:
         """Makes a new agent.
 
         Raises:
             AgentLoadError: It raised, or what it made has no `step`.
         """
-        try:
-            agent = self.factory(len(GLOBAL_ACTION_SET), seed, **self.agent_args)
-        except AgentLoadError as error:
-            raise AgentLoadError(f"agent {self.reference}: {error}") from error
-        except LongplayError:
-            raise
-        except (Exception, SystemExit) as error:
-            raise AgentLoadError(
-                f"agent {self.reference}: building it as {self.built_as} raised "
-                f"{describe_exception(error)}"
-            ) from error
+        num_actions = len(GLOBAL_ACTION_SET)
+        agent = self._build(self.factory, self.built_as, num_actions, seed)
         if not callable(getattr(agent, "step", None)):
             raise AgentLoadError(
                 f"agent {self.reference}: expected an object with a method step, "
                 f"found {type(agent).__name__} without one"
             )
         return agent
+
+    def build_predictor(self, seed: int) -> StreamingAgent:
+        """Makes a new agent for the prediction track.
+
+        Raises:
+            AgentLoadError: It raised, or is not made of `init` and `step`.
+        """
+        if self.module is None:
+            raise AgentLoadError(
+                f"agent {self.reference}: the prediction track takes a module or file "
+                f"with {INIT_PREDICTOR} and step"
+            )
+        factory = FunctionalAgent.factory(self.module)
+        return self._build(factory, INIT_PREDICTOR, None, seed)
+
+    def _build(
+        self,
+        factory: Callable[..., StreamingAgent],
+        built_as: str,
+        num_actions: int | None,
+        seed: int,
+    ) -> StreamingAgent:
+        try:
+            return factory(num_actions, seed, **self.agent_args)
+        except AgentLoadError as error:
+            raise AgentLoadError(f"agent {self.reference}: {error}") from error
+        except LongplayError:
+            raise
+        except (Exception, SystemExit) as error:
+            raise AgentLoadError(
+                f"agent {self.reference}: building it as {built_as} raised "
+                f"{describe_exception(error)}"
+            ) from error
 
 
 def list_agents() -> dict[str, str]:
@@ -140,7 +174,8 @@ def load_agent(
         **found.source,
     }
     factory, built_as = found.agent, "Agent(num_actions, seed, **agent_args)"
-    if is_functional(found.agent):
+    module = found.agent if is_functional(found.agent) else None
+    if module is not None:
         factory = FunctionalAgent.factory(found.agent)
         built_as = INIT
     return LoadedAgent(
@@ -151,6 +186,7 @@ def load_agent(
         built_as=built_as,
         agent_args=agent_args,
         output=output,
+        module=module,
     )
 
 

@@ -10,24 +10,33 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from longplay.agents.base import LoadedAgent, StreamingAgent
+from longplay.agents.functional import INIT_PREDICTOR
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import EventRow, ScheduledVisit, TimestepRow
+from longplay.contract.records import (
+    EventRow,
+    PredictionRow,
+    ScheduledVisit,
+    TimestepRow,
+)
 from longplay.errors import LongplayError
+from longplay.guided_stream import GuidedStream
+from longplay.reference.guide import Guidance
 from longplay.stream import Mechanics, Stream
 from longplay.tracks.base import Track
 from longplay.tracks.control import ControlTrack
+from longplay.tracks.prediction import PredictionTrack
 from longplay.tracks.streaming import StreamingTrack
 
 _VISIT_FRAMES = (300, 170, 240)
 _SEED = 7
-# Streams with every kind of boundary, as both tracks have them.
+# Streams with every kind of boundary, as the tracks have them.
 _STREAMING = Mechanics(decision_interval=4, delay=2)
 _CONTROL = Mechanics(reward="sign")
 _CONTROL_FRAME_SKIP = 4
@@ -53,13 +62,26 @@ class Check:
 def check_agent(loaded: LoadedAgent) -> list[Check]:
     """Goes through the contract with fresh agents."""
     return [
-        _check(f"is built as {loaded.built_as}", _build, loaded),
-        _check("answers every decision with an action", _plays, loaded),
-        _check("plays the control track, where it has pixels alone", _controls, loaded),
+        *(_check_predictor(loaded) if loaded.is_predictor else _check_actor(loaded)),
         _check("repeats its choices for the same seed", _repeats, loaded),
         _check("leaves NumPy's global random state alone", _spares_random, loaded),
         _check("offers metrics: finite numbers", _metrics, loaded),
         _check("offers save() and load() together", _saves, loaded),
+    ]
+
+
+def _check_actor(loaded: LoadedAgent) -> list[Check]:
+    return [
+        _check(f"is built as {loaded.built_as}", _build, loaded),
+        _check("answers every decision with an action", _plays, loaded),
+        _check("plays the control track, where it has pixels alone", _controls, loaded),
+    ]
+
+
+def _check_predictor(loaded: LoadedAgent) -> list[Check]:
+    return [
+        _check(f"is built as {INIT_PREDICTOR}", _build, loaded),
+        _check("answers every timestep with a finite number", _predicts, loaded),
     ]
 
 
@@ -107,6 +129,48 @@ def _play_control(agent: StreamingAgent) -> list[EventRow]:
     return _play_stream(stream, ControlTrack(agent))
 
 
+class _SimpleGuide:
+    """A policy for the scripted console, which nobody has to load."""
+
+    def decide(self, ram: memoryview, is_first: bool) -> Guidance:
+        return Guidance(ram[0] % 18, 0.0)
+
+    def pass_by(self, ram: memoryview, is_first: bool) -> None:
+        """Needs no memory of what was."""
+
+    def confirm(self, reward: float) -> None:
+        """Takes what comes."""
+
+
+def _play_prediction(agent: StreamingAgent) -> list[EventRow]:
+    """Plays a short stream of the prediction track."""
+    schedule = _make_schedule()
+    console = ScriptedConsole(frame_skip=_CONTROL_FRAME_SKIP)
+    stream = GuidedStream(
+        schedule,
+        range(len(schedule)),
+        console,
+        _CONTROL,
+        PredictionRow,
+        guides={visit.visit_idx: _SimpleGuide() for visit in schedule},
+    )
+    return _play_stream(stream, PredictionTrack(agent))
+
+
+def _make_agent(loaded: LoadedAgent) -> StreamingAgent:
+    if loaded.is_predictor:
+        return loaded.build_predictor(_SEED)
+    return loaded.build(_SEED)
+
+
+def _answer_all(loaded: LoadedAgent, agent: StreamingAgent) -> Sequence[float]:
+    """What an agent says on a short stream of its own track."""
+    if loaded.is_predictor:
+        rows = _play_prediction(agent)
+        return [row.prediction for row in rows if isinstance(row, PredictionRow)]
+    return _choices(_play(agent))
+
+
 def _play_stream(stream: Stream, track: Track) -> list[EventRow]:
     events = []
     while not stream.done:
@@ -119,12 +183,17 @@ def _choices(events: list[EventRow]) -> list[int]:
 
 
 def _build(loaded: LoadedAgent) -> str:
-    return f"{type(loaded.build(_SEED)).__name__}, {loaded.entry.agent_id[:8]}"
+    return f"{type(_make_agent(loaded)).__name__}, {loaded.entry.agent_id[:8]}"
 
 
 def _plays(loaded: LoadedAgent) -> str:
     choices = _choices(_play(loaded.build(_SEED)))
     return f"{len(choices)} decisions, {len(set(choices))} different actions"
+
+
+def _predicts(loaded: LoadedAgent) -> str:
+    predictions = _answer_all(loaded, _make_agent(loaded))
+    return f"{len(predictions)} predictions, {len(set(predictions))} different ones"
 
 
 def _controls(loaded: LoadedAgent) -> str:
@@ -138,7 +207,7 @@ def _controls(loaded: LoadedAgent) -> str:
 
 
 def _repeats(loaded: LoadedAgent) -> str:
-    first, second = (_choices(_play(loaded.build(_SEED))) for _ in range(2))
+    first, second = (_answer_all(loaded, _make_agent(loaded)) for _ in range(2))
     if first != second:
         at = next(
             i
@@ -150,21 +219,21 @@ def _repeats(loaded: LoadedAgent) -> str:
 
 
 def _spares_random(loaded: LoadedAgent) -> str:
-    _play(loaded.build(_SEED))
+    _answer_all(loaded, _make_agent(loaded))
     # A state that no agent's own seeding leaves behind.
     np.random.seed(0x10A9)  # noqa: NPY002 - the state that is guarded
     guarded = repr(np.random.get_state(legacy=False))  # noqa: NPY002
-    _play(loaded.build(_SEED))
+    _answer_all(loaded, _make_agent(loaded))
     if repr(np.random.get_state(legacy=False)) != guarded:  # noqa: NPY002
         raise ValueError("it touched numpy.random; use the seed it is given")
     return ""
 
 
 def _metrics(loaded: LoadedAgent) -> str:
-    agent = loaded.build(_SEED)
+    agent = _make_agent(loaded)
     if not hasattr(agent, "metrics"):
         raise _NotOfferedError
-    _play(agent)
+    _answer_all(loaded, agent)
     names = StreamingTrack(agent).metrics()
     if not names:
         raise _NotOfferedError
@@ -172,7 +241,7 @@ def _metrics(loaded: LoadedAgent) -> str:
 
 
 def _saves(loaded: LoadedAgent) -> str:
-    agent = loaded.build(_SEED)
+    agent = _make_agent(loaded)
     offered = [name for name in ("save", "load") if hasattr(agent, name)]
     if not offered:
         raise _NotOfferedError

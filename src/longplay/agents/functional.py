@@ -1,6 +1,7 @@
 """A module with `init` and `step` -> an agent that any stream can ask.
 
-    init(observation_shape, num_actions) -> state
+    init(observation_shape, num_actions) -> state         init(observation_shape) of
+                                                          a predictor
     step(state, previous_observation, observation, reward) -> (state, action)
                                                             | (state, action, metrics)
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -28,6 +29,7 @@ from longplay.console.base import OBSERVATION_SHAPE, Observation
 from longplay.errors import AgentError, AgentLoadError
 
 INIT = "init(observation_shape, num_actions)"
+INIT_PREDICTOR = "init(observation_shape)"
 STEP = "step(state, previous_observation, observation, reward)"
 
 
@@ -36,6 +38,22 @@ def is_functional(found: object) -> bool:
     return isinstance(found, ModuleType) and all(
         callable(getattr(found, name, None)) for name in ("init", "step")
     )
+
+
+def takes_shape_alone(init: Callable[..., Any], agent_args: Mapping[str, Any]) -> bool:
+    """Whether `init` asks for no number of actions, as a predictor's."""
+    parameters = inspect.signature(init).parameters.values()
+    names = {parameter.name for parameter in parameters}
+    kinds = {parameter.kind for parameter in parameters}
+    required = [
+        parameter.name
+        for parameter in parameters
+        if parameter.default is parameter.empty
+        and parameter.kind is not parameter.VAR_KEYWORD
+        and parameter.name not in ("seed", *agent_args)
+    ]
+    takes_any = inspect.Parameter.VAR_POSITIONAL in kinds
+    return len(required) == 1 and not takes_any and "num_actions" not in names
 
 
 def _check_call(
@@ -53,17 +71,28 @@ def _check_call(
 
 
 class FunctionalAgent:
-    """Carries a module's state from decision to decision."""
+    """Carries a module's state from decision to decision.
+
+    Without `num_actions` it is a predictor: its answers are values, not actions.
+    """
 
     def __init__(
-        self, module: ModuleType, num_actions: int, seed: int, **agent_args: Any
+        self, module: ModuleType, num_actions: int | None, seed: int, **agent_args: Any
     ) -> None:
         named = _named_arguments(module.init, {"seed": seed}, agent_args)
-        _check_call(module.init, INIT, 2, named)
+        self._noun = "prediction" if num_actions is None else "action"
+        given = () if num_actions is None else (num_actions,)
+        expected = INIT_PREDICTOR if num_actions is None else INIT
+        _check_call(module.init, expected, 1 + len(given), named)
+        if given and takes_shape_alone(module.init, agent_args):
+            raise AgentLoadError(
+                f"init: expected {INIT}, found init{inspect.signature(module.init)}: "
+                "it predicts, and this track asks for actions"
+            )
         self._step = module.step
         self._takes_info = "info" in inspect.signature(module.step).parameters
         _check_call(module.step, STEP, 4, {"info": {}} if self._takes_info else {})
-        self._state = module.init(OBSERVATION_SHAPE, num_actions, **named)
+        self._state = module.init(OBSERVATION_SHAPE, *given, **named)
         self._metrics = MeanMetrics()
         self._previous: Observation | None = None
         self._action: Any = 0
@@ -107,7 +136,9 @@ class FunctionalAgent:
     def factory(cls, module: ModuleType) -> Callable[..., FunctionalAgent]:
         """What `LoadedAgent.build` calls for a module."""
 
-        def build(num_actions: int, seed: int, **agent_args: Any) -> FunctionalAgent:
+        def build(
+            num_actions: int | None, seed: int, **agent_args: Any
+        ) -> FunctionalAgent:
             return cls(module, num_actions, seed, **agent_args)
 
         return build
@@ -139,7 +170,7 @@ class FunctionalAgent:
             )
         else:
             answer = self._step(self._state, previous, observation, self._reward)
-        self._state, action, *metrics = _read_answer(answer)
+        self._state, action, *metrics = _read_answer(answer, self._noun)
         if metrics:
             self._metrics.add(metrics[0])
         return action
@@ -149,14 +180,14 @@ class FunctionalAgent:
         return self._metrics.take()
 
 
-def _read_answer(answer: Any) -> tuple[Any, ...]:
+def _read_answer(answer: Any, noun: str) -> tuple[Any, ...]:
     if isinstance(answer, tuple) and len(answer) in (2, 3):
         return answer
     found = type(answer).__name__
     if isinstance(answer, tuple):
         found = f"{len(answer)} values"
     raise AgentError(
-        f"step must return (state, action) or (state, action, metrics), found {found}"
+        f"step must return (state, {noun}) or (state, {noun}, metrics), found {found}"
     )
 
 

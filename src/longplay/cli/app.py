@@ -8,6 +8,7 @@ import typer
 
 from longplay.cli import proving, reading, running
 from longplay.cli.guard import guard
+from longplay.cli.reference import reference_app
 from longplay.evallog.provenance import longplay_version
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(reference_app, name="reference")
 
 # In the order in which the help lists them.
 _COMMANDS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rich.console import RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -28,3 +29,13 @@ def add_row(table: Table, *cells: RenderableType, style: str = "") -> None:
 def format_number(value: float | None, digits: int = 5) -> str:
     """A number of a few digits; a dash for none."""
     return "–" if value is None else f"{value:.{digits}g}"
+
+
+def make_facts(*rows: tuple[str, str]) -> Padding:
+    """Names and values side by side; a long value is folded."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column(overflow="fold")
+    for name, value in rows:
+        add_row(grid, name, value)
+    return Padding(grid, (1, 0, 1, 1))

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from longplay.cli import tables, trust_tables
+from longplay.cli import catalogue_tables, experiment_tables, run_tables, trust_tables
 from longplay.cli.guard import (
     Directory,
     Json,
@@ -38,7 +38,7 @@ def validate(directory: Directory, as_json: Json = False) -> None:
         print_runs([report.to_json() for report in reports])
     else:
         for report in reports:
-            print_tables(*tables.show_report(report))
+            print_tables(*run_tables.show_report(report))
     if not all(report.is_valid for report in reports):
         raise typer.Exit(1)
 
@@ -108,11 +108,11 @@ def _score_one(
         scores.write_score(run_dir, result)
     document = result.model_dump(mode="json")
     if explain is not None:
-        document["explanation"] = tables.explanation_to_json(play, explain)
+        document["explanation"] = run_tables.explanation_to_json(play, explain)
     if not as_json:
         print_tables(*show_score(result, play.config))
         if explain is not None:
-            print_tables(*tables.show_explanation(play, explain))
+            print_tables(*run_tables.show_explanation(play, explain))
     return document
 
 
@@ -133,19 +133,19 @@ def show(
 
     if is_experiment(directory) and len(views := view_runs(directory)) > 1:
         if as_json:
-            print_json(tables.experiment_to_json(directory, views))
+            print_json(experiment_tables.experiment_to_json(directory, views))
         else:
-            print_tables(*tables.show_experiment(directory, views))
+            print_tables(*experiment_tables.show_experiment(directory, views))
         return
     run_directory = RunDirectory(find_run(directory))
     hashes = run_directory.hash_judged() if run_directory.verification else {}
     if as_json:
         proof = trust_tables.proof_to_json(run_directory, hashes)
-        print_json({**tables.run_to_json(run_directory), **proof})
+        print_json({**run_tables.run_to_json(run_directory), **proof})
     else:
         print_tables(
-            *tables.show_run(run_directory),
-            *tables.show_details(run_directory),
+            *run_tables.show_run(run_directory),
+            *run_tables.show_details(run_directory),
             trust_tables.proof_line(run_directory, hashes),
         )
 
@@ -159,11 +159,11 @@ def _show_pack(path: Path, as_json: bool) -> None:
     hashes = packed.manifest.sha256
     if as_json:
         proof = trust_tables.proof_to_json(run_directory, hashes)
-        print_json({**tables.run_to_json(run_directory), **proof})
+        print_json({**run_tables.run_to_json(run_directory), **proof})
         return
     print_tables(
-        *tables.show_run(run_directory),
-        *tables.show_details(run_directory),
+        *run_tables.show_run(run_directory),
+        *run_tables.show_details(run_directory),
         trust_tables.proof_line(run_directory, hashes),
         trust_tables.pack_line(path, packed.size_bytes, packed.manifest.run_bytes),
     )
@@ -171,29 +171,34 @@ def _show_pack(path: Path, as_json: bool) -> None:
 
 def suites(as_json: Json = False) -> None:
     """List the suites, and what each costs."""
-    plans = [plan_run(suite_id) for suite_id in SUITES]
+    plans = [
+        plan_run(name, reference_sha256=suite.references)
+        for name, suite in SUITES.items()
+        if suite.is_ready
+    ]
+    missing = [name for name, suite in SUITES.items() if not suite.is_ready]
     if as_json:
-        print_json([tables.suite_to_json(plan) for plan in plans])
+        print_json([catalogue_tables.suite_to_json(plan) for plan in plans])
     else:
-        print_tables(tables.suites_table(plans))
+        print_tables(catalogue_tables.suites_table(plans, missing))
 
 
 def games(as_json: Json = False) -> None:
     """List the games that can be played, and those that are refused."""
-    rows = tables.list_games()
+    rows = catalogue_tables.list_games()
     if as_json:
         print_json(rows)
     else:
-        print_tables(tables.games_table(rows))
+        print_tables(catalogue_tables.games_table(rows))
 
 
 def agents(as_json: Json = False) -> None:
     """List the agents that have a name."""
-    rows = tables.list_named_agents()
+    rows = catalogue_tables.list_named_agents()
     if as_json:
         print_json(rows)
     else:
-        print_tables(tables.agents_table(rows))
+        print_tables(catalogue_tables.agents_table(rows))
 
 
 def check_agent(
@@ -213,6 +218,6 @@ def check_agent(
     if as_json:
         print_json([item.to_json() for item in checks])
     else:
-        print_tables(tables.checklist_table(loaded.reference, checks))
+        print_tables(catalogue_tables.checklist_table(loaded.reference, checks))
     if not all(item.passed is not False for item in checks):
         raise typer.Exit(1)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from longplay.cli import tables
+from longplay.cli import catalogue_tables, experiment_tables, run_tables
 from longplay.cli.guard import (
     Directory,
     Json,
@@ -167,8 +167,8 @@ def _run_one(experiment: Experiment, quiet: bool, as_json: bool) -> None:
         )
     else:
         print_tables(
-            *tables.show_run(RunDirectory(result.run_dir)),
-            tables.report_line(result.report),
+            *run_tables.show_run(RunDirectory(result.run_dir)),
+            run_tables.report_line(result.report),
             Text(f" {result.experiment_dir}", "dim"),
         )
     if not result.report.is_valid:
@@ -241,7 +241,7 @@ def _show_runs(
     """Shows where runs are and how they ended; exits 1 if one is not as it should."""
     is_valid = {outcome.seed: outcome.is_valid for outcome in outcomes}
     if as_json:
-        document = tables.experiment_to_json(directory, views)
+        document = experiment_tables.experiment_to_json(directory, views)
         refusals = {o.seed: o.error for o in outcomes if o.is_refused}
         taken_up = {o.seed: o.went_on for o in outcomes}
         for entry in document["runs"]:
@@ -250,8 +250,8 @@ def _show_runs(
             entry["went_on"] = taken_up.get(entry["seed"])
         print_json(document)
     else:
-        print_tables(*tables.show_experiment(directory, views))
-        print_tables(*tables.describe_leftovers(views, outcomes))
+        print_tables(*experiment_tables.show_experiment(directory, views))
+        print_tables(*experiment_tables.describe_leftovers(views, outcomes))
     is_fine = all(view.state == "COMPLETED" for view in views)
     if not is_fine or False in is_valid.values():
         raise typer.Exit(1)
@@ -319,12 +319,12 @@ def status(
         return
     console = Console()
     if not console.is_terminal:
-        console.print(tables.show_status(views))
+        console.print(experiment_tables.show_status(views))
         return
     with Live(console=console, auto_refresh=False) as live:
         while True:
             views = view_runs(directory, stall_timeout)
-            live.update(tables.show_status(views), refresh=True)
+            live.update(experiment_tables.show_status(views), refresh=True)
             if not any(view.state in ("QUEUED", "RUNNING") for view in views):
                 return
             time.sleep(1.0)
@@ -358,6 +358,6 @@ def export(
 
 def _show_plan(plan: RunPlan, as_json: bool) -> None:
     if as_json:
-        print_json(tables.plan_to_json(plan))
+        print_json(catalogue_tables.plan_to_json(plan))
     else:
-        print_tables(*tables.show_plan(plan))
+        print_tables(*catalogue_tables.show_plan(plan))

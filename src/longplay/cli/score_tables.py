@@ -1,8 +1,8 @@
-"""A score -> a table: per game beside the random agent's figures, and the totals."""
+"""A score -> a table: per game beside the baselines' figures, and the totals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rich.console import RenderableType
@@ -10,8 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from longplay.cli.layout import add_row, format_number, make_table
-from longplay.contract.records import ControlScore, RunConfig, Score
+from longplay.contract.records import ControlScore, PredictionScore, RunConfig, Score
 from longplay.scoring.baselines import RandomBaseline, random_baseline
+from longplay.scoring.prediction_baselines import (
+    PredictorBaseline,
+    prediction_baselines,
+)
 
 
 def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
@@ -19,7 +23,9 @@ def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
     table, captions = _tabulate_streaming, _caption_rates
     if isinstance(score, ControlScore):
         table, captions = _tabulate_control, _caption_totals
-    lines = [*captions(config), *_caption_play(score)]
+    if isinstance(score, PredictionScore):
+        table, captions = _tabulate_prediction, _caption_errors
+    lines = [*captions(score, config), *_caption_play(score)]
     return [table(score, config), *(Text(f" {line}", "dim") for line in lines)]
 
 
@@ -94,6 +100,67 @@ def _tabulate_control(score: Any, config: RunConfig) -> Table:
     return table
 
 
+def _tabulate_prediction(score: Any, config: RunConfig) -> Table:
+    """Errors per game and their means, beside those of the baselines.
+
+    All visits have the same length, so that no column says it.
+    """
+    baselines = _prediction_baselines(score, config)
+    # Broken, so that the table fits into 80 columns.
+    labels = [baseline.label.replace(" ", "\n") for baseline in baselines]
+    columns = ("game", "nmse", *labels, "mse", "return mse", "episodes")
+    table = make_table(_describe_run(config), *columns)
+    for game in config.games:
+        add_row(
+            table,
+            game,
+            format_number(score.per_game_nmse.get(game)),
+            *_format_beside(baseline.nmse_of(game) for baseline in baselines),
+            format_number(score.per_game_mse.get(game)),
+            format_number(score.per_game_return_mse.get(game)),
+            str(score.per_game_episode_counts.get(game, 0)),
+        )
+    add_row(
+        table,
+        Text("mean", "bold"),
+        Text(format_number(score.nmse), "bold green"),
+        *_format_beside(baseline.errors.nmse.mean for baseline in baselines),
+        format_number(score.mse),
+        format_number(score.return_mse),
+    )
+    medians = _format_beside(baseline.median_nmse.mean for baseline in baselines)
+    add_row(table, "median", format_number(score.median_nmse), *medians)
+    for baseline in baselines:
+        _add_baseline(table, baseline, len(baselines))
+    return table
+
+
+def _format_beside(errors: Iterable[float | None]) -> list[str]:
+    """A baseline's errors, in few digits: they are there to compare with."""
+    return [format_number(error, digits=4) for error in errors]
+
+
+def _add_baseline(table: Table, baseline: PredictorBaseline, beside: int) -> None:
+    """A row of what a baseline got over all games, under the run's own."""
+    errors = baseline.errors
+    add_row(
+        table,
+        baseline.label,
+        format_number(errors.nmse.mean),
+        *([""] * beside),
+        format_number(errors.mse.mean),
+        format_number(errors.return_mse.mean),
+        style="dim",
+    )
+
+
+def _prediction_baselines(score: Score, config: RunConfig) -> list[PredictorBaseline]:
+    """Means over other games would say nothing, so a part of a run has none."""
+    if not score.complete:
+        return []
+    return prediction_baselines(config.suite, config.reference_sha256)
+
+
 def _own_baseline(config: RunConfig) -> RandomBaseline | None:
     """Totals depend on how long was played: those of another suite say nothing."""
     baseline = random_baseline(config.suite or "")
@@ -107,7 +174,7 @@ def _describe_run(config: RunConfig) -> str:
     return f"{config.suite}, seed {config.seed}, {config.agent.config.get('_type')}"
 
 
-def _caption_rates(config: RunConfig) -> Iterator[str]:
+def _caption_rates(score: Score, config: RunConfig) -> Iterator[str]:
     window = config.scoring_defaults.window_frames
     yield f"score: reward per frame, last {window:,} frames of a game's last visit"
     baseline = random_baseline(config.suite or "")
@@ -118,7 +185,7 @@ def _caption_rates(config: RunConfig) -> Iterator[str]:
         yield f"random: the random agent on {suite_id}, {seeds} seeds{differs}"
 
 
-def _caption_totals(config: RunConfig) -> Iterator[str]:
+def _caption_totals(score: Score, config: RunConfig) -> Iterator[str]:
     rule = "signs of game rewards" if config.reward == "sign" else "game rewards"
     yield f"reward: all that the agent was given, {rule}"
     baseline = _own_baseline(config)
@@ -126,9 +193,21 @@ def _caption_totals(config: RunConfig) -> Iterator[str]:
         yield f"random: the random agent, mean of {len(baseline.seeds)} seeds"
 
 
+def _caption_errors(score: Score, config: RunConfig) -> Iterator[str]:
+    yield "mse: squared error against reference values; less is better"
+    yield "nmse: mse / variance of the values; the best constant has 1"
+    yield "return mse: squared error against returns, up to the last game over"
+    baselines = _prediction_baselines(score, config)
+    if baselines:
+        *others, last = (baseline.label for baseline in baselines)
+        names = f"{', '.join(others)} and {last}"
+        yield f"{names}: nmse of the baselines, mean of {len(baselines[0].seeds)} seeds"
+
+
 def _caption_play(score: Score) -> Iterator[str]:
     fps = "" if score.fps is None else f", {score.fps:,.0f} fps"
-    unit = "timesteps" if isinstance(score, ControlScore) else "frames"
+    has_timesteps = isinstance(score, ControlScore | PredictionScore)
+    unit = "timesteps" if has_timesteps else "frames"
     yield f"{score.frames:,} {unit}{fps}"
     if not score.complete:
         missing = ", ".join(map(str, score.incomplete_visits))

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from longplay.cli import tables
+from longplay.cli import run_tables
 from longplay.cli.layout import add_row, make_table
 from longplay.contract.rundir import RunDirectory
 
@@ -31,7 +31,7 @@ def show_verification(verdict: Verification) -> list[RenderableType]:
     if verdict.difference is not None:
         lines.append(Text(f"   first difference: {verdict.difference}"))
     if verdict.report is not None and not verdict.report.is_valid:
-        lines += tables.show_report(verdict.report)
+        lines += run_tables.show_report(verdict.report)
     return lines
 
 

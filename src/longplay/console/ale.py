@@ -180,3 +180,64 @@ class AleConsole:
         """The 128 bytes of memory."""
         self._ale.getRAM(self._ram)
         return self._ram_view
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A moment of a `BranchingAleConsole` that it can go back to."""
+
+    state: Any
+    previous_action: int
+
+
+class BranchingAleConsole(AleConsole):
+    """Plays like `AleConsole` and can go back: for asking what might happen next.
+
+    ALE's saved states lack the action that sticky actions repeat. So ALE itself plays
+    without stickiness here, it is drawn in Python per emulator frame, and the previous
+    action is part of what is saved. Going back is exact in the same emulator only.
+    """
+
+    def __init__(
+        self, *, sticky: float, full_action_space: bool, frame_skip: int = 1
+    ) -> None:
+        super().__init__(
+            sticky=sticky, full_action_space=full_action_space, frame_skip=frame_skip
+        )
+        self._repeats_below, self._sticky = self._sticky, 0.0
+        self._previous_action = 0
+        self.fate = np.random.default_rng(0)
+
+    def start_visit(self, game_id: str, emulator_seed: int) -> None:
+        """Replaces the emulator; the seed is also that of its fate."""
+        super().start_visit(game_id, emulator_seed)
+        self._previous_action = 0
+        self.fate = np.random.default_rng(emulator_seed)
+
+    def reset(self) -> None:
+        """Starts the game again; as in ALE, no action is left to be repeated."""
+        super().reset()
+        self._previous_action = 0
+
+    def step(self, action: int) -> ConsoleStep:
+        """Holds an action; fate may repeat the previous one, frame by frame."""
+        ale, reward, is_over, frames = self._ale, 0.0, False, 0
+        if action not in self._takes:
+            raise ConsoleError(self._refuse(action))
+        while frames < self._frame_skip and not is_over:
+            if self.fate.random() >= self._repeats_below:
+                self._previous_action = action
+            reward += ale.act(self._previous_action)
+            is_over = ale.game_over()
+            frames += 1
+        self.emulator_frames = frames
+        return reward, is_over, ale.lives()
+
+    def save(self) -> Branch:
+        """This moment, to go back to."""
+        return Branch(self._ale.cloneState(), self._previous_action)
+
+    def go_back(self, branch: Branch) -> None:
+        """Is again where it was; what follows is up to `fate`."""
+        self._ale.restoreState(branch.state)
+        self._previous_action = branch.previous_action

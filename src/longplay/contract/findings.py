@@ -33,6 +33,7 @@ Kind = Literal[
     "action range",
     "delivered reward",
     "emulator frames",
+    "target",
     "episode row",
     "segment row",
     "digest row",

@@ -85,8 +85,27 @@ class TimestepRow(EventRow, gc=False):
     emulator_frames: Annotated[int, _count("Emulator frames the timestep played.")]
 
 
+# As far as a prediction may go: its square is still a number.
+LARGEST_VALUE = _LARGEST_REWARD
+
+
+def _value(description: str) -> Any:
+    return Meta(ge=-LARGEST_VALUE, le=LARGEST_VALUE, description=description)
+
+
+class PredictionRow(TimestepRow, gc=False):
+    """One timestep of a prediction run; both values are those of its observation."""
+
+    prediction: Annotated[float, _value("What the agent said before the timestep.")]
+    target: Annotated[float, _value("The reference value, a float32.")]
+
+
 # Contract version -> a row of events.jsonl as longplay writes it.
-EVENT_ROWS: Mapping[str, type[EventRow]] = {"v1": EventRow, "control-v1": TimestepRow}
+EVENT_ROWS: Mapping[str, type[EventRow]] = {
+    "v1": EventRow,
+    "control-v1": TimestepRow,
+    "prediction-v1": PredictionRow,
+}
 
 
 EndedBy = Literal["terminated", "truncated"]
@@ -154,6 +173,7 @@ Fraction = Annotated[float, Field(gt=0, le=1)]
 Discount = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0)]
 Utc = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 ActionIdx = Annotated[int, Field(ge=0, lt=len(GLOBAL_ACTION_SET))]
 
 
@@ -227,6 +247,11 @@ class ConfigGiven(Document):
 
     suite: str = Field(description="Id of a suite in the catalogue.")
     overrides: dict[str, Any] = Field(description="Settings changed, as given.")
+    reference_sha256: Sha256 | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="References that were there; prediction runs.",
+    )
 
 
 class RunConfig(Document):
@@ -254,26 +279,35 @@ class RunConfig(Document):
         ge=0, description="Action before the first delayed decision arrives."
     )
     scoring_defaults: ScoringDefaults = Field(description="Windows and weights.")
-    benchmark_contract_version: str = Field(description="`v1` or `control-v1`.")
+    benchmark_contract_version: str = Field(
+        description="`v1`, `control-v1` or `prediction-v1`."
+    )
     benchmark_contract_hash: str = Field(
         pattern="^[0-9a-f]{64}$", description="SHA-256 of the hash payload."
     )
-    # What control-v1 requires, and v1 does not know but for the track.
-    track: str | None = Field(default=None, description="`streaming` or `control`.")
+    # What the other tracks require, and v1 does not know but for the track.
+    track: str | None = Field(
+        default=None, description="`streaming`, `control` or `prediction`."
+    )
     frame_skip: Count | None = Field(
         default=None,
         exclude_if=is_none,
-        description="Emulator frames of a timestep; control runs only.",
+        description="Emulator frames of a timestep; no key of streaming runs.",
     )
     reward: RewardRule | None = Field(
         default=None,
         exclude_if=is_none,
-        description="Delivered reward: the game's, or its sign; control runs only.",
+        description="Delivered reward: the game's, or its sign; likewise.",
     )
     discount: Discount | None = Field(
         default=None,
         exclude_if=is_none,
-        description="Discount of returns; control runs only.",
+        description="Discount of returns; likewise.",
+    )
+    reference_sha256: Sha256 | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Digest of the reference policies and values; prediction runs.",
     )
     # What longplay adds.
     suite: str | None = Field(default=None, description="Suite the run belongs to.")
@@ -449,7 +483,9 @@ class Score(Document):
     )
     fps: float | None = Field(description="Frames per second of playing.")
     frames: int = Field(description="Frames scored.")
-    benchmark_contract_version: str = Field(description="`v1` or `control-v1`.")
+    benchmark_contract_version: str = Field(
+        description="`v1`, `control-v1` or `prediction-v1`."
+    )
     benchmark_contract_hash: str = Field(description="Hash of the settings used.")
     complete: bool = Field(
         default=True, description="Whether the whole schedule was played."
@@ -463,6 +499,11 @@ class Score(Document):
         """The number that runs are compared by."""
         value: float | None = getattr(self, self.HEADLINE)
         return value
+
+    @property
+    def reward(self) -> float:
+        """What records call the reward of the run: more is better, 0.0 if unknown."""
+        return self.headline or 0.0
 
 
 class RatePoint(Document):
@@ -490,8 +531,47 @@ class ControlScore(Score):
     )
 
 
+ScoresOrNull = dict[str, float | None]
+
+
+class PredictionScore(Score):
+    """score.json of a prediction run: v1's keys on delivered rewards, and errors."""
+
+    HEADLINE: ClassVar[str] = "nmse"
+
+    mse: float | None = Field(description="Mean of per_game_mse.")
+    per_game_mse: Scores = Field(
+        description="Mean squared difference of predictions and targets."
+    )
+    nmse: float | None = Field(
+        description="Mean of per_game_nmse, where it is not null."
+    )
+    per_game_nmse: ScoresOrNull = Field(
+        description="mse / variance of the targets; null where they hardly differ."
+    )
+    median_nmse: float | None = Field(
+        description="Median of per_game_nmse, where it is not null."
+    )
+    return_mse: float | None = Field(
+        description="Mean of per_game_return_mse, where it is not null."
+    )
+    per_game_return_mse: ScoresOrNull = Field(
+        description="Mean squared difference of predictions and returns, up to the "
+        "visit's last game over; null without one."
+    )
+
+    @property
+    def reward(self) -> float:
+        """1 - nmse; 0.0 where that is null."""
+        return 0.0 if self.nmse is None else 1.0 - self.nmse
+
+
 # Contract version -> score.json.
-SCORES: Mapping[str, type[Score]] = {"v1": Score, "control-v1": ControlScore}
+SCORES: Mapping[str, type[Score]] = {
+    "v1": Score,
+    "control-v1": ControlScore,
+    "prediction-v1": PredictionScore,
+}
 
 RunState = Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED", "STALE"]
 

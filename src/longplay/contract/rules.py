@@ -48,6 +48,25 @@ class SparseColumn:
         return frames[order], np.concatenate(self._values)[order]
 
 
+class ForecastColumns:
+    """Predictions and targets of all rows."""
+
+    def __init__(self) -> None:
+        self._frames: list[Column] = [np.zeros(0, np.int64)]
+        self._values: list[Column] = [np.zeros((2, 0))]
+
+    def add(self, columns: dict[str, Column]) -> None:
+        """Takes the rows of a chunk."""
+        self._frames.append(columns["global_frame_idx"])
+        self._values.append(np.stack((columns["prediction"], columns["target"])))
+
+    def by_frame(self) -> tuple[Column, Column]:
+        """Predictions and targets, both in the order of their frames."""
+        order = np.argsort(np.concatenate(self._frames), kind="stable")
+        predictions, targets = np.concatenate(self._values, axis=1)[:, order]
+        return predictions, targets
+
+
 class EventRules:
     """Holds events.jsonl against a config, chunk by chunk."""
 
@@ -70,6 +89,7 @@ class EventRules:
         self.visit_sums = {name: np.zeros(len(visits)) for name in _VISIT_SUMS}
         self.rewards = SparseColumn()
         self.game_rewards = SparseColumn()
+        self.forecasts = ForecastColumns()
 
         # What the next chunk needs of the rows before it.
         self._last: dict[str, Any] | None = None
@@ -99,6 +119,8 @@ class EventRules:
         self._check_control(columns, previous, segment_starts, lines)
         if "game_reward" in columns:
             self._check_timesteps(columns, lines)
+        if "target" in columns:
+            self._check_targets(columns, lines)
 
         self.episodes.add(columns, previous, ended_before)
         self.segments.add(columns, previous, segment_starts)
@@ -367,6 +389,16 @@ class EventRules:
         bad = columns["terminated"] & ((frames < 1) | (frames > most))
         words = f"1 … {most}"
         self._report("emulator frames", "emulator_frames", bad, lines, words, frames)
+
+    def _check_targets(
+        self, columns: dict[str, Column], lines: NDArray[np.int64]
+    ) -> None:
+        """Reference values are float32; whether they are true, `verify` says."""
+        found = columns["target"]
+        expected = found.astype(np.float32).astype(np.float64)
+        bad = found != expected
+        self._report("target", "target", bad, lines, expected, found)
+        self.forecasts.add(columns)
 
     def _add_up(self, columns: dict[str, Column], visit: Column) -> None:
         game_reward = columns.get("game_reward", columns["reward"])

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from longplay.contract.files import hash_file, read_document
 from longplay.contract.records import (
     Document,
+    PredictionRow,
     RunConfig,
     RunStatus,
     RunSummary,
@@ -55,6 +56,7 @@ _EVENT_TYPES = {
     "lives": "BIGINT",
 }
 _TIMESTEP_TYPES = {"game_reward": "DOUBLE", "emulator_frames": "BIGINT"}
+_PREDICTION_TYPES = {"prediction": "DOUBLE", "target": "DOUBLE"}
 # Read where another tool wrote it, whatever it wrote.
 _HIDDEN_TYPES = {"wallclock_time": "VARCHAR"}
 _SPAN_TYPES = {
@@ -206,6 +208,8 @@ class RunDirectory:
         with contextlib.suppress(DocumentError):
             if issubclass(self.config.event_row, TimestepRow):
                 types = {**types, **_TIMESTEP_TYPES}
+            if issubclass(self.config.event_row, PredictionRow):
+                types = {**types, **_PREDICTION_TYPES}
         return Rows(self.path / "events.jsonl", types)
 
     @cached_property

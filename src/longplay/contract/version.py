@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-Track = Literal["streaming", "control"]
+Track = Literal["streaming", "control", "prediction"]
 
 
 class TrackContract(NamedTuple):
@@ -30,6 +30,10 @@ CONTRACTS: Mapping[Track, TrackContract] = {
     "streaming": TrackContract("v1"),
     "control": TrackContract(
         "control-v1", ("track", "frame_skip", "reward", "discount")
+    ),
+    "prediction": TrackContract(
+        "prediction-v1",
+        ("track", "frame_skip", "reward", "discount", "reference_sha256"),
     ),
 }
 

@@ -20,7 +20,7 @@ from gymnasium.error import ResetNeeded
 from longplay.console.ale import AleConsole
 from longplay.console.base import OBSERVATION_SHAPE, Observation
 from longplay.contract.records import GLOBAL_ACTION_SET
-from longplay.errors import AgentError, RunFailed
+from longplay.errors import AgentError, ConfigError, RunFailed
 from longplay.gym.recording import Recording
 from longplay.plan import RunPlan, plan_run
 from longplay.seeds import MAX_SEED
@@ -58,6 +58,11 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         self._agent_name = agent
         self.render_mode = render_mode
         plan = plan_run(suite, 0, self._overrides)  # refuses what cannot be meant
+        if plan.suite.track == "prediction":
+            raise ConfigError(
+                f"suite: {suite} takes predictions, and an environment takes actions; "
+                "choose a suite of another track"
+            )
         self._has_pixels_alone = plan.suite.track == "control"
         fps = self.metadata["render_fps"] // (plan.config.frame_skip or 1)
         self.metadata = {**self.metadata, "render_fps": fps}

@@ -21,7 +21,12 @@ from typing import Any, Self
 from pydantic import Field
 
 from longplay.contract.fingerprint import hash_payload
-from longplay.contract.records import RunConfig, ScheduledVisit, VisitSummary
+from longplay.contract.records import (
+    RunConfig,
+    ScheduledVisit,
+    VisitSummary,
+    is_none,
+)
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.evallog.records import Record
 from longplay.plan import RunPlan, name_task, plan_run
@@ -97,9 +102,16 @@ class TaskConfig(Record):
         description="Settings that differ from the catalogue's."
     )
     config_effective: dict[str, Any] = Field(description="All settings in force.")
-    benchmark_contract_version: str = Field(description="`v1` or `control-v1`.")
+    benchmark_contract_version: str = Field(
+        description="`v1`, `control-v1` or `prediction-v1`."
+    )
     benchmark_contract_hash: str = Field(
         description="Hash of games, realised schedule, mechanics and scoring."
+    )
+    reference_sha256: str | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Digest of the reference policies and values; prediction runs.",
     )
 
     @classmethod
@@ -130,11 +142,12 @@ class TaskConfig(Record):
             config_effective=_sort_keys(effective),
             benchmark_contract_version=config.benchmark_contract_version,
             benchmark_contract_hash=config.benchmark_contract_hash,
+            reference_sha256=config.reference_sha256,
         )
 
     def make_plan(self) -> RunPlan:
         """Plans the run again."""
-        return plan_run(self.suite_id, self.seed, self.overrides)
+        return plan_run(self.suite_id, self.seed, self.overrides, self.reference_sha256)
 
 
 @dataclass(frozen=True)

@@ -48,15 +48,17 @@ from longplay.errors import (
 )
 from longplay.evallog.provenance import longplay_version, read_git_state
 from longplay.evallog.records import UsageSummary
+from longplay.guided_stream import make_stream
 from longplay.harness.signals import stop_on_signals
 from longplay.harness.status import StatusWriter
-from longplay.plan import RunPlan, plan_run
+from longplay.plan import RunPlan, plan_again
 from longplay.recorder import Recorder
 from longplay.runner import Observer, Progress, Run
 from longplay.scoring.scores import score_run, write_score
 from longplay.seeds import agent_seed
 from longplay.stream import Stream
 from longplay.tracks.control import ControlTrack
+from longplay.tracks.prediction import PredictionTrack
 from longplay.tracks.streaming import StreamingTrack
 from longplay.trust.checkpoint import (
     Checkpoint,
@@ -73,7 +75,11 @@ from longplay.trust.salvage import (
 )
 
 # Track -> what shows its agent the frames.
-TRACKS = {"streaming": StreamingTrack, "control": ControlTrack}
+TRACKS: Mapping[str, type[StreamingTrack]] = {
+    "streaming": StreamingTrack,
+    "control": ControlTrack,
+    "prediction": PredictionTrack,
+}
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -107,8 +113,7 @@ class EpisodeConfig(Document):
 
     def make_plan(self) -> RunPlan:
         """The run, planned again."""
-        given = self.config_given
-        return plan_run(given.suite, self.seed, given.overrides)
+        return plan_again(self.config_given, self.seed)
 
 
 class Episode:
@@ -133,7 +138,7 @@ class Episode:
         self._config = complete_config(plan, agent.entry)
         with self._output.capture():
             track = TRACKS[plan.suite.track]
-            self._track = track(agent.build(agent_seed(plan.seed)))
+            self._track = track.build(agent, agent_seed(plan.seed))
         self._stream = self._make_stream()
         self._recorder: Recorder | None = None
         # How a resumed run was taken up, in words.
@@ -333,7 +338,7 @@ class Episode:
         return summary
 
     def _make_stream(self) -> Stream:
-        return Stream.from_config(self._config, AleConsole.from_config(self._config))
+        return make_stream(self._config, AleConsole.from_config(self._config))
 
 
 def complete_config(plan: RunPlan, agent: AgentEntry) -> RunConfig:

@@ -51,7 +51,7 @@ from longplay.harness.status import (
     RunView,
     view_run,
 )
-from longplay.plan import RunPlan, plan_run
+from longplay.plan import RunPlan, plan_again, plan_run
 from longplay.runner import Observer, Progress
 from longplay.trust.checkpoint import remove_checkpoints
 from longplay.validation import Report, validate_run
@@ -74,8 +74,7 @@ class ExperimentConfig(Document):
 
     def make_plans(self) -> list[RunPlan]:
         """The runs planned."""
-        given = self.config_given
-        return [plan_run(given.suite, seed, given.overrides) for seed in self.seeds]
+        return [plan_again(self.config_given, seed) for seed in self.seeds]
 
 
 def is_experiment(directory: Path) -> bool:

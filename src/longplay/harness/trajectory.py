@@ -31,7 +31,7 @@ from longplay.contract.records import (
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
 from longplay.harness.benchmark import TaskMetadata
-from longplay.plan import name_trajectory, plan_run
+from longplay.plan import name_trajectory, plan_again
 
 
 def describe_actions(names: Iterable[str]) -> list[dict[str, str]]:
@@ -119,8 +119,8 @@ class Trajectory:
         is_there = (self.run.path / "config.json").exists()
         if is_there or self.state == "COMPLETED" or self._asked_for is None:
             return self.run.config
-        asked_for, given = self._asked_for, self._asked_for.config_given
-        config = plan_run(given.suite, asked_for.seed, given.overrides).config
+        asked_for = self._asked_for
+        config = plan_again(asked_for.config_given, asked_for.seed).config
         return config.model_copy(update={"agent": asked_for.agent})
 
     @cached_property
@@ -168,7 +168,7 @@ class Trajectory:
 
     @property
     def reward(self) -> float:
-        """The score's headline; 0.0 where it is null, or the run failed.
+        """The score as a reward; 0.0 where it is null, or the run failed.
 
         Raises:
             DocumentError: The run ended well and was not scored.
@@ -180,7 +180,7 @@ class Trajectory:
                 f"score.json: missing in {self.run.path}; "
                 f"`longplay score {self.run.path}` writes it"
             )
-        return self.run.score.headline or 0.0
+        return self.run.score.reward
 
     @property
     def reward_info(self) -> dict[str, float]:

@@ -54,6 +54,13 @@ class Rewards:
         low, high = np.searchsorted(self.frames, (span.start, span.end + 1))
         return math.fsum(self.values[low:high])
 
+    def spread(self, span: Span) -> NDArray[np.float64]:
+        """The rewards of every frame of a span, zeros among them."""
+        low, high = np.searchsorted(self.frames, (span.start, span.end + 1))
+        rewards = np.zeros(span.length)
+        rewards[self.frames[low:high] - span.start] = self.values[low:high]
+        return rewards
+
     def rate(self, span: Span) -> float:
         """Reward per frame over a span."""
         return self.total(span) / span.length

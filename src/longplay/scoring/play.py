@@ -11,8 +11,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from longplay.contract.records import RunConfig, ScheduledVisit, TimestepRow
+from longplay.contract.records import (
+    PredictionRow,
+    RunConfig,
+    ScheduledVisit,
+    TimestepRow,
+)
 from longplay.contract.rundir import (
     FRAMES_FINGERPRINT,
     RunDirectory,
@@ -31,6 +37,14 @@ class PlayedVisit:
 
 
 @dataclass(frozen=True)
+class Forecasts:
+    """What was predicted of every frame, and what should have been: (frames,) each."""
+
+    predictions: NDArray[np.float64]
+    targets: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class Play:
     """What a score is computed from.
 
@@ -41,6 +55,7 @@ class Play:
         game_rewards: As the games gave them; the same in a streaming run.
         terminated_ends: Last frames of the game episodes that the game ended.
         fps: Frames per second of playing.
+        forecasts: Of a prediction run.
     """
 
     config: RunConfig
@@ -49,6 +64,7 @@ class Play:
     game_rewards: Rewards
     terminated_ends: np.ndarray[Any, np.dtype[np.int64]]
     fps: float | None
+    forecasts: Forecasts | None = None
 
     @property
     def frames(self) -> int:
@@ -99,6 +115,7 @@ def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
         game_rewards=scan.game_rewards,
         terminated_ends=_read_terminated_ends(run),
         fps=_read_fps(run, scan.count, scan.clock_s),
+        forecasts=scan.forecasts,
     )
 
 
@@ -125,20 +142,24 @@ class _Scan:
     rewards: Rewards
     game_rewards: Rewards
     clock_s: float | None
+    forecasts: Forecasts | None
 
 
 def _scan_events(run: RunDirectory) -> _Scan:
     """Reads the rewards that are not zero, and sees that no frame is missing."""
-    names = ["reward"]
+    names, dense = ["reward"], []
     if issubclass(run.config.event_row, TimestepRow):
         names.append("game_reward")
-    count, null_count, last, fingerprint, clock_s, *sparse = run.events.aggregate(
-        f"""count(*), count(*) - count(global_frame_idx + {" + ".join(names)}),
+    if issubclass(run.config.event_row, PredictionRow):
+        dense = ["global_frame_idx", "prediction", "target"]
+    numbers = [*names, *dense[1:]]
+    count, null_count, last, fingerprint, clock_s, *lists = run.events.aggregate(
+        f"""count(*), count(*) - count(global_frame_idx + {" + ".join(numbers)}),
         max(global_frame_idx), {FRAMES_FINGERPRINT},
         max(TRY_CAST(wallclock_time AS DOUBLE))
         - min(TRY_CAST(wallclock_time AS DOUBLE)),
-        {", ".join(map(_list_sparse, names))}""",
-        needs=("global_frame_idx", *names, "wallclock_time"),
+        {", ".join([*map(_list_sparse, names), *map(_list_dense, dense)])}""",
+        needs=("global_frame_idx", *numbers, "wallclock_time"),
     )
     if run.events.is_torn and null_count:  # the torn line itself
         count, null_count = count - 1, null_count - 1
@@ -149,15 +170,33 @@ def _scan_events(run: RunDirectory) -> _Scan:
             f"events.jsonl: expected frames 0, 1, 2, … once each with a reward, found "
             f"{count} rows up to frame {last_frame}; `longplay validate` says more"
         )
-    rewards = _make_rewards(*sparse[:2])
-    game_rewards = _make_rewards(*sparse[2:]) if len(names) > 1 else rewards
-    return _Scan(count, last_frame, rewards, game_rewards, clock_s)
+    rewards = _make_rewards(*lists[:2])
+    game_rewards = _make_rewards(*lists[2:4]) if len(names) > 1 else rewards
+    forecasts = _make_forecasts(*lists[4:]) if dense else None
+    return _Scan(count, last_frame, rewards, game_rewards, clock_s, forecasts)
 
 
 def _list_sparse(column: str) -> str:
     """SQL: the frames where a column is not zero, and its values there."""
     where = f"FILTER (WHERE {column} <> 0)"
     return f"list(global_frame_idx) {where}, list({column}) {where}"
+
+
+def _list_dense(column: str) -> str:
+    """SQL: all values of a column."""
+    return f"list({column}) FILTER (WHERE global_frame_idx IS NOT NULL)"
+
+
+def _make_forecasts(
+    frames: list[int] | None,
+    predictions: list[float] | None,
+    targets: list[float] | None,
+) -> Forecasts:
+    order = np.argsort(frames or [], kind="stable")
+    return Forecasts(
+        np.array(predictions or [], np.float64)[order],
+        np.array(targets or [], np.float64)[order],
+    )
 
 
 def _make_rewards(frames: list[int] | None, values: list[float] | None) -> Rewards:

@@ -17,12 +17,13 @@ from longplay.contract.fingerprint import contract_hash
 from longplay.contract.records import RunConfig, Score, ScoringDefaults
 from longplay.contract.rundir import read_run
 from longplay.errors import ConfigError, UnknownNameError
-from longplay.scoring import control, streaming
+from longplay.scoring import control, prediction, streaming
 from longplay.scoring.play import Play, read_play
 
 _COMPUTE: Mapping[str, Callable[[Play], Score]] = {
     "v1": streaming.compute_score,
     "control-v1": control.compute_score,
+    "prediction-v1": prediction.compute_score,
 }
 
 

@@ -7,9 +7,9 @@ as an action the stream decides, on decision frames alone.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from longplay.agents.base import StreamingAgent
+from longplay.agents.base import LoadedAgent, StreamingAgent
 from longplay.agents.metrics import check_numbers
 from longplay.stream import Percept
 
@@ -21,6 +21,11 @@ class StreamingTrack:
         self._agent = agent
         self._step = agent.step
         self._is_closed = False
+
+    @classmethod
+    def build(cls, agent: LoadedAgent, seed: int) -> Self:
+        """Builds an agent and puts it on the track."""
+        return cls(agent.build(seed))
 
     def answer(self, percept: Percept) -> Any:
         """The agent's answer to one frame."""

@@ -11,9 +11,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import repeat
 from pathlib import Path
+
+import numpy as np
 
 from longplay.contract.files import (
     RowFile,
@@ -44,7 +46,7 @@ from longplay.trust.replay import (
     ReplayWatch,
     feed_stream,
     ignore_replay,
-    make_stream,
+    open_stream,
     read_decisions,
 )
 from longplay.trust.verification import (
@@ -52,6 +54,9 @@ from longplay.trust.verification import (
     compare_emulators,
     verify_run,
 )
+
+# A prediction of answers.zst, the same bytes on every machine.
+_PREDICTION = np.dtype("<f8")
 
 # --- Packing --------------------------------------------------------------------
 
@@ -95,8 +100,10 @@ def _read_contents(run_dir: Path) -> dict[str, bytes]:
 
 
 def _read_answers(run_dir: Path) -> bytes:
-    frames = read_document(run_dir / "config.json", RunConfig).total_frames
-    decisions = read_decisions(run_dir / ROW_FILES[0], 0, frames)
+    config = read_document(run_dir / "config.json", RunConfig)
+    decisions = read_decisions(run_dir / ROW_FILES[0], 0, config.total_frames)
+    if config.track == "prediction":
+        return np.array([one.answer for one in decisions], _PREDICTION).tobytes()
     return bytes(one.action for one in decisions if one.is_decision_frame)
 
 
@@ -174,9 +181,9 @@ def _unpack(pack: PackFile, folder: Path, observer: ReplayObserver) -> None:
 def _play_answers(
     pack: PackFile, config: RunConfig, folder: Path, observer: ReplayObserver
 ) -> None:
-    answers = _Answers(pack.read_answers())
+    answers = _Answers(_split_answers(pack.read_answers(), config))
     files = [_AnnouncedRows(folder / name, pack.manifest) for name in ROW_FILES]
-    recorder, stream = Recorder(RowFiles(*files)), make_stream(config)
+    recorder, stream = Recorder(RowFiles(*files)), open_stream(config)
     played = [0] * len(config.schedule)
     watch = ReplayWatch([v.visit_frames for v in config.schedule], observer)
     try:
@@ -198,10 +205,22 @@ def _play_answers(
         raise PackError(f"{answers.left:,} of its answers were not asked for")
 
 
-class _Answers:
-    """Stands for the agent: the stream asks for an index on decision frames alone."""
+def _split_answers(content: bytes, config: RunConfig) -> Sequence[float]:
+    if config.track != "prediction":
+        return content
+    if len(content) % _PREDICTION.itemsize:
+        raise PackError(f"{ANSWERS}: expected 8 bytes for each prediction")
+    predictions: list[float] = np.frombuffer(content, _PREDICTION).tolist()
+    return predictions
 
-    def __init__(self, answers: bytes) -> None:
+
+class _Answers:
+    """Stands for the agent: the stream asks for a number where it needs one.
+
+    For an index on decision frames alone, or for a prediction on every frame.
+    """
+
+    def __init__(self, answers: Sequence[float]) -> None:
         self._answers = iter(answers)
         self.left = len(answers)
 
@@ -209,6 +228,12 @@ class _Answers:
         return f"<{self.left} answers left>"
 
     def __index__(self) -> int:
+        return int(self._take())
+
+    def __float__(self) -> float:
+        return float(self._take())
+
+    def _take(self) -> float:
         self.left -= 1
         return next(self._answers)
 

@@ -3,7 +3,8 @@
     FILE.longplay := tar of
         manifest.json          {format, version, sizes, sha256}
         <document>.zst         config.json, run_summary.json, … verbatim
-        answers.zst            one byte per decision frame: the decided action
+        answers.zst            one byte per decision frame: the decided action; of a
+                               prediction run its predictions, float64 each
 
 `sizes` and `sha256` name every file of the run directory, `answers`, and every
 compressed member, so a flipped bit shows wherever it is. What a member becomes is never
@@ -221,7 +222,7 @@ class PackFile:
         write_chunks(folder / name, self.iter_content(name))
 
     def read_answers(self) -> bytes:
-        """The decisions of the run, one byte each."""
+        """The decisions of the run, one byte each, or its predictions."""
         announced = self.manifest.sizes[ANSWERS]
         if announced > _LARGEST_ANSWERS_BYTES:
             raise PackError(f"{ANSWERS}: {announced:,} bytes are too many")

@@ -23,7 +23,7 @@ from longplay.recorder import Recorder, RowFiles
 from longplay.runner import Observer, Run, StopRequest
 from longplay.seeds import agent_seed
 from longplay.trust.checked_rows import CheckedRows, RowDifference
-from longplay.trust.replay import make_stream
+from longplay.trust.replay import open_stream
 
 
 def load_same_agent(config: RunConfig, reference: str | None) -> LoadedAgent:
@@ -73,10 +73,10 @@ def _play(
     config: RunConfig, agent: LoadedAgent, recorder: Recorder, observer: Observer
 ) -> None:
     with agent.output.capture():
-        built = agent.build(agent_seed(config.seed or 0))
-        track = TRACKS[config.track or "streaming"](built)
+        track_type = TRACKS[config.track or "streaming"]
+        track = track_type.build(agent, agent_seed(config.seed or 0))
         try:
-            run = Run(make_stream(config), track, recorder, observer, StopRequest())
+            run = Run(open_stream(config), track, recorder, observer, StopRequest())
             run.play()
             run.ask(track.close)
         finally:

@@ -31,8 +31,19 @@ import numpy as np
 
 from longplay.console.ale import AleConsole
 from longplay.contract.digests import BLOCK_FRAMES, NO_CHAIN, Chain, ends_block
-from longplay.contract.records import GLOBAL_ACTION_SET, DigestRow, RunConfig
-from longplay.errors import ConsoleError, DifferenceError, LongplayError
+from longplay.contract.records import (
+    GLOBAL_ACTION_SET,
+    LARGEST_VALUE,
+    DigestRow,
+    RunConfig,
+)
+from longplay.errors import (
+    CannotVerifyError,
+    ConsoleError,
+    DifferenceError,
+    LongplayError,
+)
+from longplay.guided_stream import make_stream
 from longplay.recorder import Recorder, RowFiles
 from longplay.stream import Stream, StreamState
 from longplay.trust.checked_rows import (
@@ -134,9 +145,9 @@ class VisitOutcome:
 # --- Feeding a stream -----------------------------------------------------------
 
 
-def make_stream(config: RunConfig) -> Stream:
+def open_stream(config: RunConfig) -> Stream:
     """The stream of a run, on a console of its own."""
-    return Stream.from_config(config, AleConsole.from_config(config))
+    return make_stream(config, AleConsole.from_config(config))
 
 
 def feed_stream(
@@ -171,6 +182,14 @@ class LoggedDecision(msgspec.Struct, gc=False):
     is_decision_frame: bool
     episode_id: _Id
     segment_id: _Id
+    prediction: float | None = None
+
+    @property
+    def answer(self) -> float:
+        """A prediction, where there are any, or an action; 0 for what is neither."""
+        if self.prediction is None:
+            return self.action
+        return self.prediction if abs(self.prediction) <= LARGEST_VALUE else 0.0
 
     @property
     def action(self) -> int:
@@ -219,7 +238,7 @@ def replay_visit(task: VisitTask, report: Callable[[int], None]) -> VisitOutcome
 
 def _play_again(task: VisitTask, ids: RowIds, report: Callable[[int], None]) -> RowIds:
     """Plays a visit against its log; returns the ids that come after it."""
-    stream = make_stream(task.config)
+    stream = open_stream(task.config)
     start = StreamState(
         global_frame_idx=task.first_frame,
         episode_start=task.first_frame,
@@ -238,8 +257,8 @@ def _play_again(task: VisitTask, ids: RowIds, report: Callable[[int], None]) -> 
     recorder = Recorder(files, Chain(task.chain))
     decisions = read_decisions(events, task.events.byte, task.frames)
     with closing(recorder), closing(decisions):
-        actions = (decision.action for decision in decisions)
-        feed_stream(stream, recorder, actions, report)
+        answers = (decision.answer for decision in decisions)
+        feed_stream(stream, recorder, answers, report)
     end = stream.snapshot()
     return RowIds(end.episode_id, end.segment_id)
 
@@ -337,8 +356,8 @@ def replay_visits(
     outcomes = play(by_length, workers, watch)
     for outcome in outcomes:
         if outcome.problem is not None:
-            raise ConsoleError(
-                f"visit {outcome.visit_idx} cannot be played again: {outcome.problem}"
+            raise CannotVerifyError(
+                f"visit {outcome.visit_idx} cannot be played here: {outcome.problem}"
             )
     return sorted(outcomes, key=lambda outcome: outcome.visit_idx)
 

@@ -36,10 +36,12 @@ from longplay.contract.rundir import ROW_FILES, RunDirectory, find_run
 from longplay.errors import (
     CannotVerifyError,
     ConfigError,
+    ConsoleError,
     DocumentError,
     IncompleteRunError,
 )
 from longplay.evallog.provenance import longplay_version
+from longplay.guided_stream import find_guides
 from longplay.harness.episode import ignore_progress
 from longplay.runner import Observer
 from longplay.trust.checked_rows import RowDifference
@@ -194,7 +196,10 @@ def reexecute(
     run_dir = find_run(Path(directory))
     config = read_replayable(run_dir)
     loaded = load_same_agent(config, agent)
-    found = reexecute_run(run_dir, config, loaded, observer)
+    try:
+        found = reexecute_run(run_dir, config, loaded, observer)
+    except ConsoleError as error:
+        raise CannotVerifyError(f"cannot be played here: {error}") from error
     difference = _first_of([found] if found else [], config)
     _refuse_other_emulator(config, difference)
     return Verification(
@@ -265,6 +270,11 @@ def check_playable(config: RunConfig) -> None:
             read_rom(game_id)
         except ConfigError as error:
             raise CannotVerifyError(f"cannot be played here: {error}") from error
+    try:
+        if config.track == "prediction":
+            find_guides(config)
+    except (ConfigError, DocumentError) as error:
+        raise CannotVerifyError(f"cannot be played here: {error}") from error
 
 
 def _check_complete(run: RunDirectory) -> None:

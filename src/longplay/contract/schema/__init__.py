@@ -24,6 +24,8 @@ from longplay.contract.records import (
     Document,
     EpisodeRow,
     EventRow,
+    PredictionRow,
+    PredictionScore,
     RequiredEventRow,
     RunConfig,
     RunStatus,
@@ -153,6 +155,7 @@ RUN_DIRECTORY = SchemaSet(
     rows={
         "events.jsonl": EventRow,
         "control.events.jsonl": TimestepRow,
+        "prediction.events.jsonl": PredictionRow,
         "episodes.jsonl": EpisodeRow,
         "segments.jsonl": SegmentRow,
         "digests.jsonl": DigestRow,
@@ -161,6 +164,7 @@ RUN_DIRECTORY = SchemaSet(
         "config.json": RunConfig,
         "score.json": Score,
         "control.score.json": ControlScore,
+        "prediction.score.json": PredictionScore,
         "run_summary.json": RunSummary,
         "status.json": RunStatus,
         "verification.json": VerificationRecord,
@@ -168,10 +172,12 @@ RUN_DIRECTORY = SchemaSet(
     required={
         "events.jsonl": set(RequiredEventRow.__struct_fields__),
         "control.events.jsonl": set(TimestepRow.__struct_fields__),
+        "prediction.events.jsonl": set(PredictionRow.__struct_fields__),
         "episodes.jsonl": set(EpisodeRow.__struct_encode_fields__),
         "segments.jsonl": set(SegmentRow.__struct_encode_fields__),
         "config.json": _required_keys(RunConfig),
         "score.json": _required_keys(Score),
         "control.score.json": _required_keys(ControlScore),
+        "prediction.score.json": _required_keys(PredictionScore),
     },
 )

@@ -1,0 +1,52 @@
+"""Runs that baselines are measured with: jobs -> complete run directories.
+
+Each is one of `longplay run --resume`: played unless it is there, gone on with if it
+was begun, refused if the folder holds another agent's. So measuring can be stopped and
+started.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from longplay.contract.rundir import RunDirectory, find_runs
+
+SEEDS = (0, 1, 2)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One agent on one suite with one seed, and where its run is kept."""
+
+    suite_id: str
+    agent: str
+    seed: int
+    out: Path
+
+
+def measure(job: Job) -> RunDirectory:
+    """Plays one run unless it is there; returns it."""
+    print(f"{job.suite_id}, {job.agent}, seed {job.seed}", flush=True)
+    command = [sys.executable, "-m", "longplay", "run", job.suite_id, "--quiet"]
+    options = ["--agent", job.agent, "--seed", str(job.seed), "--out", str(job.out)]
+    played = subprocess.run(
+        [*command, *options, "--resume"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if played.returncode:
+        sys.exit(f"{job.out} was not played: {played.stderr.strip()}")
+    (run_dir,) = find_runs(job.out)
+    return RunDirectory(run_dir)
+
+
+def measure_all(jobs: Sequence[Job], workers: int) -> list[RunDirectory]:
+    """The runs of the jobs, in their order, a few at a time."""
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(measure, jobs))

@@ -1,0 +1,97 @@
+"""Measures the predictors of examples/ with `longplay run`; writes what is shipped.
+
+    python benchmarks/prediction_baselines.py [--folder runs/prediction-baselines]
+        [--workers 2] [--suites prediction-smoke-v1,prediction-v1]
+
+Three seeds per suite and predictor. A run that is in the folder is not played again, so
+this can be stopped and started. Suites that are not asked for keep the figures they
+have. The table of docs/prediction.md is written with the data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from longplay.contract.files import read_json, write_document, write_file
+from longplay.contract.records import PredictionScore
+from longplay.contract.rundir import RunDirectory
+from longplay.reference.report import fill_baselines
+from longplay.scoring import prediction_baselines as baselines
+from longplay.suites import get_suite
+from measured_runs import SEEDS, Job, measure_all
+
+SUITE_IDS = ("prediction-smoke-v1", "prediction-v1")
+ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(baselines.__file__).parent / "data" / "prediction.json"
+PAGE = ROOT / "docs" / "prediction.md"
+
+
+def measure_suite(suite_id: str, folder: Path, workers: int) -> dict[str, Any]:
+    """The figures of one suite: every predictor, every seed."""
+    jobs = [
+        Job(
+            suite_id,
+            str(ROOT / "examples" / f"prediction_{name}.py"),
+            seed,
+            folder / f"{suite_id}_{name}_seed-{seed}",
+        )
+        for name, seed in product(baselines.PREDICTORS, SEEDS)
+    ]
+    runs = measure_all(jobs, workers)
+    check_references(suite_id, runs)
+    of_predictor = {
+        name: runs[k * len(SEEDS) : (k + 1) * len(SEEDS)]
+        for k, name in enumerate(baselines.PREDICTORS)
+    }
+    return {
+        "reference_sha256": runs[0].config.reference_sha256,
+        "seeds": list(SEEDS),
+        "contract_hashes": [
+            run.config.benchmark_contract_hash for run in runs[: len(SEEDS)]
+        ],
+        "versions": runs[0].config.versions,
+        "predictors": {name: summarise(own) for name, own in of_predictor.items()},
+    }
+
+
+def check_references(suite_id: str, runs: list[RunDirectory]) -> None:
+    """Refuses runs that were left in the folder by other references."""
+    expected = get_suite(suite_id).references
+    for run in runs:
+        if run.config.reference_sha256 != expected:
+            sys.exit(f"{run.path} has other references: remove it and start again")
+
+
+def summarise(runs: list[RunDirectory]) -> dict[str, Any]:
+    """The figures of one predictor over its seeds."""
+    scores = [run.score for run in runs if isinstance(run.score, PredictionScore)]
+    assert len(scores) == len(runs)
+    agent = runs[0].config.agent
+    assert agent is not None
+    return {"agent_id": agent.agent_id, **baselines.summarise_errors(scores)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--folder", type=Path, default=Path("runs/prediction-baselines")
+    )
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--suites", default=",".join(SUITE_IDS))
+    options = parser.parse_args()
+    data = read_json(DATA)
+    for suite_id in options.suites.split(","):
+        figures = measure_suite(suite_id, options.folder, options.workers)
+        data["suites"][suite_id] = figures
+    write_document(DATA, data)
+    page = PAGE.read_text(encoding="utf-8")
+    write_file(PAGE, fill_baselines(page, baselines.list_baselines(data)).encode())
+    print(f"wrote {DATA} and {PAGE}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""What can be run, and what a run would be: tables for people, data for machines."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from longplay.agents.base import BUILT_IN_AGENTS, list_agents
+from longplay.cli.layout import add_row, make_facts, make_table
+from longplay.console.games import GAMES, REFUSED_GAMES
+from longplay.contract.records import RunConfig
+from longplay.plan import RunPlan
+from longplay.scoring.baselines import expected_seconds
+from longplay.suites import SUITES
+
+if TYPE_CHECKING:
+    from longplay.agents.conformance import Check
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:,.0f} min"
+
+
+def _megabytes(size_bytes: float) -> str:
+    return f"{size_bytes / 1e6:,.0f} MB"
+
+
+def _plan_cost(plan: RunPlan) -> dict[str, float]:
+    frames = plan.config.total_frames
+    return {
+        "frames": frames,
+        "expected_seconds": expected_seconds(plan.suite_name, frames),
+        "expected_bytes": plan.expected_bytes,
+    }
+
+
+def plan_to_json(plan: RunPlan) -> dict[str, Any]:
+    """A plan for machines."""
+    config = plan.config.model_dump(mode="json", exclude_none=True)
+    return {"task_id": plan.task_id, **config, **_plan_cost(plan)}
+
+
+def show_plan(plan: RunPlan) -> list[RenderableType]:
+    """A plan for people."""
+    config = plan.config
+    cost = _plan_cost(plan)
+    schedule = make_table(
+        f"{plan.suite_name}, seed {plan.seed}",
+        "visit",
+        "cycle",
+        "game",
+        "frames",
+        "first frame",
+        left=(2,),
+    )
+    first = 0
+    for visit in config.schedule:
+        add_row(
+            schedule,
+            str(visit.visit_idx),
+            str(visit.cycle_idx),
+            visit.game_id,
+            f"{visit.visit_frames:,}",
+            f"{first:,}",
+        )
+        first += visit.visit_frames
+    scoring = config.scoring_defaults
+    facts = make_facts(
+        ("frames", f"{config.total_frames:,}"),
+        (
+            "decisions",
+            _describe_decisions(config),
+        ),
+        (
+            "scored on",
+            f"last {scoring.window_frames:,} frames; forgetting and plasticity on "
+            f"{scoring.revisit_frames:,}",
+        ),
+        ("contract hash", config.benchmark_contract_hash),
+        ("disk", f"about {_megabytes(cost['expected_bytes'])}"),
+        (
+            "time",
+            f"about {_minutes(cost['expected_seconds'])} for the random agent; "
+            "a learning one takes its own time",
+        ),
+    )
+    return [schedule, facts, Text("dry run: nothing was written", "dim")]
+
+
+def _describe_decisions(config: RunConfig) -> str:
+    interval, delay = config.decision_interval, config.delay
+    unit, length = "frame", ""
+    if config.frame_skip is not None:
+        unit, length = "timestep", f" of {config.frame_skip} emulator frames"
+    every = f"every {unit}" if interval == 1 else f"every {interval} {unit}s"
+    when = f"applied {delay} {unit}s later" if delay else "at once"
+    return f"{every}{length}, {when}"
+
+
+def suite_to_json(plan: RunPlan) -> dict[str, Any]:
+    """A suite for machines."""
+    return {
+        "suite": plan.suite_name,
+        "purpose": plan.suite.purpose,
+        "settings": plan.suite.settings,
+        **_plan_cost(plan),
+    }
+
+
+def suites_table(plans: Sequence[RunPlan], missing: Sequence[str]) -> Table:
+    """The catalogue for people; `missing` suites cannot be played here."""
+    table = make_table(
+        "",
+        "suite",
+        "games",
+        "cycles",
+        "frames",
+        "time",
+        "disk",
+        "what for",
+        left=(0, 6),
+    )
+    for plan in plans:
+        cost = _plan_cost(plan)
+        add_row(
+            table,
+            plan.suite_name,
+            str(len(plan.suite.games)),
+            str(plan.suite.num_cycles),
+            f"{cost['frames']:,}",
+            _minutes(cost["expected_seconds"]),
+            _megabytes(cost["expected_bytes"]),
+            plan.suite.purpose,
+        )
+    table.columns[0].no_wrap = True
+    captions = ["time: random agent, one core of the machine it was measured on"]
+    captions += [
+        f"{name} cannot be played yet: `longplay reference show` lists the games it can"
+        for name in missing
+    ]
+    table.caption = "\n".join(captions)
+    table.caption_justify = "left"
+    return table
+
+
+def list_games() -> list[dict[str, Any]]:
+    """Every game of the emulator, playable ones first."""
+    playable = [
+        {
+            "game": game,
+            "playable": True,
+            "suites": [s for s, suite in SUITES.items() if game in suite.games],
+        }
+        for game in sorted(GAMES)
+    ]
+    refused = [
+        {"game": game, "playable": False, "reason": reason}
+        for game, reason in sorted(REFUSED_GAMES.items())
+    ]
+    return playable + refused
+
+
+def games_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """The games for people."""
+    table = make_table("", "game", "suites", left=(0, 1))
+    for row in rows:
+        if row["playable"]:
+            add_row(table, row["game"], ", ".join(row["suites"]))
+        else:
+            add_row(table, Text(row["game"], "dim"), Text(row["reason"], "dim"))
+    return table
+
+
+def list_named_agents() -> list[dict[str, Any]]:
+    """Agents with a name; only our own are imported to be described."""
+    rows = []
+    for name, location in sorted(list_agents().items()):
+        summary = ""
+        if name in BUILT_IN_AGENTS:
+            module, _, attribute = location.partition(":")
+            doc = getattr(importlib.import_module(module), attribute).__doc__
+            summary = (doc or "").splitlines()[0]
+        rows.append({"agent": name, "location": location, "summary": summary})
+    return rows
+
+
+def agents_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """The agents for people."""
+    table = make_table("", "agent", "what it does", left=(0, 1))
+    for row in rows:
+        add_row(table, row["agent"], row["summary"] or row["location"])
+    table.caption = "or your own: file.py[:Agent], module:Agent"
+    table.caption_justify = "left"
+    return table
+
+
+def checklist_table(reference: str, checks: Sequence[Check]) -> Table:
+    """The agent contract as a checklist."""
+    table = make_table(reference, "", "the agent …", "", left=(0, 1, 2))
+    marks = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "dim")}
+    for check in checks:
+        add_row(table, Text(*marks[check.passed]), check.sentence, check.detail)
+    table.columns[1].no_wrap = True
+    return table

@@ -1,0 +1,230 @@
+"""The runs of an experiment side by side: tables for people, data for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from longplay.cli.layout import add_row, format_number, make_table
+from longplay.contract.records import Score
+from longplay.contract.rundir import RunDirectory
+from longplay.scoring.baselines import random_baseline
+from longplay.scoring.metrics import bootstrap_interval, mean_or_none
+from longplay.scoring.prediction_baselines import prediction_baselines
+
+if TYPE_CHECKING:
+    from longplay.harness.job import Outcome
+    from longplay.harness.status import RunView
+
+
+# Below this many seeds an interval would say more about the bootstrap than the agent.
+_SEEDS_FOR_INTERVAL = 3
+
+
+# What an experiment shows of each run: heading -> key of score.json.
+_SCORE_COLUMNS = {
+    "streaming": {
+        "final": "final_score",
+        "mean": "mean_score",
+        "bottom-k": "bottom_k_score",
+        "forgetting": "forgetting_index_mean",
+        "plasticity": "plasticity_mean",
+    },
+    "control": {
+        "reward": "cumulative_reward",
+        "game score": "cumulative_game_score",
+        "final": "final_score",
+        "plasticity": "plasticity_mean",
+    },
+    "prediction": {
+        "nmse": "nmse",
+        "median nmse": "median_nmse",
+        "mse": "mse",
+        "return mse": "return_mse",
+    },
+}
+
+
+def _aggregate(scores: Sequence[float]) -> dict[str, float | None]:
+    interval: tuple[float | None, float | None] = (None, None)
+    if len(scores) >= _SEEDS_FOR_INTERVAL:
+        interval = bootstrap_interval(scores)
+    return {
+        "n": len(scores),
+        "mean": mean_or_none(scores),
+        "low": interval[0],
+        "high": interval[1],
+    }
+
+
+def _headlines(views: Sequence[RunView]) -> list[float]:
+    """The number that runs of the track are compared by, of those that have one."""
+    headlines = [score.headline for view in views if (score := _score_of(view))]
+    return [value for value in headlines if value is not None]
+
+
+def _score_of(view: RunView) -> Score | None:
+    return RunDirectory(view.run_dir).score if view.state == "COMPLETED" else None
+
+
+def experiment_to_json(directory: Path, views: Sequence[RunView]) -> dict[str, Any]:
+    """An experiment for machines."""
+    return {
+        "experiment_dir": str(directory),
+        "runs": [
+            {
+                **view.to_json(),
+                "run_dir": str(view.run_dir),
+                "score": _score_to_json(view),
+            }
+            for view in views
+        ],
+        "aggregate": _aggregate(_headlines(views)),
+    }
+
+
+def _score_to_json(view: RunView) -> dict[str, Any] | None:
+    score = _score_of(view)
+    return None if score is None else score.model_dump(mode="json")
+
+
+def show_experiment(directory: Path, views: Sequence[RunView]) -> list[RenderableType]:
+    """One row per seed, and what they come to."""
+    columns = _SCORE_COLUMNS[views[0].plan.suite.track]
+    table = make_table(str(directory), "seed", "state", *columns, left=(1,))
+    for view in views:
+        score = _score_of(view)
+        numbers = (
+            () if score is None else (getattr(score, name) for name in columns.values())
+        )
+        add_row(table, str(view.plan.seed), view.state, *map(format_number, numbers))
+    lines = [
+        _describe_aggregate(views),
+        _describe_random(views[0]),
+        _describe_predictors(views[0]),
+    ]
+    notes = [_indent(line, "dim") for line in lines if line]
+    return [table, *notes, *describe_errors(views)]
+
+
+def describe_errors(views: Sequence[RunView]) -> list[RenderableType]:
+    """What went wrong, run by run."""
+    return [
+        _indent(f"seed {view.plan.seed}: {view.status.error.message}", "red")
+        for view in views
+        if view.status is not None and view.status.error is not None
+    ]
+
+
+def _indent(text: str, style: str) -> Padding:
+    """A paragraph that stays off the edge, however long it is."""
+    return Padding(Text(text, style), (0, 0, 0, 1))
+
+
+def describe_leftovers(
+    views: Sequence[RunView], outcomes: Sequence[Outcome]
+) -> list[RenderableType]:
+    """How runs were taken up, and what is left to do."""
+    told = {
+        view.status.error.message for view in views if view.status and view.status.error
+    }
+    lines = [
+        f"seed {outcome.seed}: {outcome.error}"
+        for outcome in outcomes
+        if outcome.error is not None and outcome.error not in told
+    ]
+    lines += [
+        f"seed {outcome.seed}: findings; `longplay validate` on its folder names them"
+        for outcome in outcomes
+        if outcome.is_valid is False
+    ]
+    lines += [
+        f"seed {view.plan.seed}: under way elsewhere ({view.status.host}, process "
+        f"{view.status.pid}); if it is lost, --stall-timeout tells when to give it up"
+        for view in views
+        if view.state in ("RUNNING", "QUEUED")
+        and view.status is not None
+        and not view.is_to_do
+    ]
+    resumed = [
+        f"seed {outcome.seed} {outcome.went_on}"
+        for outcome in outcomes
+        if outcome.went_on is not None
+    ]
+    return [
+        *(_indent(line, "dim") for line in resumed),
+        *(_indent(line, "yellow") for line in lines),
+    ]
+
+
+def _describe_aggregate(views: Sequence[RunView]) -> str:
+    scores = _headlines(views)
+    total = _aggregate(scores)
+    if total["mean"] is None:
+        return "no run is complete: no mean, no interval"
+    name = views[0].plan.config.score_type.HEADLINE.replace("_", " ")
+    seeds = "1 seed" if len(scores) == 1 else f"{len(scores)} seeds"
+    words = f"{name}: {format_number(total['mean'])}, mean of {seeds}"
+    if total["low"] is None:
+        return f"{words}, no interval from fewer than {_SEEDS_FOR_INTERVAL}"
+    low, high = format_number(total["low"]), format_number(total["high"])
+    return f"{words}, 95 % interval {low} … {high} (bootstrap)"
+
+
+def _describe_random(view: RunView) -> str:
+    baseline = random_baseline(view.plan.suite_name)
+    if baseline is None or baseline.suite_id != view.plan.suite_name:
+        return ""
+    seeds = len(baseline.seeds)
+    return f"random agent: {format_number(baseline.headline)}, mean of {seeds} seeds"
+
+
+def _describe_predictors(view: RunView) -> str:
+    plan = view.plan
+    baselines = prediction_baselines(plan.suite_name, plan.config.reference_sha256)
+    if not baselines:
+        return ""
+    figures = (f"{b.label} {format_number(b.errors.nmse.mean)}" for b in baselines)
+    seeds = len(baselines[0].seeds)
+    return f"nmse of the baselines: {', '.join(figures)}; mean of {seeds} seeds"
+
+
+def _describe_age(utc: str) -> str:
+    """`12 s ago`, `3 h ago`."""
+    age_s = (datetime.now(UTC) - datetime.fromisoformat(utc)).total_seconds()
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if age_s >= 2 * seconds:
+            return f"{age_s / seconds:.0f} {unit} ago"
+    return f"{max(age_s, 0):.0f} s ago"
+
+
+def show_status(views: Sequence[RunView]) -> Group:
+    """Where every run is, and what went wrong."""
+    return Group(_status_table(views), *describe_errors(views))
+
+
+def _status_table(views: Sequence[RunView]) -> Table:
+    columns = ("seed", "state", "game", "frame", "fps", "heartbeat", "retries")
+    table = make_table("", *columns, left=(1, 2))
+    styles = {"COMPLETED": "green", "FAILED": "red", "STALE": "red"}
+    for view in views:
+        status = view.status
+        cells: tuple[str, ...] = ()
+        if status is not None:
+            cells = (
+                status.game_id or "",
+                f"{status.frame:,}/{status.frames_total:,}",
+                "" if status.fps is None else f"{status.fps:,.0f}",
+                _describe_age(status.heartbeat_utc),
+                str(status.retries),
+            )
+        state = Text(view.state, styles.get(view.state, ""))
+        add_row(table, str(view.plan.seed), state, *cells)
+    return table

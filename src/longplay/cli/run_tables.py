@@ -1,0 +1,232 @@
+"""One run: tables for people, and the same as plain data for machines."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from longplay.cli.layout import add_row, format_number, make_facts, make_table
+from longplay.cli.score_tables import show_score
+from longplay.contract.records import RunConfig
+from longplay.contract.rundir import RunDirectory
+from longplay.scoring.baselines import RandomBaseline, random_baseline
+from longplay.scoring.prediction_baselines import prediction_baselines
+
+if TYPE_CHECKING:
+    from longplay.scoring.metrics import Span
+    from longplay.scoring.play import Play
+    from longplay.validation import Report
+
+
+def show_run(run: RunDirectory) -> list[RenderableType]:
+    """The result of a run."""
+    if run.score is not None:
+        return show_score(run.score, run.config)
+    state = run.status.state if run.status else "no status"
+    return [Text(f"{run.path.name}: not scored ({state})", "yellow")]
+
+
+def show_details(run: RunDirectory) -> list[RenderableType]:
+    """What `show` adds: the visits, and where the run comes from."""
+    columns = (
+        "visit",
+        "cycle",
+        "game",
+        "frames",
+        "reward",
+        "per frame",
+        "episodes",
+        "s",
+    )
+    table = make_table("visits", *columns, left=(2,))
+    played = {v.visit_idx: v for v in run.summary.visits} if run.summary else {}
+    for visit in run.config.schedule:
+        place = [str(visit.visit_idx), str(visit.cycle_idx), visit.game_id]
+        seen = played.get(visit.visit_idx)
+        if seen is None:
+            add_row(table, *place, f"0/{visit.visit_frames:,}", style="dim")
+            continue
+        is_whole = seen.frames == visit.visit_frames
+        add_row(
+            table,
+            *place,
+            f"{seen.frames:,}" + ("" if is_whole else f"/{visit.visit_frames:,}"),
+            f"{seen.reward_sum:g}",
+            format_number(seen.reward_sum / seen.frames if seen.frames else None),
+            str(seen.episodes),
+            f"{seen.wall_time_s:.1f}",
+        )
+    return [Text(), table, *_show_metrics(run), _provenance(run)]
+
+
+def _show_metrics(run: RunDirectory) -> list[RenderableType]:
+    """What the agent itself reported, visit by visit."""
+    visits = run.summary.visits if run.summary else ()
+    names = sorted({name for visit in visits for name in visit.metrics})
+    if not names:
+        return []
+    table = make_table("metrics of the agent", "visit", "game", *names, left=(1,))
+    for visit in visits:
+        numbers = (format_number(visit.metrics.get(name)) for name in names)
+        add_row(table, str(visit.visit_idx), visit.game_id, *numbers)
+    return [Text(), table]
+
+
+def _provenance(run: RunDirectory) -> Padding:
+    config = run.config
+    rows = [("run", str(run.path))]
+    if run.status is not None:
+        status = run.status
+        rows.append(
+            ("state", f"{status.state}, frame {status.frame:,}/{status.frames_total:,}")
+        )
+        if status.error is not None:
+            rows.append(("error", f"{status.error.type}: {status.error.message}"))
+    if run.summary is not None:
+        rows.append(("played", f"{run.summary.started_utc} – {run.summary.ended_utc}"))
+    rows.append(("contract hash", config.benchmark_contract_hash))
+    if config.agent is not None:
+        rows.append(("agent id", config.agent.agent_id))
+        if config.agent.config.get("args"):
+            rows.append(("agent args", str(config.agent.config["args"])))
+    if config.versions is not None:
+        versions = ", ".join(f"{k} {v}" for k, v in config.versions.items())
+        rows.append(("versions", versions))
+    if config.git is not None and config.git.commit is not None:
+        dirty = " (dirty)" if config.git.is_dirty else ""
+        rows.append(("git", f"{config.git.commit}{dirty}"))
+    return make_facts(*rows)
+
+
+def run_to_json(run: RunDirectory) -> dict[str, Any]:
+    """A run for machines: its documents, and the baselines' figures."""
+    baseline = random_baseline(run.config.suite or "")
+    documents = {
+        "config": run.config,
+        "summary": run.summary,
+        "score": run.score,
+        "status": run.status,
+    }
+    return {
+        "run_dir": str(run.path),
+        **{
+            name: document and document.model_dump(mode="json")
+            for name, document in documents.items()
+        },
+        "random": baseline
+        and {
+            "suite": baseline.suite_id,
+            "seeds": baseline.seeds,
+            "final_score": baseline.final_score,
+            "rates": baseline.rates,
+            "scores": baseline.scores,
+            **_totals_to_json(baseline),
+        },
+        "baselines": _predictors_to_json(run.config),
+    }
+
+
+def _predictors_to_json(config: RunConfig) -> dict[str, Any] | None:
+    found = prediction_baselines(config.suite, config.reference_sha256)
+    return {baseline.name: asdict(baseline) for baseline in found} or None
+
+
+def _totals_to_json(baseline: RandomBaseline) -> dict[str, Any]:
+    if not baseline.totals:
+        return {}
+    return {
+        "cumulative_reward": baseline.cumulative_reward,
+        "cumulative_game_score": baseline.cumulative_game_score,
+        "totals": {game: asdict(totals) for game, totals in baseline.totals.items()},
+    }
+
+
+# --- validation -----------------------------------------------------------------
+
+
+def report_line(report: Report) -> Text:
+    """The verdict in one line."""
+    if report.is_valid:
+        kind = "valid run of another tool" if report.findings.is_foreign else "valid"
+        return Text(f" ✓ {kind}: {report.frames:,} frames judged", "green")
+    count = sum(report.findings.counts.values())
+    noun = "finding" if count == 1 else "findings"
+    return Text(f" ✗ not valid: {count:,} {noun}", "bold red")
+
+
+def show_report(report: Report) -> list[RenderableType]:
+    """The verdict, the findings per kind, and the first few of each."""
+    found = report.findings
+    parts: list[RenderableType] = [
+        Text(str(report.run_dir), "dim"),
+        report_line(report),
+    ]
+    for title, counts, shown in (
+        ("findings", found.counts, found.shown),
+        ("notes (not findings in another tool's run)", found.note_counts, found.notes),
+    ):
+        if not counts:
+            continue
+        table = make_table(title, "count", "kind", "first places", left=(1, 2))
+        table.columns[2].overflow = "fold"
+        for kind, count in counts.most_common():
+            places = [Text(str(f)) for f in shown if f.kind == kind]
+            add_row(table, f"{count:,}", kind, Group(*places))
+        parts.append(table)
+    return parts
+
+
+# --- explanation ----------------------------------------------------------------
+
+
+def explanation_to_json(play: Play, game_id: str) -> list[dict[str, Any]]:
+    """The windows behind a game's numbers, with their sums."""
+    from longplay.scoring.streaming import explain_game
+
+    why = explain_game(play, game_id)
+    windows: list[tuple[str, Span | None]] = [("score", why.score_window)]
+    for pre, post in why.revisits:
+        windows += [("forgetting: pre", pre), ("forgetting: post", post)]
+    if why.plasticity is not None:
+        early, late = why.plasticity
+        windows += [("plasticity: early", early), ("plasticity: late", late)]
+    return [
+        {
+            "window": name,
+            "visit_idx": next(
+                p.visit.visit_idx
+                for p in play.visits
+                if p.span.start <= span.start <= p.span.end
+            ),
+            "first_frame": span.start,
+            "last_frame": span.end,
+            "frames": span.length,
+            "reward_sum": play.rewards.total(span),
+            "rate": play.rewards.rate(span),
+        }
+        for name, span in windows
+        if span is not None
+    ]
+
+
+def show_explanation(play: Play, game_id: str) -> list[RenderableType]:
+    """The sums behind a game's numbers, for people."""
+    columns = ("window", "visit", "first frame", "last frame", "frames", "sum", "rate")
+    table = make_table(f"why: {game_id}", *columns)
+    for row in explanation_to_json(play, game_id):
+        add_row(
+            table,
+            row["window"],
+            str(row["visit_idx"]),
+            f"{row['first_frame']:,}",
+            f"{row['last_frame']:,}",
+            f"{row['frames']:,}",
+            f"{row['reward_sum']:g}",
+            format_number(row["rate"]),
+        )
+    rule = " forgetting = mean of pre - post over revisits; plasticity = late - early"
+    return [Text(), table, Text(rule, "dim")]

@@ -1,0 +1,1 @@
+"""The prediction track's fixed policies and their value functions."""

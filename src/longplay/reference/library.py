@@ -1,0 +1,183 @@
+"""The references that are shipped: files of `data/` -> policies, values, facts.
+
+    data/<game>.safetensors      both networks: arrays `policy.<name>`, `values.<name>`
+    data/<game>.json             facts about them, with the digest of the former
+    data/<game>.streams.…        what they make of some seeds: `streams.py`
+
+A file that is missing, damaged or not the one its facts are about is refused. The
+environment variable LONGPLAY_REFERENCES names another folder than `data/`, for
+references of one's own; the contract hash of a run tells them apart.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numpy.typing import NDArray
+from pydantic import BaseModel, ValidationError
+from safetensors import SafetensorError
+from safetensors.numpy import load
+
+from longplay.console.games import check_game
+from longplay.contract.files import describe_invalid
+from longplay.contract.fingerprint import hash_payload
+from longplay.errors import ConfigError, DocumentError, UnknownNameError
+from longplay.reference.facts import ReferenceFacts
+from longplay.reference.network import ARRAYS
+from longplay.reference.policy import FixedPolicy
+from longplay.reference.values import ValueFunction
+from longplay.suites import SUITES
+
+# The prediction track's games, in its order.
+REFERENCE_GAMES = SUITES["prediction-v1"].games
+
+DATA = Path(__file__).parent / "data"
+
+Facts = TypeVar("Facts", bound=BaseModel)
+
+
+def check_reference_game(game_id: str) -> str:
+    """Refuses games that are not the prediction track's.
+
+    Raises:
+        UnknownNameError: Names close matches.
+    """
+    if game_id not in REFERENCE_GAMES:
+        raise UnknownNameError("game of the prediction track", game_id, REFERENCE_GAMES)
+    return game_id
+
+
+def find_data() -> Path:
+    """The folder of the references in use."""
+    return Path(os.environ.get("LONGPLAY_REFERENCES") or DATA)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A game's fixed policy, its value function and what is known about them."""
+
+    policy: FixedPolicy
+    values: ValueFunction
+    facts: ReferenceFacts
+
+
+def list_references(data: Path | None = None) -> list[str]:
+    """The games that have a reference, in the track's order."""
+    folder = data or find_data()
+    return [game for game in REFERENCE_GAMES if (folder / f"{game}.json").exists()]
+
+
+def read_facts(game_id: str, data: Path | None = None) -> ReferenceFacts:
+    """What is known about a game's reference.
+
+    Raises:
+        ConfigError: The game has none.
+        DocumentError: The file is damaged.
+    """
+    check_game(game_id)
+    path = (data or find_data()) / f"{game_id}.json"
+    if not path.exists():
+        known = ", ".join(list_references(data)) or "none yet"
+        raise ConfigError(
+            f"games: {game_id!r} has no reference policy; these have one: {known}"
+        )
+    facts = read_reference_document(path, ReferenceFacts)
+    if facts.game != game_id:
+        raise DocumentError(f"{path} game: expected {game_id}, found {facts.game}")
+    return facts
+
+
+def read_reference_document(path: Path, model: type[Facts]) -> Facts:
+    """A JSON file that belongs to a reference.
+
+    Raises:
+        DocumentError: It cannot be read, or is damaged.
+    """
+    try:
+        return model.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise DocumentError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        raise DocumentError(
+            f"{path} {describe_invalid(error)}; it is damaged, install it again"
+        ) from error
+
+
+def read_all_facts(data: Path | None = None) -> list[ReferenceFacts]:
+    """The facts of every game that has a reference."""
+    return [read_facts(game, data) for game in list_references(data)]
+
+
+def load_reference(game_id: str, data: Path | None = None) -> Reference:
+    """A game's reference, ready to play.
+
+    Raises:
+        ConfigError: The game has none.
+        DocumentError: A file is missing, damaged or not the one that was measured.
+    """
+    data = data or find_data()
+    facts = read_facts(game_id, data)
+    path = data / f"{game_id}.safetensors"
+    arrays = read_safetensors(path, facts.networks_sha256)
+    policy, values = _pick(arrays, "policy"), _pick(arrays, "values")
+    name = f"{game_id}.safetensors"
+    known = facts.policy
+    return Reference(
+        FixedPolicy(policy, known.actions, known.exploration, f"{name} policy"),
+        ValueFunction(values, f"{name} values"),
+        facts,
+    )
+
+
+def hash_references(games: Sequence[str], data: Path | None = None) -> str:
+    """SHA-256 over all that decides what the policies play and what values are.
+
+    Raises:
+        ConfigError: A game has no reference.
+        DocumentError: A file is damaged.
+    """
+    facts = {game: read_facts(game, data) for game in games}
+    return hash_payload(
+        {
+            game: {
+                "networks_sha256": known.networks_sha256,
+                "actions": list(known.policy.actions),
+                "exploration": known.policy.exploration,
+            }
+            for game, known in facts.items()
+        }
+    )
+
+
+def read_safetensors(path: Path, expected_sha256: str) -> dict[str, NDArray[Any]]:
+    """The arrays of a file that must have a digest.
+
+    Raises:
+        DocumentError: It is missing, damaged or another one.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DocumentError(
+            f"{path}: cannot be read: {error.strerror}; install it again"
+        ) from error
+    found = hashlib.sha256(content).hexdigest()
+    if found != expected_sha256:
+        raise DocumentError(
+            f"{path}: expected SHA-256 {expected_sha256}, found {found}; "
+            "it is damaged, install it again"
+        )
+    try:
+        return load(content)
+    except SafetensorError as error:
+        raise DocumentError(f"{path.name}: not safetensors: {error}") from error
+
+
+def _pick(arrays: dict[str, NDArray[Any]], part: str) -> dict[str, NDArray[Any]]:
+    names = [name for name in ARRAYS if f"{part}.{name}" in arrays]
+    return {name: arrays[f"{part}.{name}"] for name in names}

@@ -1,0 +1,127 @@
+"""Recorded visits of a reference: actions, rewards and values, and no network.
+
+    data/<game>.streams.safetensors   `seed-<n>.actions` uint8, `.rewards` int8 (the
+                                      delivered signs), `.values` float32, (timesteps,)
+    data/<game>.streams.json          which visit they are, of which reference, and the
+                                      digest of the former
+
+A visit is a pure function of game, seed and actions, so playing the recorded actions
+again is the policy's own visit, up to any length that was recorded. A recording that
+was made with another reference than the one beside it is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from longplay.contract.files import (
+    make_directory,
+    write_document,
+    write_file,
+)
+from longplay.contract.records import Document
+from longplay.errors import DocumentError
+from longplay.reference.library import (
+    find_data,
+    hash_references,
+    read_reference_document,
+    read_safetensors,
+)
+
+_DTYPES = {"actions": np.uint8, "rewards": np.int8, "values": np.float32}
+
+
+@dataclass(frozen=True)
+class RecordedVisit:
+    """What a fixed policy did in one visit, timestep by timestep."""
+
+    actions: NDArray[np.uint8]
+    rewards: NDArray[np.int8]
+    values: NDArray[np.float32]
+
+    def __len__(self) -> int:
+        """Timesteps recorded."""
+        return len(self.actions)
+
+
+class StreamFacts(Document):
+    """Which visits a file of recorded streams holds."""
+
+    schema_version: int = 1
+    game: str
+    visit_idx: int
+    reference_sha256: str
+    streams_sha256: str
+    seeds: tuple[int, ...]
+
+
+def write_streams(
+    folder: Path, game_id: str, visit_idx: int, visits: Mapping[int, RecordedVisit]
+) -> None:
+    """Writes the recorded visits of a game, one per seed, beside its reference."""
+    arrays = {
+        f"seed-{seed}.{name}": np.ascontiguousarray(getattr(visit, name), dtype)
+        for seed, visit in visits.items()
+        for name, dtype in _DTYPES.items()
+    }
+    content = save(arrays)
+    facts = StreamFacts(
+        game=game_id,
+        visit_idx=visit_idx,
+        reference_sha256=hash_references([game_id], folder),
+        streams_sha256=hashlib.sha256(content).hexdigest(),
+        seeds=tuple(visits),
+    )
+    make_directory(folder, exist_ok=True)
+    write_file(folder / f"{game_id}.streams.safetensors", content)
+    write_document(folder / f"{game_id}.streams.json", facts)
+
+
+def find_recorded_visit(
+    game_id: str, seed: int, visit_idx: int, data: Path | None = None
+) -> RecordedVisit | None:
+    """The recording of a visit, if there is one.
+
+    Raises:
+        DocumentError: A file is missing, damaged or about another reference.
+    """
+    folder = data or find_data()
+    path = folder / f"{game_id}.streams.json"
+    if not path.exists():
+        return None
+    facts = read_reference_document(path, StreamFacts)
+    if facts.game != game_id:
+        raise DocumentError(f"{path} game: expected {game_id}, found {facts.game}")
+    if facts.visit_idx != visit_idx or seed not in facts.seeds:
+        return None
+    expected = hash_references([game_id], folder)
+    if facts.reference_sha256 != expected:
+        raise DocumentError(
+            f"{path.name} reference_sha256: expected {expected}, found "
+            f"{facts.reference_sha256}; record it again"
+        )
+    name = f"{game_id}.streams.safetensors"
+    arrays = read_safetensors(folder / name, facts.streams_sha256)
+    return _pick_visit(arrays, seed, name)
+
+
+def _pick_visit(
+    arrays: Mapping[str, NDArray[Any]], seed: int, where: str
+) -> RecordedVisit:
+    found = {name: arrays.get(f"seed-{seed}.{name}") for name in _DTYPES}
+    lengths = {None if array is None else array.shape for array in found.values()}
+    dtypes = {n: None if a is None else a.dtype.type for n, a in found.items()}
+    if len(lengths) != 1 or dtypes != _DTYPES:
+        raise DocumentError(
+            f"{where} seed-{seed}: expected {', '.join(_DTYPES)} of one length; "
+            "record it again"
+        )
+    return RecordedVisit(**found)  # type: ignore[arg-type]

@@ -1,0 +1,156 @@
+"""Reference values held against what happens: many continuations of the same state.
+
+The states come from visits that were played for nothing else. From each the policy
+goes on many times, each time with other luck (sticky actions and exploration), to the
+end of the game or for 1,000 timesteps; the mean discounted return is an unbiased
+measurement of the value, with a known sampling error. Measuring knows nothing of the
+values that are held against it, so values fitted again need no new measurement.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict
+
+from longplay.console.ale import BranchingAleConsole
+from longplay.reference.facts import AuditedState, AuditSummary
+from longplay.reference.policy import Chooser, FixedPolicy
+from longplay.reference.ram import RamPair
+from longplay.reference.training.frozen_play import Player, draw_seeds
+from longplay.reference.training.play import FRAME_SKIP
+from longplay.reference.training.returns import HORIZON_TIMESTEPS
+from longplay.reference.values import ValueFunction
+
+_PURPOSE = 104
+
+Reals = NDArray[np.float64]
+
+
+class MeasuredState(BaseModel):
+    """One state, by its memory pair in hex, and the returns measured from it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    visit: int
+    timestep: int
+    pair: str
+    mean_return: float
+    sampling_variance: float
+    continuations: int
+
+    def judge(self, values: ValueFunction) -> AuditedState:
+        """Puts a value beside the measurement."""
+        pair: RamPair = np.frombuffer(bytes.fromhex(self.pair), np.uint8)
+        measured = self.model_dump(exclude={"pair"})
+        return AuditedState(value=float(values.evaluate(pair)), **measured)
+
+
+def summarise(states: list[AuditedState]) -> AuditSummary:
+    """R², bias and root mean squared error.
+
+    `r2` compares with the measured means as they are; `r2_corrected` and
+    `rmse_corrected` take off the part of the differences that is the sampling error
+    of those means. R² is null where the means do not differ beyond it.
+    """
+    values = np.array([state.value for state in states])
+    means = np.array([state.mean_return for state in states])
+    sampling = float(np.mean([state.sampling_variance for state in states]))
+    error = float(np.mean((values - means) ** 2))
+    spread = float(means.var())
+    is_flat = spread <= 2 * sampling
+    return AuditSummary(
+        states=len(states),
+        continuations=min(state.continuations for state in states),
+        r2=None if spread == 0 else 1 - error / spread,
+        r2_corrected=None
+        if is_flat
+        else 1 - max(0.0, error - sampling) / (spread - sampling),
+        bias=float(np.mean(values - means)),
+        rmse_corrected=sqrt(max(0.0, error - sampling)),
+        value_std=float(values.std()),
+        sampling_error=sqrt(sampling),
+    )
+
+
+class Auditor:
+    """Plays audit visits of one game and branches off from some of their states."""
+
+    def __init__(
+        self,
+        game_id: str,
+        policy: FixedPolicy,
+        *,
+        sticky: float,
+        discount: float,
+        continuations: int,
+    ) -> None:
+        self._game_id, self._policy = game_id, policy
+        self._sticky, self._discount = sticky, discount
+        self._continuations = continuations
+
+    def measure_visit(
+        self, visit: int, timesteps: int, states: int
+    ) -> list[MeasuredState]:
+        """Measures the values of states at random timesteps of one visit."""
+        emulator_seed, policy_seed, place_seed, luck_seed = draw_seeds(
+            _PURPOSE, visit, 4
+        )
+        places = np.random.default_rng(place_seed).choice(
+            timesteps, states, replace=False
+        )
+        luck = np.random.SeedSequence(luck_seed)
+        console = BranchingAleConsole(
+            sticky=self._sticky, full_action_space=True, frame_skip=FRAME_SKIP
+        )
+        player = Player(console, self._game_id, emulator_seed)
+        chooser = Chooser(self._policy, policy_seed)
+        measured = []
+        for timestep in range(int(places.max()) + 1):
+            if timestep in places:
+                returns = self._branch_off(console, player, luck)
+                measured.append(_describe(visit, timestep, player.pair, returns))
+            player.play(chooser.choose(player.pair))
+        return measured
+
+    def _branch_off(
+        self,
+        console: BranchingAleConsole,
+        player: Player,
+        luck: np.random.SeedSequence,
+    ) -> Reals:
+        branch, memory, fate = console.save(), player.save(), console.fate
+        returns = np.empty(self._continuations)
+        for index, child in enumerate(luck.spawn(self._continuations)):
+            policy_seed, fate_seed = child.generate_state(2).tolist()
+            console.fate = np.random.default_rng(fate_seed)
+            returns[index] = self._play_on(player, Chooser(self._policy, policy_seed))
+            console.go_back(branch)
+            player.go_back(memory)
+        console.fate = fate
+        return returns
+
+    def _play_on(self, player: Player, chooser: Chooser) -> float:
+        total, weight = 0.0, 1.0
+        for _ in range(HORIZON_TIMESTEPS):
+            game_reward, is_over = player.play(chooser.choose(player.pair))
+            total += weight * float(np.sign(game_reward))
+            weight *= self._discount
+            if is_over:
+                break
+        return total
+
+
+def _describe(
+    visit: int, timestep: int, pair: RamPair, returns: Reals
+) -> MeasuredState:
+    return MeasuredState(
+        visit=visit,
+        timestep=timestep,
+        pair=pair.tobytes().hex(),
+        mean_return=float(returns.mean()),
+        sampling_variance=float(returns.var(ddof=1) / len(returns)),
+        continuations=len(returns),
+    )

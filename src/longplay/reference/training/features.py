@@ -1,0 +1,76 @@
+"""RAM -> the inputs of a network in training.
+
+Most bits of a game's memory never change. Only those that were seen both ways are
+inputs, so a network starts small and grows while the game shows more of itself. Bytes
+as numbers help learning and cost nothing later: a number is a sum of its bits, so
+freezing folds its weights into theirs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longplay.reference.ram import INPUT_BITS, RAM_BYTES, RamPair
+
+# Numbers run from 0 to this: a few times a bit's weight, because they say more.
+NUMBER_SCALE = 4.0
+
+_NUMBERS_FROM = INPUT_BITS
+
+
+class LiveInputs:
+    """Which inputs have been seen to change, and how to read them.
+
+    Ids: 0 … 2047 are bits (current memory, then previous), 2048 … 2303 are bytes.
+    """
+
+    def __init__(
+        self,
+        always: NDArray[np.uint8] | None = None,
+        ever: NDArray[np.uint8] | None = None,
+    ) -> None:
+        self.always = np.full(RAM_BYTES, 255, np.uint8) if always is None else always
+        self.ever = np.zeros(RAM_BYTES, np.uint8) if ever is None else ever
+        self._select()
+
+    def _select(self) -> None:
+        changing = self.ever & ~self.always
+        self._bits = np.flatnonzero(np.unpackbits(changing))
+        self._bytes = np.flatnonzero(changing)
+        half = INPUT_BITS // 2
+        self._pair_bits = np.concatenate([self._bits, half + self._bits])
+        self._pair_bytes = np.concatenate([self._bytes, RAM_BYTES + self._bytes])
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The live inputs, ascending."""
+        return np.concatenate([self._pair_bits, _NUMBERS_FROM + self._pair_bytes])
+
+    @property
+    def bit_count(self) -> int:
+        """How many of the live inputs are bits."""
+        return len(self._pair_bits)
+
+    def watch(self, pairs: RamPair) -> bool:
+        """Takes note of memory seen; whether an input came to life."""
+        current = pairs.reshape(-1, 2 * RAM_BYTES)[:, :RAM_BYTES]
+        before = len(self._bits)
+        self.always = self.always & np.bitwise_and.reduce(current, axis=0)
+        self.ever = self.ever | np.bitwise_or.reduce(current, axis=0)
+        self._select()
+        return len(self._bits) > before
+
+    def read(self, pairs: RamPair) -> NDArray[np.float32]:
+        """The live inputs of memory pairs (n, 256), as (n, ids)."""
+        bits = np.unpackbits(pairs, axis=1)[:, self._pair_bits]
+        numbers = pairs[:, self._pair_bytes]
+        inputs = np.empty((len(pairs), bits.shape[1] + numbers.shape[1]), np.float32)
+        inputs[:, : bits.shape[1]] = bits
+        np.multiply(
+            numbers,
+            NUMBER_SCALE / 255,
+            out=inputs[:, bits.shape[1] :],
+            casting="unsafe",
+        )
+        return inputs

@@ -1,0 +1,129 @@
+"""What a frozen policy plays: visits as the prediction track has them, and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longplay.console.base import ACTION_NAMES, Console
+from longplay.reference.policy import Chooser, FixedPolicy
+from longplay.reference.ram import RAM_BYTES, RamPair, pair_ram
+from longplay.reference.training.array_file import read_arrays, write_arrays
+from longplay.reference.training.play import MakeConsole
+
+# A game that has not ended by then (half an hour of it) is counted as it stands.
+MAX_GAME_TIMESTEPS = 27_000
+
+_MAX_SEED = 2**31
+
+Choose = Callable[[RamPair], int]
+
+
+def draw_seeds(purpose: int, index: int, count: int) -> list[int]:
+    """Seeds for emulators and policies, apart from those of runs and of each other."""
+    sequence = np.random.SeedSequence(purpose, spawn_key=(3, index))
+    return [int(word) % _MAX_SEED for word in sequence.generate_state(count)]
+
+
+class Player:
+    """One console with a policy at it: memory pairs, actions, game overs."""
+
+    def __init__(self, console: Console, game_id: str, emulator_seed: int) -> None:
+        self.console = console
+        console.start_visit(game_id, emulator_seed)
+        self._current = bytes(console.ram())
+        self.pair = pair_ram(self._current, None)
+
+    def play(self, action: int) -> tuple[float, bool]:
+        """Plays a timestep; its game reward, and whether the game ended with it."""
+        game_reward, is_over, _ = self.console.step(action)
+        previous: bytes | None = self._current
+        if is_over:
+            self.console.reset()
+            previous = None
+        self._current = bytes(self.console.ram())
+        self.pair = pair_ram(self._current, previous)
+        return game_reward, is_over
+
+    def save(self) -> tuple[bytes, RamPair]:
+        """What this player remembers; the console is saved apart."""
+        return self._current, self.pair
+
+    def go_back(self, memory: tuple[bytes, RamPair]) -> None:
+        """Remembers what it did when it was saved."""
+        self._current, self.pair = memory
+
+
+class PlayedVisit(NamedTuple):
+    """A visit: `ram` is (timesteps, 128), each before the action of its row."""
+
+    ram: NDArray[np.uint8]
+    actions: NDArray[np.uint8]
+    game_rewards: NDArray[np.float64]
+    is_over: NDArray[np.bool_]
+
+    def pairs(self) -> RamPair:
+        """Memory now and before, (timesteps, 256)."""
+        before = np.roll(self.ram, 1, axis=0)
+        is_first = np.concatenate([[True], self.is_over[:-1]])
+        before[is_first] = self.ram[is_first]
+        return np.concatenate([self.ram, before], axis=1)
+
+
+def play_visit(
+    player: Player, policy: FixedPolicy, policy_seed: int, timesteps: int
+) -> PlayedVisit:
+    """Plays a visit of the prediction track."""
+    chooser = Chooser(policy, policy_seed)
+    visit = PlayedVisit(
+        np.empty((timesteps, RAM_BYTES), np.uint8),
+        np.empty(timesteps, np.uint8),
+        np.empty(timesteps, np.float64),
+        np.empty(timesteps, np.bool_),
+    )
+    for t in range(timesteps):
+        action = chooser.choose(player.pair)
+        visit.ram[t], visit.actions[t] = player.pair[:RAM_BYTES], action
+        visit.game_rewards[t], visit.is_over[t] = player.play(action)
+    return visit
+
+
+def write_visit(path: Path, visit: PlayedVisit) -> None:
+    """Writes a visit as one file."""
+    write_arrays(path, visit._asdict(), {})
+
+
+def read_visit(path: Path) -> PlayedVisit:
+    """Reads what `write_visit` wrote."""
+    return PlayedVisit(**read_arrays(path)[0])
+
+
+def measure_scores(
+    game_id: str, make_console: MakeConsole, choosers: Sequence[Choose], purpose: int
+) -> list[float]:
+    """The game score of one whole game for every chooser, on its own emulator."""
+    seeds = draw_seeds(purpose, 0, len(choosers))
+    return [
+        _measure_score(Player(make_console(), game_id, seed), choose)
+        for seed, choose in zip(seeds, choosers, strict=True)
+    ]
+
+
+def _measure_score(player: Player, choose: Choose) -> float:
+    score = 0.0
+    for _ in range(MAX_GAME_TIMESTEPS):
+        game_reward, is_over = player.play(choose(player.pair))
+        score += game_reward
+        if is_over:
+            break
+    return score
+
+
+def random_chooser(seed: int) -> Choose:
+    """Any of the 18 actions, as longplay's random agent."""
+    rng = np.random.default_rng(seed)
+    return lambda pair: int(rng.integers(len(ACTION_NAMES)))

@@ -1,0 +1,85 @@
+"""Emulators side by side: one action each -> rewards, ends and the RAM after them.
+
+The consoles hold an action for a whole timestep, as they do in a stream, and after a
+game over the emulator is reset at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longplay.console.base import Console
+from longplay.reference.ram import RAM_BYTES, RamPair
+
+# Emulator frames of a timestep: what `MakeConsole` has to make consoles with.
+FRAME_SKIP = 4
+
+MakeConsole = Callable[[], Console]
+
+
+class Outcomes(NamedTuple):
+    """What one timestep did in every emulator."""
+
+    game_rewards: NDArray[np.float64]
+    is_over: NDArray[np.bool_]
+    life_lost: NDArray[np.bool_]
+
+
+class Emulators:
+    """Several emulators of one game, each with its own seed."""
+
+    def __init__(
+        self, game_id: str, make_console: MakeConsole, seeds: Sequence[int]
+    ) -> None:
+        self._consoles = [make_console() for _ in seeds]
+        for console, seed in zip(self._consoles, seeds, strict=True):
+            console.start_visit(game_id, seed)
+        self.ram: RamPair = np.zeros((len(seeds), 2 * RAM_BYTES), np.uint8)
+        for index in range(len(seeds)):
+            self._see_first(index)
+        self._lives = [console.lives() for console in self._consoles]
+        self._scores = [0.0] * len(seeds)
+        self.finished_scores: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self._consoles)
+
+    def _see_first(self, index: int) -> None:
+        memory = np.frombuffer(self._consoles[index].ram(), np.uint8)
+        self.ram[index, : len(memory)] = memory
+        self.ram[index, RAM_BYTES:] = self.ram[index, :RAM_BYTES]
+
+    def _see_next(self, index: int) -> None:
+        self.ram[index, RAM_BYTES:] = self.ram[index, :RAM_BYTES]
+        memory = np.frombuffer(self._consoles[index].ram(), np.uint8)
+        self.ram[index, : len(memory)] = memory
+
+    def play(self, actions: Sequence[int]) -> Outcomes:
+        """Plays a timestep in each; `ram` is then what the next one starts from."""
+        count = len(self)
+        game_rewards = np.zeros(count)
+        is_over, life_lost = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        for index, (console, action) in enumerate(
+            zip(self._consoles, actions, strict=True)
+        ):
+            reward, over, lives = console.step(action)
+            game_rewards[index], is_over[index] = reward, over
+            life_lost[index] = lives < self._lives[index]
+            self._scores[index] += reward
+            if over:
+                self._finish_game(index)
+            else:
+                self._lives[index] = lives
+                self._see_next(index)
+        return Outcomes(game_rewards, is_over, life_lost)
+
+    def _finish_game(self, index: int) -> None:
+        self.finished_scores.append(self._scores[index])
+        self._scores[index] = 0.0
+        self._consoles[index].reset()
+        self._lives[index] = self._consoles[index].lives()
+        self._see_first(index)

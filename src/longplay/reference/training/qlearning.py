@@ -1,0 +1,201 @@
+"""A game and a recipe -> a network of action values.
+
+The emulators play a rollout, its λ-returns are computed with the network as it is, and
+the network is fitted to them for a few epochs: parallel Q-learning (PQN, Gallici et
+al. 2024). Everything random comes from one generator, which a checkpoint keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from longplay.reference.ram import RamPair
+from longplay.reference.training.array_file import read_arrays, write_arrays
+from longplay.reference.training.checkpoint import (
+    load_network,
+    load_optimiser,
+    network_arrays,
+    optimiser_arrays,
+)
+from longplay.reference.training.features import LiveInputs
+from longplay.reference.training.network import RamNetwork
+from longplay.reference.training.play import Emulators, MakeConsole
+from longplay.reference.training.recipe import Recipe
+
+_RECENT_GAMES = 30
+_MAX_SEED = 2**31
+
+Floats = NDArray[np.float32]
+
+
+class Rollout(NamedTuple):
+    """What the emulators did; arrays are (timesteps, emulators, …), RAM one longer."""
+
+    ram: RamPair
+    actions: NDArray[np.int64]
+    rewards: Floats
+    ends: NDArray[np.bool_]
+
+
+def lambda_returns(
+    rewards: Floats,
+    ends: NDArray[np.bool_],
+    next_values: Floats,
+    discount: float,
+    trace_decay: float,
+) -> Floats:
+    """λ-returns (timesteps, emulators); `next_values[t]` is of the state after t."""
+    returns = np.empty_like(rewards)
+    following = next_values[-1]
+    for t in reversed(range(len(rewards))):
+        mixed = trace_decay * following + (1 - trace_decay) * next_values[t]
+        following = rewards[t] + discount * np.where(ends[t], 0, mixed)
+        returns[t] = following
+    return returns
+
+
+class QTraining:
+    """One training run; `advance` plays one rollout and learns from it."""
+
+    def __init__(
+        self,
+        game_id: str,
+        make_console: MakeConsole,
+        actions: Sequence[int],
+        recipe: Recipe,
+    ) -> None:
+        self.game_id, self.recipe, self.actions = game_id, recipe, tuple(actions)
+        self.timestep = 0
+        self.recent_scores: list[float] = []
+        self._make_console = make_console
+        self._rng = np.random.default_rng(recipe.seed)
+        self._action_numbers = np.array(self.actions)
+        self.network = RamNetwork(len(self.actions), LiveInputs(), recipe.seed)
+        self._optimiser = self._make_optimiser()
+        self._start_emulators()
+
+    def _make_optimiser(self) -> torch.optim.RAdam:
+        parameters = self.network.parameters()
+        return torch.optim.RAdam(parameters, lr=self.recipe.learning_rate, foreach=True)
+
+    def _start_emulators(self) -> None:
+        seeds = np.random.SeedSequence(self.recipe.seed, spawn_key=(self.timestep,))
+        drawn = seeds.generate_state(self.recipe.emulators) % _MAX_SEED
+        self._emulators = Emulators(self.game_id, self._make_console, drawn.tolist())
+        self._watch(self._emulators.ram)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all timesteps of the recipe were played."""
+        return self.timestep >= self.recipe.timesteps
+
+    def advance(self) -> None:
+        """One rollout, and what there is to learn from it."""
+        rollout = self._play_rollout()
+        self._watch(rollout.ram)
+        self._learn(rollout)
+        self.timestep += rollout.rewards.size
+        finished = self._emulators.finished_scores
+        self.recent_scores = (self.recent_scores + finished)[-_RECENT_GAMES:]
+        finished.clear()
+
+    def sample_pairs(self, rollouts: int) -> RamPair:
+        """Memory pairs (n, 256) of some play with the network as it is."""
+        played = [self._play_rollout().ram for _ in range(rollouts)]
+        return np.concatenate(played).reshape(-1, played[0].shape[-1])
+
+    def _watch(self, ram: RamPair) -> None:
+        if self.network.live.watch(ram):
+            self.network.grow(self._optimiser)
+
+    @torch.no_grad()
+    def _evaluate(self, ram: RamPair) -> Floats:
+        flat = ram.reshape(-1, ram.shape[-1])
+        values: Floats = self.network(self.network.read(flat)).numpy()
+        return values.reshape(*ram.shape[:-1], -1)
+
+    def _choose(self, ram: RamPair, exploration: float) -> NDArray[np.int64]:
+        choices = self._evaluate(ram).argmax(axis=1)
+        explores = self._rng.random(len(choices)) < exploration
+        anything = self._rng.integers(0, len(self.actions), len(choices))
+        return np.where(explores, anything, choices)
+
+    def _play_rollout(self) -> Rollout:
+        length, emulators = self.recipe.rollout_timesteps, self._emulators
+        shape = (length, len(emulators))
+        ram = np.empty((length + 1, *emulators.ram.shape), np.uint8)
+        actions = np.empty(shape, np.int64)
+        rewards, ends = np.empty(shape, np.float32), np.empty(shape, np.bool_)
+        exploration = self.recipe.exploration_at(self.timestep)
+        for t in range(length):
+            ram[t] = emulators.ram
+            actions[t] = self._choose(ram[t], exploration)
+            outcomes = emulators.play(self._action_numbers[actions[t]].tolist())
+            rewards[t] = np.sign(outcomes.game_rewards)
+            ends[t] = outcomes.is_over | outcomes.life_lost
+        ram[length] = emulators.ram
+        return Rollout(ram, actions, rewards, ends)
+
+    def _learn(self, rollout: Rollout) -> None:
+        recipe = self.recipe
+        next_values = self._evaluate(rollout.ram[1:]).max(axis=2)
+        returns = lambda_returns(
+            rollout.rewards,
+            rollout.ends,
+            next_values,
+            recipe.discount,
+            recipe.trace_decay,
+        )
+        for group in self._optimiser.param_groups:
+            group["lr"] = recipe.learning_rate_at(self.timestep)
+        inputs = self.network.read(rollout.ram[:-1].reshape(returns.size, -1))
+        actions = torch.from_numpy(rollout.actions.reshape(-1, 1))
+        targets = torch.from_numpy(returns.reshape(-1, 1))
+        for _ in range(recipe.epochs):
+            order = torch.from_numpy(self._rng.permutation(returns.size))
+            for rows in order.chunk(recipe.minibatches):
+                self._fit(inputs[rows], actions[rows], targets[rows])
+
+    def _fit(
+        self, inputs: torch.Tensor, actions: torch.Tensor, targets: torch.Tensor
+    ) -> None:
+        estimates = self.network(inputs).gather(1, actions)
+        loss = 0.5 * nn.functional.mse_loss(estimates, targets)
+        self._optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        parameters = self.network.parameters()
+        nn.utils.clip_grad_norm_(parameters, self.recipe.gradient_norm)
+        self._optimiser.step()
+
+    def save(self, path: Path) -> None:
+        """Writes all that is needed to go on."""
+        facts: dict[str, Any] = {
+            "game": self.game_id,
+            "actions": self.actions,
+            "recipe": self.recipe.model_dump(),
+            "timestep": self.timestep,
+            "recent_scores": self.recent_scores,
+            "generator": self._rng.bit_generator.state,
+        }
+        arrays = network_arrays(self.network) | optimiser_arrays(self._optimiser)
+        write_arrays(path, arrays, facts)
+
+    def restore(self, path: Path) -> None:
+        """Goes on where `save` left off, with emulators started anew."""
+        arrays, facts = read_arrays(path)
+        live = LiveInputs(arrays["always"], arrays["ever"])
+        self.network = RamNetwork(len(self.actions), live, self.recipe.seed)
+        load_network(self.network, arrays)
+        self._optimiser = self._make_optimiser()
+        load_optimiser(self._optimiser, arrays)
+        self.timestep = facts["timestep"]
+        self.recent_scores = facts["recent_scores"]
+        self._rng.bit_generator.state = facts["generator"]
+        self._start_emulators()

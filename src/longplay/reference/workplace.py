@@ -1,0 +1,124 @@
+"""A folder where references are made: what is there, what is next, how far it is.
+
+    WORK/progress.md                      all games, for people
+    WORK/<game>/progress.json             what is being done with it, and how far
+    WORK/<game>/training.safetensors      a training under way (checkpoint)
+    WORK/<game>/trained.safetensors       its end                          (train)
+    WORK/<game>/policy.safetensors        the policy, frozen and measured  (freeze)
+    WORK/<game>/play/*.safetensors        what the frozen policy played
+    WORK/<game>/values.safetensors        its value function               (values)
+    WORK/<game>/audit.json                values against rollouts          (audit)
+
+A stage is done when its file is there; files appear whole or not at all. So whatever
+is killed at any moment goes on when it is started again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from longplay.contract.files import (
+    make_directory,
+    read_json,
+    write_document,
+    write_file,
+)
+from longplay.errors import ConfigError
+from longplay.reference.library import REFERENCE_GAMES, check_reference_game
+
+RESULTS = {
+    "train": "trained.safetensors",
+    "freeze": "policy.safetensors",
+    "values": "values.safetensors",
+    "audit": "audit.json",
+}
+STAGES = tuple(RESULTS)
+
+
+class Workplace:
+    """The folder of one game."""
+
+    def __init__(self, work_dir: Path, game_id: str) -> None:
+        self.game_id = check_reference_game(game_id)
+        self._work_dir = work_dir
+        self.folder = work_dir / game_id
+        make_directory(self.folder, exist_ok=True)
+
+    def path(self, name: str) -> Path:
+        """A file of this game."""
+        return self.folder / name
+
+    def result(self, stage: str) -> Path:
+        """The file that a stage ends with."""
+        return self.folder / RESULTS[stage]
+
+    def next_stage(self) -> str | None:
+        """The first stage that is not done."""
+        return next((s for s in STAGES if not self.result(s).exists()), None)
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keeps other processes away from this game.
+
+        Raises:
+            ConfigError: Another one is at it.
+        """
+        lock = FileLock(self.path("lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise ConfigError(
+                f"{self.game_id}: another process is at work on it in {self.folder}"
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def report(self, stage: str, **figures: Any) -> None:
+        """Writes down how far a stage is."""
+        entry = {"game": self.game_id, "stage": stage, **figures}
+        write_document(self.path("progress.json"), entry)
+        write_progress(self._work_dir)
+
+
+def read_progress(work_dir: Path) -> list[dict[str, Any]]:
+    """What every game's folder says, in the suite's order."""
+    paths = [work_dir / game / "progress.json" for game in REFERENCE_GAMES]
+    return [read_json(path) for path in paths if path.exists()]
+
+
+def write_progress(work_dir: Path) -> None:
+    """Writes the table for people."""
+    lines = ["| game | stage | figures |", "|---|---|---|"]
+    for entry in read_progress(work_dir):
+        game, stage = entry.pop("game"), entry.pop("stage")
+        figures = ", ".join(f"{name} {value}" for name, value in entry.items())
+        lines.append(f"| {game} | {stage} | {figures} |")
+    write_file(work_dir / "progress.md", ("\n".join(lines) + "\n").encode())
+
+
+class Pace:
+    """How fast something goes, and when it is time to write that down."""
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval_s = interval_s
+        self._started = self._last = time.monotonic()
+
+    def is_due(self) -> bool:
+        """Whether the interval has passed; if so, it starts again."""
+        now = time.monotonic()
+        if now - self._last < self._interval_s:
+            return False
+        self._last = now
+        return True
+
+    def rate(self, count: int) -> int:
+        """Count per second since the start."""
+        return round(count / max(1e-9, time.monotonic() - self._started))

@@ -1,0 +1,143 @@
+"""The prediction score: how far predictions are from reference values and returns.
+
+Per game, on its visit, in float64 and with exactly rounded sums:
+
+    mse         mean of (prediction - target)²
+    nmse        mse / population variance of the targets: 1 is the best constant's; null
+                where the targets are all the same or their variance is below 1e-6
+    return_mse  mean of (prediction - return)² over the rows whose return is known, up
+                to the visit's last game over; null without one
+
+The return of a row is the discounted sum of the rewards from it on to the end of its
+game episode, both included. The run's numbers are means over games, null ones left out.
+The keys of v1 are computed too, on delivered rewards.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longplay.contract.records import PredictionScore
+from longplay.errors import DocumentError
+from longplay.scoring.metrics import mean_or_none, median_or_none
+from longplay.scoring.play import Play, PlayedVisit
+from longplay.scoring.streaming import compute_score as compute_streaming_score
+
+# Below this, what targets differ by is nothing that could be predicted.
+SMALLEST_VARIANCE = 1e-6
+
+Reals = NDArray[np.float64]
+
+
+def mean_squared_error(predictions: Reals, truth: Reals) -> float:
+    """Mean of squared differences, (n,) each."""
+    return math.fsum((predictions - truth) ** 2) / len(truth)
+
+
+def normalised_error(predictions: Reals, targets: Reals) -> float | None:
+    """Squared error in units of the targets' variance; None if they hardly differ."""
+    mean = math.fsum(targets) / len(targets)
+    variance = math.fsum((targets - mean) ** 2) / len(targets)
+    if targets.max() == targets.min() or variance < SMALLEST_VARIANCE:
+        return None
+    return mean_squared_error(predictions, targets) / variance
+
+
+def discounted_returns(
+    rewards: Reals, ends: NDArray[np.bool_], discount: float
+) -> Reals:
+    """Returns of the rows up to the last end; those after it are not known.
+
+    Args:
+        rewards: (n,) as delivered.
+        ends: (n,) whether a game episode ended with the row.
+        discount: Weight of the next row's return.
+
+    Returns:
+        (k,) where row k - 1 is the last that ends an episode; k is 0 without one.
+    """
+    known = int(np.flatnonzero(ends)[-1]) + 1 if ends.any() else 0
+    returns, following = np.zeros(known), 0.0
+    for row in reversed(range(known)):
+        following = rewards[row] + (0.0 if ends[row] else discount * following)
+        returns[row] = following
+    return returns
+
+
+@dataclass(frozen=True)
+class VisitForecasts:
+    """What is compared in one visit of n rows.
+
+    Attributes:
+        predictions: (n,) the agent's.
+        targets: (n,) reference values.
+        ends: (n,) whether a game episode ended with the row.
+        returns: (k,) of the first k rows; those of the others are not known.
+    """
+
+    predictions: Reals
+    targets: Reals
+    ends: NDArray[np.bool_]
+    returns: Reals
+
+
+def collect_forecasts(play: Play, visit: PlayedVisit) -> VisitForecasts:
+    """The rows of one visit, with the returns that followed.
+
+    Raises:
+        DocumentError: It is not a prediction run.
+    """
+    if play.forecasts is None:
+        raise DocumentError("events.jsonl: expected predictions and targets")
+    rows = slice(visit.span.start, visit.span.end + 1)
+    ends = np.zeros(visit.span.length, np.bool_)
+    in_visit = play.terminated_ends - visit.span.start
+    ends[in_visit[(in_visit >= 0) & (in_visit < len(ends))]] = True
+    discount = play.config.discount
+    if discount is None:
+        raise DocumentError("config.json discount: expected a number, found none")
+    return VisitForecasts(
+        play.forecasts.predictions[rows],
+        play.forecasts.targets[rows],
+        ends,
+        discounted_returns(play.rewards.spread(visit.span), ends, discount),
+    )
+
+
+@dataclass(frozen=True)
+class _VisitErrors:
+    mse: float
+    nmse: float | None
+    return_mse: float | None
+
+
+def _judge_visit(play: Play, visit: PlayedVisit) -> _VisitErrors:
+    found = collect_forecasts(play, visit)
+    predictions, returns = found.predictions, found.returns
+    known = len(returns)
+    return _VisitErrors(
+        mean_squared_error(predictions, found.targets),
+        normalised_error(predictions, found.targets),
+        mean_squared_error(predictions[:known], returns) if known else None,
+    )
+
+
+def compute_score(play: Play) -> PredictionScore:
+    """Computes every number of a prediction run's score.json."""
+    errors = {v.visit.game_id: _judge_visit(play, v) for v in play.visits}
+    nmse = [e.nmse for e in errors.values() if e.nmse is not None]
+    return_mse = [e.return_mse for e in errors.values() if e.return_mse is not None]
+    return PredictionScore(
+        **compute_streaming_score(play).model_dump(),
+        mse=mean_or_none([e.mse for e in errors.values()]),
+        per_game_mse={game: e.mse for game, e in errors.items()},
+        nmse=mean_or_none(nmse),
+        per_game_nmse={game: e.nmse for game, e in errors.items()},
+        median_nmse=median_or_none(nmse),
+        return_mse=mean_or_none(return_mse),
+        per_game_return_mse={game: e.return_mse for game, e in errors.items()},
+    )

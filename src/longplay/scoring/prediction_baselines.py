@@ -1,0 +1,153 @@
+"""What three simple predictors get, shipped as data: an error means nothing alone.
+
+`data/prediction.json` is written by `make prediction-baselines` from runs of the
+examples with `longplay run`, three seeds per suite:
+
+    suites.<suite>.reference_sha256, seeds, contract_hashes, versions
+    suites.<suite>.predictors.<name>.agent_id, errors, games.<game>
+        errors and each game: {"mse": {"mean": …, "seeds": […]}, "nmse": …, …}
+
+Errors against other values, or on visits of another length, cannot be compared: figures
+are given for the suite as it is and the references they were measured with, or not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from longplay.contract.records import PredictionScore
+from longplay.scoring.metrics import mean_or_none
+
+# Keys of the shipped data -> what people read, in the order of what they can do.
+PREDICTORS = {"zero": "zero", "mean": "running mean", "td_lambda": "TD(λ)"}
+
+
+@dataclass(frozen=True)
+class MeasuredError:
+    """One kind of error: per seed, null where it has none, and the mean of the rest."""
+
+    mean: float | None
+    seeds: tuple[float | None, ...]
+
+    @classmethod
+    def over_seeds(cls, errors: Sequence[float | None]) -> MeasuredError:
+        """From what each seed got."""
+        known = [error for error in errors if error is not None]
+        return cls(mean_or_none(known), tuple(errors))
+
+
+@dataclass(frozen=True)
+class MeasuredErrors:
+    """The errors of a predictor, on a game or on all of them."""
+
+    mse: MeasuredError
+    nmse: MeasuredError
+    return_mse: MeasuredError
+
+
+@dataclass(frozen=True)
+class PredictorBaseline:
+    """A predictor on one suite.
+
+    Attributes:
+        name: One of `PREDICTORS`.
+        suite_id: The suite that was measured.
+        seeds: Seeds it was measured with.
+        errors: Means over games.
+        median_nmse: The median over games.
+        games: Game -> its errors there.
+    """
+
+    name: str
+    suite_id: str
+    seeds: tuple[int, ...]
+    errors: MeasuredErrors
+    median_nmse: MeasuredError
+    games: dict[str, MeasuredErrors]
+
+    def nmse_of(self, game: str) -> float | None:
+        """Its error on one game, mean over seeds."""
+        errors = self.games.get(game)
+        return None if errors is None else errors.nmse.mean
+
+    @property
+    def label(self) -> str:
+        """What it is called where people read."""
+        return PREDICTORS[self.name]
+
+
+def summarise_errors(scores: Sequence[PredictionScore]) -> dict[str, Any]:
+    """Scores of one predictor, one per seed -> its figures as they are shipped."""
+    return {
+        "errors": {
+            name: _summarise([getattr(score, name) for score in scores])
+            for name in ("mse", "nmse", "return_mse", "median_nmse")
+        },
+        "games": {
+            game: {
+                name: _summarise([getattr(s, f"per_game_{name}")[game] for s in scores])
+                for name in ("mse", "nmse", "return_mse")
+            }
+            for game in scores[0].per_game_mse
+        },
+    }
+
+
+def _summarise(errors: Sequence[float | None]) -> dict[str, Any]:
+    measured = MeasuredError.over_seeds(errors)
+    return {"mean": measured.mean, "seeds": list(measured.seeds)}
+
+
+@cache
+def read_data() -> dict[str, Any]:
+    """The shipped document."""
+    source = resources.files("longplay.scoring") / "data" / "prediction.json"
+    data: dict[str, Any] = json.loads(source.read_bytes())
+    return data
+
+
+def prediction_baselines(
+    suite_name: str | None, reference_sha256: str | None
+) -> list[PredictorBaseline]:
+    """What can be shown beside a run: none if its suite or references are others."""
+    entry = read_data()["suites"].get(suite_name)
+    if suite_name is None or entry is None:
+        return []
+    if entry["reference_sha256"] != reference_sha256:
+        return []
+    return _read_suite(suite_name, entry)
+
+
+def list_baselines(data: Mapping[str, Any]) -> list[PredictorBaseline]:
+    """Everything in a document like the shipped one, suite by suite."""
+    suites = data["suites"].items()
+    return [baseline for suite in suites for baseline in _read_suite(*suite)]
+
+
+def _read_suite(suite_id: str, entry: Mapping[str, Any]) -> list[PredictorBaseline]:
+    return [
+        PredictorBaseline(
+            name=name,
+            suite_id=suite_id,
+            seeds=tuple(entry["seeds"]),
+            errors=_read_errors(figures["errors"]),
+            median_nmse=_read_error(figures["errors"]["median_nmse"]),
+            games={game: _read_errors(row) for game, row in figures["games"].items()},
+        )
+        for name, figures in entry["predictors"].items()
+    ]
+
+
+def _read_errors(row: Mapping[str, Any]) -> MeasuredErrors:
+    return MeasuredErrors(
+        *(_read_error(row[name]) for name in ("mse", "nmse", "return_mse"))
+    )
+
+
+def _read_error(entry: Mapping[str, Any]) -> MeasuredError:
+    return MeasuredError(entry["mean"], tuple(entry["seeds"]))

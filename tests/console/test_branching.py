@@ -1,0 +1,80 @@
+"""Going back in the emulator is exact, and stickiness is what it should be."""
+
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+import pytest
+
+from longplay.console.ale import AleConsole, BranchingAleConsole
+
+
+def make_console(game: str) -> BranchingAleConsole:
+    console = BranchingAleConsole(sticky=0.25, full_action_space=True)
+    console.start_visit(game, 11)
+    return console
+
+
+def play(console: BranchingAleConsole, frames: int, shift: int = 0) -> int:
+    """Plays pseudo-random actions; the CRC-32 of all memory seen."""
+    digest = 0
+    for frame in range(frames):
+        _, is_over, _ = console.step((frame // 3 * 7 + shift) % 18)
+        digest = zlib.crc32(console.ram(), digest)
+        if is_over:
+            console.reset()
+    return digest
+
+
+@pytest.mark.parametrize("game", ["pong", "breakout", "ms_pacman", "road_runner"])
+def test_play_goes_on_as_if_nothing_had_branched_off(game: str) -> None:
+    straight, branching = make_console(game), make_console(game)
+    play(straight, 400)
+    play(branching, 400)
+    fate, branch = branching.fate, branching.save()
+    for luck in range(3):
+        branching.fate = np.random.default_rng(luck)
+        play(branching, 700, shift=luck)
+        branching.go_back(branch)
+    branching.fate = fate
+    assert play(branching, 400) == play(straight, 400)
+
+
+def test_other_luck_is_another_continuation() -> None:
+    console = make_console("pong")
+    play(console, 200)
+    branch, digests = console.save(), []
+    for luck in (1, 2, 1):
+        console.fate = np.random.default_rng(luck)
+        digests.append(play(console, 300))
+        console.go_back(branch)
+    assert digests[0] == digests[2] != digests[1]
+
+
+def test_a_quarter_of_the_frames_repeat_the_previous_action() -> None:
+    console = make_console("pong")
+    repeated = 0
+    for frame in range(2000):
+        before = console.save().previous_action
+        console.step(frame % 18)
+        repeated += console.save().previous_action == before
+    # 500 ± 19 (one standard deviation)
+    assert 420 < repeated < 580
+
+
+@pytest.mark.parametrize("console_class", [AleConsole, BranchingAleConsole])
+def test_no_action_is_left_to_be_repeated_after_a_reset(
+    console_class: type[AleConsole],
+) -> None:
+    console = console_class(sticky=0.99, full_action_space=True)
+    console.start_visit("breakout", 5)
+    right, paddle = 3, 72
+    for _ in range(1500):
+        console.step(right)
+    assert console.ram()[paddle] == 191  # at the wall
+    console.reset()
+    start = console.ram()[paddle]
+    for _ in range(20):
+        console.step(0)
+    assert console.ram()[paddle] == start

@@ -1,0 +1,93 @@
+"""Shipped references: read strictly, refused when they are not what was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import save
+
+from frozen_networks import make_arrays, make_pairs
+from longplay.errors import ConfigError, DocumentError, LongplayError
+from longplay.reference.library import DATA, list_references, load_reference, read_facts
+from made_up_references import make_facts, write_reference
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    write_reference(tmp_path, "pong", make_arrays(0), make_arrays(1, outputs=1))
+    return tmp_path
+
+
+def test_a_reference_plays_and_values(data: Path) -> None:
+    reference, pair = load_reference("pong", data), make_pairs(1)[0]
+    assert list_references(data) == ["pong"]
+    assert reference.policy.choose_greedily(pair) in reference.policy.actions
+    assert reference.values.evaluate(pair).dtype == "float32"
+
+
+def test_lead_is_in_standard_errors(data: Path) -> None:
+    # (4 − 2) / √(0.3² + 0.4²)
+    assert read_facts("pong", data).policy.lead_in_errors == pytest.approx(4.0)
+
+
+def flip_a_bit(data: Path) -> None:
+    path = data / "pong.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
+def remove_networks(data: Path) -> None:
+    (data / "pong.safetensors").unlink()
+
+
+def cut_facts(data: Path) -> None:
+    path = data / "pong.json"
+    path.write_text(path.read_text()[:-20])
+
+
+def remove_an_array(data: Path) -> None:
+    arrays = {f"policy.{name}": array for name, array in make_arrays().items()}
+    networks = save(arrays)
+    (data / "pong.safetensors").write_bytes(networks)
+    facts = make_facts(networks).model_dump(mode="json")
+    (data / "pong.json").write_text(json.dumps(facts))
+
+
+def remove_facts(data: Path) -> None:
+    (data / "pong.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "error", "message"),
+    [
+        (flip_a_bit, DocumentError, "expected SHA-256 .* found .* install it again"),
+        (remove_networks, DocumentError, "cannot be read: .* install it again"),
+        (cut_facts, DocumentError, "pong.json"),
+        (remove_an_array, DocumentError, "values input_bits: expected an array"),
+        (remove_facts, ConfigError, "'pong' has no reference policy; .* none yet"),
+    ],
+)
+def test_damage_is_named(
+    data: Path, damage: object, error: type[LongplayError], message: str
+) -> None:
+    assert callable(damage)
+    damage(data)
+    with pytest.raises(error, match=message):
+        load_reference("pong", data)
+
+
+@pytest.mark.parametrize("game", list_references())
+def test_shipped_references_load(game: str) -> None:
+    reference = load_reference(game)
+    assert reference.facts.game == game
+    assert reference.facts.policy.recipe["timesteps"] >= 1_500_000
+    assert reference.facts.values.timesteps >= 500_000
+    assert reference.facts.audit.summary.states >= 50
+    assert reference.facts.audit.summary.continuations >= 32
+
+
+def test_shipped_references_are_small() -> None:
+    assert sum(path.stat().st_size for path in DATA.glob("*")) < 14_000_000
