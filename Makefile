@@ -31,7 +31,7 @@ demo: $(INSTALLED) ## set up, play stream-smoke-v1 with the random agent, valida
 	$(BIN)/longplay run stream-smoke-v1 --agent random --seed 0
 
 test: $(INSTALLED_DEV) ## the tests that run in minutes
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 test-learn: $(INSTALLED_LEARN) ## install torch, train for seconds
 	$(BIN)/python -m pytest tests/learn

@@ -145,6 +145,20 @@ def test_validation_holds_predictions_and_targets_against_the_rules(
     assert kind in longplay.validate_run(run_dir).findings.counts
 
 
+def test_a_second_visit_of_a_game_is_no_prediction_run(
+    run_dir: Path, invoke: Callable[..., Any]
+) -> None:
+    config = json.loads((run_dir / "config.json").read_text())
+    config["schedule"][1]["game_id"] = config["schedule"][0]["game_id"]
+    (run_dir / "config.json").write_text(json.dumps(config))
+    message = "expected one visit per game on the prediction track, found a second"
+    found = longplay.validate_run(run_dir).findings.shown
+    assert any(message in str(finding) for finding in found)
+    answer = invoke("score", run_dir)
+    assert answer.exit_code == 1
+    assert message in answer.stderr
+
+
 def test_a_prediction_out_of_range_is_a_difference(run_dir: Path) -> None:
     change_row(run_dir, 17, "prediction", 1e16)
     difference = longplay.verify_run(run_dir).difference

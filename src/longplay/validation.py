@@ -393,7 +393,11 @@ class _Validation:
             fps=score.fps if summary is None else summary.fps,
             forecasts=Forecasts(*rules.forecasts.by_frame()),
         )
-        expected = dict(compute_score(play))
+        try:
+            expected = dict(compute_score(play))
+        except DocumentError as error:
+            self._add("score", "score.json", f"cannot be computed again: {error}")
+            return
         self._compare("score", "score.json", expected, score)
 
     def _check_state(self, config: RunConfig) -> None:

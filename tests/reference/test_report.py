@@ -12,6 +12,7 @@ from test_library import make_facts
 
 from longplay.reference.library import read_all_facts
 from longplay.reference.report import fill_table, render_summary, render_table
+from longplay.reference.workplace import Workplace
 
 PAGE = Path(__file__).parent.parent.parent / "docs/prediction.md"
 
@@ -60,6 +61,24 @@ def test_show_lists_every_shipped_game(invoke: Callable[..., Any]) -> None:
     games = [entry["game"] for entry in answer.json]
     assert games == [facts.game for facts in read_all_facts()]
     assert invoke("reference", "show").exit_code == 0
+
+
+def test_show_tells_how_far_the_making_is(
+    tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    Workplace(tmp_path, "pong").report("train", timesteps=4096)
+    shown = invoke("reference", "show", "--work", tmp_path).stdout
+    assert ["pong", "train", "timesteps", "4096"] in map(str.split, shown.splitlines())
+    answer = invoke("reference", "show", "--work", tmp_path, "--json")
+    assert answer.json == [{"game": "pong", "stage": "train", "timesteps": 4096}]
+
+
+def test_show_of_a_folder_where_nothing_is_made_says_so(
+    tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    answer = invoke("reference", "show", "--work", tmp_path)
+    assert answer.exit_code == 2
+    assert "found no progress" in answer.stderr
 
 
 def test_using_references_needs_no_torch() -> None:

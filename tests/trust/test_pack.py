@@ -310,7 +310,7 @@ def _entry(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
         (_entry("config.json.zst"), "twice"),
         (_entry("manifest.json"), "twice"),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "name", value),
 )
 def test_hostile_member_is_refused(
     pack: Path, tmp_path: Path, entry: tarfile.TarInfo, message: str

@@ -346,6 +346,10 @@ def lose_the_agent(stopped: Stopped) -> None:
     shutil.rmtree(stopped.checkpoint.parent / "agent")
 
 
+def add_to_the_agent(stopped: Stopped) -> None:
+    (stopped.checkpoint.parent / "agent/more").touch()
+
+
 def lose_all_rows(stopped: Stopped) -> None:
     for name in ROW_FILES:
         (stopped.run_dir / name).unlink()
@@ -360,6 +364,7 @@ def lose_all_rows(stopped: Stopped) -> None:
         lose_the_document,
         lose_the_folder,
         lose_the_agent,
+        add_to_the_agent,
         lose_all_rows,
     ],
 )
@@ -371,6 +376,22 @@ def test_run_without_a_sound_checkpoint_is_played_again(
     assert ended.exit_code == 0, ended.output
     assert ended.comings["frame"] == stopped.reference.comings["frame"]
     check_whole(stopped.run_dir, stopped.reference)
+
+
+def test_agent_is_not_loaded_from_what_it_did_not_save(
+    tmp_path: Path, reference_of: Callable[[str], Reference]
+) -> None:
+    reference, out = reference_of("random"), tmp_path / "out"
+    blow = Blow("frame", 300, signal.SIGTERM)
+    assert reference.scenario.run(out, blow=blow).exit_code == 75
+    (saved,) = out.glob("**/checkpoint/*/agent/*")
+    edit_json(saved, "drawn", value=[])  # it would load, and draw on from elsewhere
+    ended = reference.scenario.run(out)
+    assert ended.exit_code == 0, ended.output
+    assert ended.comings["frame"] == reference.comings["frame"]
+    run_dir = find_run_dir(out)
+    assert run_dir is not None
+    check_whole(run_dir, reference)
 
 
 @pytest.mark.parametrize("file", ROW_FILES)

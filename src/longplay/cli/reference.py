@@ -231,9 +231,7 @@ def show(
 ) -> None:
     """Show the references that are shipped, or how far the making of new ones is."""
     if work is not None:
-        from longplay.reference.workplace import read_progress
-
-        print_json(read_progress(work))
+        _show_making(work, as_json)
         return
     from longplay.reference.library import read_all_facts
 
@@ -242,6 +240,25 @@ def show(
         print_json([entry.model_dump(mode="json") for entry in facts])
     else:
         print_tables(references_table(facts))
+
+
+def _show_making(work: Path, as_json: bool) -> None:
+    from longplay.reference.workplace import describe_progress, read_progress
+
+    if as_json:
+        print_json(read_progress(work))
+        return
+    rows = describe_progress(work)
+    if not rows:
+        raise ConfigError(
+            f"{work}: expected a folder where references are made, found no progress; "
+            f"`longplay reference make --work {work}` begins"
+        )
+    columns = ("game", "stage", "figures")
+    table = make_table("References in the making", *columns, left=range(3))
+    for row in rows:
+        add_row(table, *row)
+    print_tables(table)
 
 
 def references_table(references: list[ReferenceFacts]) -> Table:

@@ -94,13 +94,20 @@ def read_progress(work_dir: Path) -> list[dict[str, Any]]:
     return [read_json(path) for path in paths if path.exists()]
 
 
-def write_progress(work_dir: Path) -> None:
-    """Writes the table for people."""
-    lines = ["| game | stage | figures |", "|---|---|---|"]
+def describe_progress(work_dir: Path) -> list[tuple[str, str, str]]:
+    """The same for people: game, stage, figures."""
+    rows = []
     for entry in read_progress(work_dir):
         game, stage = entry.pop("game"), entry.pop("stage")
         figures = ", ".join(f"{name} {value}" for name, value in entry.items())
-        lines.append(f"| {game} | {stage} | {figures} |")
+        rows.append((game, stage, figures))
+    return rows
+
+
+def write_progress(work_dir: Path) -> None:
+    """Writes progress.md."""
+    lines = ["| game | stage | figures |", "|---|---|---|"]
+    lines += [f"| {' | '.join(row)} |" for row in describe_progress(work_dir)]
     write_file(work_dir / "progress.md", ("\n".join(lines) + "\n").encode())
 
 

@@ -127,8 +127,20 @@ def _judge_visit(play: Play, visit: PlayedVisit) -> _VisitErrors:
 
 
 def compute_score(play: Play) -> PredictionScore:
-    """Computes every number of a prediction run's score.json."""
-    errors = {v.visit.game_id: _judge_visit(play, v) for v in play.visits}
+    """Computes every number of a prediction run's score.json.
+
+    Raises:
+        DocumentError: It is not a prediction run, or it comes to a game twice.
+    """
+    errors: dict[str, _VisitErrors] = {}
+    for visit in play.visits:
+        game = visit.visit.game_id
+        if game in errors:
+            raise DocumentError(
+                "config.json schedule: expected one visit per game on the prediction "
+                f"track, found a second of {game}"
+            )
+        errors[game] = _judge_visit(play, visit)
     nmse = [e.nmse for e in errors.values() if e.nmse is not None]
     return_mse = [e.return_mse for e in errors.values() if e.return_mse is not None]
     return PredictionScore(

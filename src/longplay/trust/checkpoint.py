@@ -21,6 +21,7 @@ from pathlib import Path
 from pydantic import Field
 
 from longplay.contract.files import (
+    hash_file,
     make_directory,
     read_document,
     render_document,
@@ -57,6 +58,8 @@ class CheckpointRecord(Document):
     # SHA-256 of what stands in each row file; of events.jsonl only what the chain does
     # not cover yet.
     sha256: dict[str, str]
+    # SHA-256 of each file that the agent saved; None if it cannot save.
+    agent_sha256: dict[str, str] | None
 
 
 @dataclass(frozen=True)
@@ -102,10 +105,12 @@ class CheckpointWriter:
         folder = self._folder / str(number)
         remove_tree(folder)  # of a process that was killed while it wrote this
         make_directory(folder)
+        agent_sha256 = None
         if save_agent is not None:
             make_directory(folder / "agent")
             save_agent(folder / "agent")
             sync_tree(folder / "agent")
+            agent_sha256 = _hash_tree(folder / "agent")
         record = CheckpointRecord(
             stream=stream,
             recorder=recorder,
@@ -113,6 +118,7 @@ class CheckpointWriter:
                 name: hash_part(self._run_dir / name, *covered_part(name, recorder))
                 for name in ROW_FILES
             },
+            agent_sha256=agent_sha256,
         )
         document = render_document(record)
         write_file(folder / "checkpoint.json", document)
@@ -142,8 +148,11 @@ def read_checkpoint(run_dir: Path) -> Checkpoint | None:
         return None
     if hash_part(path, 0, path.stat().st_size) != pointer.sha256:
         return None
+    if record.agent_sha256 is None:
+        return Checkpoint(record, None)
     agent_dir = path.parent / "agent"
-    return Checkpoint(record, agent_dir if agent_dir.is_dir() else None)
+    is_sound = agent_dir.is_dir() and _hash_tree(agent_dir) == record.agent_sha256
+    return Checkpoint(record, agent_dir) if is_sound else None
 
 
 def _read_pointer(folder: Path) -> _Pointer | None:
@@ -162,6 +171,15 @@ def remove_tree(folder: Path) -> None:
     """Removes a folder, if it is there; one that cannot be removed harms nobody."""
     with contextlib.suppress(OSError):
         shutil.rmtree(folder)
+
+
+def _hash_tree(folder: Path) -> dict[str, str]:
+    """SHA-256 of every file in a folder, by its path there."""
+    return {
+        path.relative_to(folder).as_posix(): hash_file(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def hash_part(path: Path, start: int, end: int) -> str:
