@@ -4,16 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 
+class _HeadedTable(Table):
+    """A table under a line of its own: Rich folds a title at the table's width."""
+
+    def __init__(self, heading: str) -> None:
+        super().__init__(box=None)
+        self._heading = heading
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> RenderResult:
+        if self._heading:
+            yield Text(self._heading, "bold")
+        yield from super().__rich_console__(console, options)
+
+
 def make_table(title: str, *columns: str, left: Iterable[int] = (0,)) -> Table:
     """An empty table without lines; `left` are the columns that hold words."""
-    heading = Text(title, "bold") if title else None
-    table = Table(title=heading, title_justify="left", title_style="", box=None)
+    table = _HeadedTable(title)
     for position, column in enumerate(columns):
         justify = "left" if position in left else "right"
         table.add_column(column, justify=justify, header_style="dim")  # type: ignore[arg-type]
