@@ -10,7 +10,7 @@ from safetensors.numpy import save
 
 from frozen_networks import make_arrays, make_pairs
 from longplay.errors import ConfigError, DocumentError, LongplayError
-from longplay.reference.library import DATA, list_references, load_reference, read_facts
+from longplay.reference.library import list_references, load_reference, read_facts
 from made_up_references import make_facts, write_reference
 
 
@@ -81,13 +81,4 @@ def test_damage_is_named(
 
 @pytest.mark.parametrize("game", list_references())
 def test_shipped_references_load(game: str) -> None:
-    reference = load_reference(game)
-    assert reference.facts.game == game
-    assert reference.facts.policy.recipe["timesteps"] >= 1_500_000
-    assert reference.facts.values.timesteps >= 500_000
-    assert reference.facts.audit.summary.states >= 50
-    assert reference.facts.audit.summary.continuations >= 32
-
-
-def test_shipped_references_are_small() -> None:
-    assert sum(path.stat().st_size for path in DATA.glob("*")) < 14_000_000
+    assert load_reference(game).facts.game == game
