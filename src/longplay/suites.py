@@ -69,11 +69,6 @@ class Suite(Document):
         """Digest of the references that the suite means; None if it needs none."""
         return None
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether all that the suite means has been made."""
-        return True
-
     def find_references(self, given_sha256: str | None) -> str | None:
         """Digest of the references to play with: those given, or those installed.
 
@@ -125,12 +120,7 @@ class PredictionSuite(ControlSuite):
     @property
     def references(self) -> str | None:
         """With others it is another suite, called by another name."""
-        return _REFERENCES.get(self.suite_id)
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether all of its games have a reference."""
-        return self.references is not None
+        return _REFERENCES[self.suite_id]
 
     def find_references(self, given_sha256: str | None) -> str | None:
         """Digest of the policies and values of its games.
@@ -191,6 +181,9 @@ _TWENTY_GAMES = (
 _REFERENCES: Mapping[str, str] = {
     "prediction-smoke-v1": (
         "daab233960c4df02a39fb0f01ea773b4966f17cfdf57a5cbb8d8ec94812318db"
+    ),
+    "prediction-v1": (
+        "1873db268a719ebcdf7547e7ec92146a1feecaaa4615a37ec294ea527a34d3a1"
     ),
 }
 

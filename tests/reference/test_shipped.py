@@ -36,20 +36,18 @@ def test_policies_and_values_are_what_was_promised(game: str) -> None:
 
 def test_most_policies_are_better_than_random_play() -> None:
     leads = [read_facts(game, DATA).policy.lead_in_errors for game in GAMES]
-    assert sum(lead >= 2 for lead in leads) >= 0.8 * len(GAMES)
+    assert sum(lead >= 2 for lead in leads) >= 16
 
 
 @pytest.mark.parametrize("suite_id", ["prediction-smoke-v1", "prediction-v1"])
 def test_suites_mean_the_shipped_references(suite_id: str) -> None:
     suite = get_suite(suite_id)
-    assert suite.is_ready == (set(suite.games) <= set(GAMES))
-    if suite.is_ready:
-        assert suite.references == hash_references(suite.games, DATA)
-        assert plan_run(suite_id).suite_name == suite_id
+    assert suite.references == hash_references(suite.games, DATA)
+    assert plan_run(suite_id).suite_name == suite_id
 
 
-def test_some_suite_is_ready() -> None:
-    assert get_suite("prediction-smoke-v1").is_ready
+def test_every_game_of_the_track_has_a_reference() -> None:
+    assert sorted(GAMES) == sorted(get_suite("prediction-v1").games)
 
 
 @pytest.mark.parametrize("game", GAMES)

@@ -112,8 +112,8 @@ def suite_to_json(plan: RunPlan) -> dict[str, Any]:
     }
 
 
-def suites_table(plans: Sequence[RunPlan], missing: Sequence[str]) -> Table:
-    """The catalogue for people; `missing` suites cannot be played here."""
+def suites_table(plans: Sequence[RunPlan]) -> Table:
+    """The catalogue for people."""
     table = make_table(
         "",
         "suite",
@@ -138,12 +138,7 @@ def suites_table(plans: Sequence[RunPlan], missing: Sequence[str]) -> Table:
             plan.suite.purpose,
         )
     table.columns[0].no_wrap = True
-    captions = ["time: random agent, one core of the machine it was measured on"]
-    captions += [
-        f"{name} cannot be played yet: `longplay reference show` lists the games it can"
-        for name in missing
-    ]
-    table.caption = "\n".join(captions)
+    table.caption = "time: random agent, one core of the machine it was measured on"
     table.caption_justify = "left"
     return table
 

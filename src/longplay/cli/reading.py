@@ -174,13 +174,11 @@ def suites(as_json: Json = False) -> None:
     plans = [
         plan_run(name, reference_sha256=suite.references)
         for name, suite in SUITES.items()
-        if suite.is_ready
     ]
-    missing = [name for name, suite in SUITES.items() if not suite.is_ready]
     if as_json:
         print_json([catalogue_tables.suite_to_json(plan) for plan in plans])
     else:
-        print_tables(catalogue_tables.suites_table(plans, missing))
+        print_tables(catalogue_tables.suites_table(plans))
 
 
 def games(as_json: Json = False) -> None:
