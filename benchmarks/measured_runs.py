@@ -31,7 +31,8 @@ class Job:
 
 def measure(job: Job) -> RunDirectory:
     """Plays one run unless it is there; returns it."""
-    print(f"{job.suite_id}, {job.agent}, seed {job.seed}", flush=True)
+    # One write, so that lines of two threads do not mix.
+    print(f"{job.suite_id}, {job.agent}, seed {job.seed}\n", end="", flush=True)
     command = [sys.executable, "-m", "longplay", "run", job.suite_id, "--quiet"]
     options = ["--agent", job.agent, "--seed", str(job.seed), "--out", str(job.out)]
     played = subprocess.run(

@@ -67,5 +67,9 @@ def test_changed_suite_borrows_and_unknown_has_none() -> None:
     assert random_baseline("") is None
 
 
-def test_time_is_expected_of_every_suite() -> None:
-    assert 10 < expected_seconds("stream-8x3-1m-v1", 1_000_000) < 1_000
+def test_time_of_an_unmeasured_suite_is_that_of_its_kind() -> None:
+    long_one = expected_seconds("stream-8x3-1m-v1", "streaming", 1_000_000)
+    assert long_one == expected_seconds("stream-8x3-v1", "streaming", 1_000_000)
+    assert 10 < long_one < 1_000
+    predicted = expected_seconds("prediction-v1", "prediction", 200_000)
+    assert predicted == expected_seconds("control-v1", "control", 200_000)

@@ -34,7 +34,7 @@ def _plan_cost(plan: RunPlan) -> dict[str, float]:
     frames = plan.config.total_frames
     return {
         "frames": frames,
-        "expected_seconds": expected_seconds(plan.suite_name, frames),
+        "expected_seconds": expected_seconds(plan.suite_name, plan.suite.track, frames),
         "expected_bytes": plan.expected_bytes,
     }
 
@@ -85,8 +85,8 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
         ("disk", f"about {_megabytes(cost['expected_bytes'])}"),
         (
             "time",
-            f"about {_minutes(cost['expected_seconds'])} for the random agent; "
-            "a learning one takes its own time",
+            f"about {_minutes(cost['expected_seconds'])}; "
+            "what the agent computes comes on top",
         ),
     )
     return [schedule, facts, Text("dry run: nothing was written", "dim")]
@@ -138,7 +138,10 @@ def suites_table(plans: Sequence[RunPlan]) -> Table:
             plan.suite.purpose,
         )
     table.columns[0].no_wrap = True
-    table.caption = "time: random agent, one core of the machine it was measured on"
+    table.caption = (
+        "time: one core of the machine it was measured on, "
+        "without what an agent computes"
+    )
     table.caption_justify = "left"
     return table
 
