@@ -187,6 +187,27 @@ def test_other_references_are_another_suite(
     assert "suite claim" in longplay.validate_run(result.run_dir).findings.counts
 
 
+def test_errors_are_explained_by_their_sums(run_dir: Path, invoke: Callable) -> None:
+    answer = invoke("score", run_dir, "--explain", "pong", "--json").json
+    errors, spread, missed = answer["explanation"]
+    rows = [row for row in read_rows(run_dir) if row["game_id"] == "pong"]
+    squares = [(row["prediction"] - row["target"]) ** 2 for row in rows]
+    assert errors["timesteps"] == spread["timesteps"] == len(rows)
+    assert errors["sum_of_squares"] == pytest.approx(sum(squares))
+    assert errors["mean"] == answer["per_game_mse"]["pong"]
+    assert errors["mean"] / spread["mean"] == answer["per_game_nmse"]["pong"]
+    assert missed["mean"] == answer["per_game_return_mse"]["pong"]
+    shown = invoke("score", run_dir, "--explain", "pong").stdout
+    assert "prediction - value" in shown
+    assert "plasticity = late" not in shown
+
+
+def test_dry_run_speaks_of_predictions(references: Path, invoke: Callable) -> None:
+    shown = invoke("run", SUITE, "--agent", ZERO, "--dry-run").stdout
+    assert "every prediction" in shown
+    assert "forgetting" not in shown
+
+
 @pytest.mark.parametrize("damaged", ["pong.json", "pong.safetensors"])
 def test_damaged_references_accuse_nobody(
     references: Path, run_dir: Path, invoke: Callable, damaged: str

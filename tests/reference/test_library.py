@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.numpy import save
 
 from frozen_networks import make_arrays, make_pairs
-from longplay.errors import ConfigError, DocumentError, LongplayError
+from longplay.errors import DocumentError, LongplayError
 from longplay.reference.library import list_references, load_reference, read_facts
 from made_up_references import make_facts, write_reference
 
@@ -63,11 +65,11 @@ def remove_facts(data: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "error", "message"),
     [
-        (flip_a_bit, DocumentError, "expected SHA-256 .* found .* install it again"),
-        (remove_networks, DocumentError, "cannot be read: .* install it again"),
+        (flip_a_bit, DocumentError, "expected SHA-256 .* found .* install longplay"),
+        (remove_networks, DocumentError, "cannot be read: .* install longplay again"),
         (cut_facts, DocumentError, "pong.json"),
         (remove_an_array, DocumentError, "values input_bits: expected an array"),
-        (remove_facts, ConfigError, "'pong' has no reference policy; .* none yet"),
+        (remove_facts, DocumentError, "pong.json: cannot be read: .* LONGPLAY_REF"),
     ],
 )
 def test_damage_is_named(
@@ -77,6 +79,19 @@ def test_damage_is_named(
     damage(data)
     with pytest.raises(error, match=message):
         load_reference("pong", data)
+
+
+def test_a_folder_that_is_not_there_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Callable[..., Any]
+) -> None:
+    monkeypatch.setenv("LONGPLAY_REFERENCES", str(tmp_path / "nowhere"))
+    shown = invoke("reference", "show")
+    assert shown.exit_code != 0
+    assert "nowhere: expected a folder of references" in shown.stderr
+    played = invoke("run", "prediction-smoke-v1", "--agent", "random", "--dry-run")
+    assert played.exit_code != 0
+    assert "pong.json: cannot be read" in played.stderr
+    assert "LONGPLAY_REFERENCES" in played.stderr
 
 
 @pytest.mark.parametrize("game", list_references())

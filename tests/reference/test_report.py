@@ -8,8 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from test_library import make_facts
 
+from longplay.errors import ConfigError
 from longplay.reference.library import read_all_facts
 from longplay.reference.report import fill_table, render_summary, render_table
 from longplay.reference.workplace import Workplace
@@ -54,6 +56,11 @@ def test_the_printed_table_is_that_of_the_shipped_facts() -> None:
     assert fill_table(page, read_all_facts()) == page, (
         "run `longplay reference collect … --page docs/prediction.md`"
     )
+
+
+def test_a_page_without_a_place_for_the_table_is_refused() -> None:
+    with pytest.raises(ConfigError, match="expected a line <!-- references -->"):
+        fill_table("# another page\n", [make_facts(b"")])
 
 
 def test_show_lists_every_shipped_game(invoke: Callable[..., Any]) -> None:

@@ -15,6 +15,7 @@ from longplay.reference.library import (
 )
 from longplay.reference.recording import record_visit
 from longplay.reference.streams import find_recorded_visit
+from longplay.reference.training.audit import summarise
 from longplay.suites import get_suite
 
 GAMES = list_references(DATA)
@@ -32,6 +33,7 @@ def test_policies_and_values_are_what_was_promised(game: str) -> None:
     assert facts.values.timesteps >= 500_000
     assert facts.audit.summary.states >= 50
     assert facts.audit.summary.continuations >= 32
+    assert facts.audit.summary == summarise(list(facts.audit.audited))
 
 
 def test_most_policies_are_better_than_random_play() -> None:

@@ -69,18 +69,10 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
             f"{first:,}",
         )
         first += visit.visit_frames
-    scoring = config.scoring_defaults
     facts = make_facts(
         ("frames", f"{config.total_frames:,}"),
-        (
-            "decisions",
-            _describe_decisions(config),
-        ),
-        (
-            "scored on",
-            f"last {scoring.window_frames:,} frames; forgetting and plasticity on "
-            f"{scoring.revisit_frames:,}",
-        ),
+        _describe_answers(config),
+        ("scored on", _describe_scored(config)),
         ("contract hash", config.benchmark_contract_hash),
         ("disk", f"about {_megabytes(cost['expected_bytes'])}"),
         (
@@ -92,14 +84,30 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
     return [schedule, facts, Text("dry run: nothing was written", "dim")]
 
 
-def _describe_decisions(config: RunConfig) -> str:
+def _describe_scored(config: RunConfig) -> str:
+    scoring = config.scoring_defaults
+    windows = (
+        f"last {scoring.window_frames:,} frames; forgetting and plasticity on "
+        f"{scoring.revisit_frames:,}"
+    )
+    match config.track:
+        case "prediction":
+            return "every prediction"
+        case "control":
+            return f"every reward; beside it {windows}"
+    return windows
+
+
+def _describe_answers(config: RunConfig) -> tuple[str, str]:
     interval, delay = config.decision_interval, config.delay
     unit, length = "frame", ""
     if config.frame_skip is not None:
         unit, length = "timestep", f" of {config.frame_skip} emulator frames"
     every = f"every {unit}" if interval == 1 else f"every {interval} {unit}s"
     when = f"applied {delay} {unit}s later" if delay else "at once"
-    return f"{every}{length}, {when}"
+    if config.track == "prediction":
+        return "predictions", f"{every}{length}"
+    return "decisions", f"{every}{length}, {when}"
 
 
 def suite_to_json(plan: RunPlan) -> dict[str, Any]:

@@ -184,7 +184,27 @@ def show_report(report: Report) -> list[RenderableType]:
 
 
 def explanation_to_json(play: Play, game_id: str) -> list[dict[str, Any]]:
-    """The windows behind a game's numbers, with their sums."""
+    """The sums behind a game's numbers."""
+    if play.forecasts is not None:
+        return _explain_errors(play, game_id)
+    return _explain_windows(play, game_id)
+
+
+def _explain_errors(play: Play, game_id: str) -> list[dict[str, Any]]:
+    from longplay.scoring.prediction import explain_game
+
+    return [
+        {
+            "differences": why.differences,
+            "timesteps": why.timesteps,
+            "sum_of_squares": why.total,
+            "mean": why.mean,
+        }
+        for why in explain_game(play, game_id)
+    ]
+
+
+def _explain_windows(play: Play, game_id: str) -> list[dict[str, Any]]:
     from longplay.scoring.streaming import explain_game
 
     why = explain_game(play, game_id)
@@ -215,9 +235,31 @@ def explanation_to_json(play: Play, game_id: str) -> list[dict[str, Any]]:
 
 def show_explanation(play: Play, game_id: str) -> list[RenderableType]:
     """The sums behind a game's numbers, for people."""
+    rows = explanation_to_json(play, game_id)
+    if play.forecasts is not None:
+        return [Text(), *_show_errors(game_id, rows)]
+    return [Text(), *_show_windows(game_id, rows)]
+
+
+def _show_errors(game_id: str, rows: list[dict[str, Any]]) -> list[RenderableType]:
+    columns = ("squares of", "timesteps", "sum", "mean")
+    table = make_table(f"why: {game_id}", *columns)
+    for row in rows:
+        add_row(
+            table,
+            row["differences"],
+            f"{row['timesteps']:,}",
+            format_number(row["sum_of_squares"]),
+            format_number(row["mean"]),
+        )
+    rule = " mse = first mean; nmse = first / second mean; return mse = third mean"
+    return [table, Text(rule, "dim")]
+
+
+def _show_windows(game_id: str, rows: list[dict[str, Any]]) -> list[RenderableType]:
     columns = ("window", "visit", "first frame", "last frame", "frames", "sum", "rate")
     table = make_table(f"why: {game_id}", *columns)
-    for row in explanation_to_json(play, game_id):
+    for row in rows:
         add_row(
             table,
             row["window"],
@@ -229,4 +271,4 @@ def show_explanation(play: Play, game_id: str) -> list[RenderableType]:
             format_number(row["rate"]),
         )
     rule = " forgetting = mean of pre - post over revisits; plasticity = late - early"
-    return [Text(), table, Text(rule, "dim")]
+    return [table, Text(rule, "dim")]

@@ -43,7 +43,7 @@ class PolicyFacts(_Facts):
 
 
 class ValueFacts(_Facts):
-    """What values were fitted on, and the error on visits they never learned from.
+    """What values were fitted on, and the error on visits that only end the fit.
 
     Errors are mean squared differences from plain returns, so that even perfect values
     have one; `held_out_variance` is what the best constant would have.

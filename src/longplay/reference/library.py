@@ -38,6 +38,8 @@ REFERENCE_GAMES = SUITES["prediction-v1"].games
 
 DATA = Path(__file__).parent / "data"
 
+_REMEDY = "install longplay again, or mend the folder that LONGPLAY_REFERENCES names"
+
 Facts = TypeVar("Facts", bound=BaseModel)
 
 
@@ -67,8 +69,14 @@ class Reference:
 
 
 def list_references(data: Path | None = None) -> list[str]:
-    """The games that have a reference, in the track's order."""
+    """The games that have a reference, in the track's order.
+
+    Raises:
+        DocumentError: There is no such folder.
+    """
     folder = data or find_data()
+    if not folder.is_dir():
+        raise DocumentError(f"{folder}: expected a folder of references; {_REMEDY}")
     return [game for game in REFERENCE_GAMES if (folder / f"{game}.json").exists()]
 
 
@@ -77,15 +85,14 @@ def read_facts(game_id: str, data: Path | None = None) -> ReferenceFacts:
 
     Raises:
         ConfigError: The game has none.
-        DocumentError: The file is damaged.
+        DocumentError: The file is missing or damaged.
     """
-    check_game(game_id)
-    path = (data or find_data()) / f"{game_id}.json"
-    if not path.exists():
-        known = ", ".join(list_references(data)) or "none yet"
+    if check_game(game_id) not in REFERENCE_GAMES:
         raise ConfigError(
-            f"games: {game_id!r} has no reference policy; these have one: {known}"
+            f"games: {game_id!r} has no reference policy; these have one: "
+            f"{', '.join(REFERENCE_GAMES)}"
         )
+    path = (data or find_data()) / f"{game_id}.json"
     facts = read_reference_document(path, ReferenceFacts)
     if facts.game != game_id:
         raise DocumentError(f"{path} game: expected {game_id}, found {facts.game}")
@@ -101,10 +108,12 @@ def read_reference_document(path: Path, model: type[Facts]) -> Facts:
     try:
         return model.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise DocumentError(f"{path}: cannot be read: {error.strerror}") from error
+        raise DocumentError(
+            f"{path}: cannot be read: {error.strerror}; {_REMEDY}"
+        ) from error
     except ValidationError as error:
         raise DocumentError(
-            f"{path} {describe_invalid(error)}; it is damaged, install it again"
+            f"{path} {describe_invalid(error)}; it is damaged: {_REMEDY}"
         ) from error
 
 
@@ -164,18 +173,18 @@ def read_safetensors(path: Path, expected_sha256: str) -> dict[str, NDArray[Any]
         content = path.read_bytes()
     except OSError as error:
         raise DocumentError(
-            f"{path}: cannot be read: {error.strerror}; install it again"
+            f"{path}: cannot be read: {error.strerror}; {_REMEDY}"
         ) from error
     found = hashlib.sha256(content).hexdigest()
     if found != expected_sha256:
         raise DocumentError(
             f"{path}: expected SHA-256 {expected_sha256}, found {found}; "
-            "it is damaged, install it again"
+            f"it is damaged: {_REMEDY}"
         )
     try:
         return load(content)
     except SafetensorError as error:
-        raise DocumentError(f"{path.name}: not safetensors: {error}") from error
+        raise DocumentError(f"{path}: not safetensors: {error}; {_REMEDY}") from error
 
 
 def _pick(arrays: dict[str, NDArray[Any]], part: str) -> dict[str, NDArray[Any]]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from textwrap import fill
 
+from longplay.errors import ConfigError
 from longplay.reference.facts import ReferenceFacts
 from longplay.reference.library import REFERENCE_GAMES
 from longplay.scoring.metrics import median_or_none
@@ -130,5 +131,10 @@ def fill_baselines(page: str, baselines: Iterable[PredictorBaseline]) -> str:
 def _fill(page: str, name: str, tables: str) -> str:
     begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     before, _, rest = page.partition(begin)
-    _, _, after = rest.partition(end)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise ConfigError(
+            f"the page: expected a line {begin.strip()} and a line {end} after it, "
+            "found none; the tables go between them"
+        )
     return f"{before}{begin}{tables}{end}{after}"

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,15 +34,24 @@ SMALLEST_VARIANCE = 1e-6
 Reals = NDArray[np.float64]
 
 
+def sum_squares(differences: Reals) -> float:
+    """Exactly rounded."""
+    return math.fsum(differences**2)
+
+
+def from_mean(targets: Reals) -> Reals:
+    """How far each is from the mean of all."""
+    return targets - math.fsum(targets) / len(targets)
+
+
 def mean_squared_error(predictions: Reals, truth: Reals) -> float:
     """Mean of squared differences, (n,) each."""
-    return math.fsum((predictions - truth) ** 2) / len(truth)
+    return sum_squares(predictions - truth) / len(truth)
 
 
 def normalised_error(predictions: Reals, targets: Reals) -> float | None:
     """Squared error in units of the targets' variance; None if they hardly differ."""
-    mean = math.fsum(targets) / len(targets)
-    variance = math.fsum((targets - mean) ** 2) / len(targets)
+    variance = sum_squares(from_mean(targets)) / len(targets)
     if targets.max() == targets.min() or variance < SMALLEST_VARIANCE:
         return None
     return mean_squared_error(predictions, targets) / variance
@@ -124,6 +134,37 @@ def _judge_visit(play: Play, visit: PlayedVisit) -> _VisitErrors:
         normalised_error(predictions, found.targets),
         mean_squared_error(predictions[:known], returns) if known else None,
     )
+
+
+class SquaredSum(NamedTuple):
+    """One of the sums behind a game's errors."""
+
+    differences: str
+    timesteps: int
+    total: float
+
+    @property
+    def mean(self) -> float | None:
+        """None of nothing."""
+        return self.total / self.timesteps if self.timesteps else None
+
+
+def explain_game(play: Play, game_id: str) -> list[SquaredSum]:
+    """The sums that a game's errors are made of; none if it was not come to."""
+    sums = []
+    for visit in play.visits_of(game_id):
+        found = collect_forecasts(play, visit)
+        until_known = found.predictions[: len(found.returns)]
+        differences = {
+            "prediction - value": found.predictions - found.targets,
+            "value - mean value": from_mean(found.targets),
+            "prediction - return": until_known - found.returns,
+        }
+        sums += [
+            SquaredSum(name, len(values), sum_squares(values))
+            for name, values in differences.items()
+        ]
+    return sums
 
 
 def compute_score(play: Play) -> PredictionScore:
