@@ -83,9 +83,10 @@ def test_show_tells_how_far_the_making_is(
 def test_show_of_a_folder_where_nothing_is_made_says_so(
     tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
-    answer = invoke("reference", "show", "--work", tmp_path)
-    assert answer.exit_code == 2
-    assert "found no progress" in answer.stderr
+    for options in ((), ("--json",)):
+        answer = invoke("reference", "show", "--work", tmp_path, *options)
+        assert answer.exit_code == 2
+        assert "found no progress" in answer.stderr + answer.stdout
 
 
 def test_using_references_needs_no_torch() -> None:

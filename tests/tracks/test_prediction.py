@@ -278,6 +278,7 @@ def test_the_hash_follows_from_the_references_of_the_games(references: Path) -> 
         ("pong.safetensors", None, "cannot be read"),
         ("pong.json", b"{", "pong.json"),
         ("pong.streams.json", b"{", "pong.streams.json"),
+        ("pong.streams.json", None, "pong.streams.json: cannot be read"),
         ("pong.streams.safetensors", b"x", "expected SHA-256"),
         ("pong.streams.safetensors", None, "cannot be read"),
     ],

@@ -245,18 +245,18 @@ def show(
 def _show_making(work: Path, as_json: bool) -> None:
     from longplay.reference.workplace import describe_progress, read_progress
 
-    if as_json:
-        print_json(read_progress(work))
-        return
-    rows = describe_progress(work)
-    if not rows:
+    progress = read_progress(work)
+    if not progress:
         raise ConfigError(
             f"{work}: expected a folder where references are made, found no progress; "
             f"`longplay reference make --work {work}` begins"
         )
+    if as_json:
+        print_json(progress)
+        return
     columns = ("game", "stage", "figures")
     table = make_table("References in the making", *columns, left=range(3))
-    for row in rows:
+    for row in describe_progress(work):
         add_row(table, *row)
     print_tables(table)
 

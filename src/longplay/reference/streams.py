@@ -94,8 +94,8 @@ def find_recorded_visit(
         DocumentError: A file is missing, damaged or about another reference.
     """
     folder = data or find_data()
-    path = folder / f"{game_id}.streams.json"
-    if not path.exists():
+    path, name = folder / f"{game_id}.streams.json", f"{game_id}.streams.safetensors"
+    if not path.exists() and not (folder / name).exists():
         return None
     facts = read_reference_document(path, StreamFacts)
     if facts.game != game_id:
@@ -108,7 +108,6 @@ def find_recorded_visit(
             f"{path.name} reference_sha256: expected {expected}, found "
             f"{facts.reference_sha256}; record it again"
         )
-    name = f"{game_id}.streams.safetensors"
     arrays = read_safetensors(folder / name, facts.streams_sha256)
     return _pick_visit(arrays, seed, name)
 
