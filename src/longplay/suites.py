@@ -183,7 +183,7 @@ _REFERENCES: Mapping[str, str] = {
         "daab233960c4df02a39fb0f01ea773b4966f17cfdf57a5cbb8d8ec94812318db"
     ),
     "prediction-v1": (
-        "1873db268a719ebcdf7547e7ec92146a1feecaaa4615a37ec294ea527a34d3a1"
+        "7da52f1ee00c52411bcb9d89ae2ccbe38dfbce7cec67d001a00d43f4a4d90595"
     ),
 }
 
