@@ -196,7 +196,8 @@ def test_errors_are_explained_by_their_sums(run_dir: Path, invoke: Callable) -> 
     assert errors["sum_of_squares"] == pytest.approx(sum(squares))
     assert errors["mean"] == answer["per_game_mse"]["pong"]
     assert errors["mean"] / spread["mean"] == answer["per_game_nmse"]["pong"]
-    assert missed["mean"] == answer["per_game_return_mse"]["pong"]
+    assert missed["timesteps"] == 0  # no game ends in so short a visit
+    assert missed["mean"] is None
     shown = invoke("score", run_dir, "--explain", "pong").stdout
     assert "prediction - value" in shown
     assert "plasticity = late" not in shown

@@ -17,6 +17,7 @@ from longplay.scoring.prediction import (
     collect_forecasts,
     compute_score,
     discounted_returns,
+    explain_game,
     normalised_error,
 )
 
@@ -136,6 +137,19 @@ def test_no_game_over_at_all_means_no_return_error() -> None:
     assert score.per_game_return_mse == dict.fromkeys(GAMES)
 
 
+def test_a_game_is_explained_by_the_sums_behind_its_errors() -> None:
+    play = make_play([1.0] * 12, {1: 1.0}, ends=(2,))
+    errors, spread, missed = explain_game(play, "pong")
+    assert errors == ("prediction - value", 4, 1.0 + 0 + 1 + 4)
+    assert spread == ("value - mean value", 4, 2.25 + 0.25 + 0.25 + 2.25)
+    assert missed == ("prediction - return", 3, 0.25 + 0 + 1)  # returns: ½ 1 0
+    score = compute_score(play)
+    assert score.per_game_mse["pong"] == errors.mean == 1.5
+    assert score.per_game_nmse["pong"] == 1.5 / 1.25
+    assert score.per_game_return_mse["pong"] == missed.mean
+    assert [why.mean for why in explain_game(play, "qbert")] == [16.0, 0.0, None]
+
+
 def test_visits_not_played_are_left_out() -> None:
     play = make_play([2.0] * 12)
     first = Play(
@@ -148,6 +162,7 @@ def test_visits_not_played_are_left_out() -> None:
         play.forecasts,
     )
     assert compute_score(first).per_game_nmse == {"pong": 1.2}
+    assert explain_game(first, "qbert") == []
 
 
 def test_forecasts_of_a_visit_are_its_own() -> None:
