@@ -20,6 +20,7 @@ from longplay.contract.files import read_json
 from longplay.contract.layout import RunGroup, find_run_groups
 from longplay.contract.records import AgentEntry, ConfigGiven, RunConfig, Score
 from longplay.contract.rundir import RunDirectory
+from longplay.contract.version import CONTRACTS, Track
 from longplay.errors import ConfigError, DocumentError, LongplayError
 
 PackOpener = Callable[[Path], RunDirectory]
@@ -111,12 +112,11 @@ class MeasuredRun:
     identity: str
 
     @property
-    def track(self) -> str:
-        """Streaming, control or prediction."""
+    def track(self) -> Track:
+        """Of a contract version that is not known, streaming."""
         version = self.config.benchmark_contract_version
-        return {"control-v1": "control", "prediction-v1": "prediction"}.get(
-            version, "streaming"
-        )
+        tracks = {contract.version: track for track, contract in CONTRACTS.items()}
+        return tracks.get(version, "streaming")
 
     def measure(self) -> GameRates:
         """Its rates per game, in the order of the suite's games."""
@@ -317,7 +317,9 @@ def _name_suite(name: str | None, given: ConfigGiven | None) -> str | None:
 def key_of_run(run: RunDirectory) -> AgentKey:
     """Whose run it is."""
     config = run.config
-    isolation = config.model_dump(include={"agent_isolation"}).get("agent_isolation") or {}
+    isolation = (
+        config.model_dump(include={"agent_isolation"}).get("agent_isolation") or {}
+    )
     level = isolation.get("level", "none")
     tuning_frames = _read_tuning_frames(run.path)
     if config.agent is None:
