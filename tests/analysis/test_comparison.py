@@ -111,9 +111,7 @@ def test_without_anchors_numbers_are_absent_with_a_reason(tmp_path):
     assert alpha.absent["average"] == "no game of this suite has z"
     assert alpha.profile is None
     assert suite.lead == "headline"
-    assert suite.games_without_z["qbert"] == (
-        f"anchors-1 has no anchors of qbert on {SUITE}"
-    )
+    assert suite.games_without_z["qbert"] == (f"anchors-1 has no anchors for {SUITE}")
     assert beta.difference is not None
     assert beta.difference.mean == pytest.approx(-1.0)
     # Ranks need no anchors.

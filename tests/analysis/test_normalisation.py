@@ -46,10 +46,10 @@ def test_differences_and_corrections_by_hand():
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        (None, "anchors-1 has no anchors of qbert on stream-3x2-v1"),
+        (None, "anchors-1 lacks this game"),
         (
             make_game(upper=None),
-            "anchors-1 has no upper anchor of qbert on stream-3x2-v1",
+            "anchors-1 has no upper anchor for this game",
         ),
         (make_game(upper_error=None), "an anchor measured once has no standard error"),
         (make_game(lower_error=None), "an anchor measured once has no standard error"),
@@ -79,6 +79,7 @@ def test_another_suite_has_no_z():
         make_anchors(SUITE, qbert=make_game()), f"{SUITE}+01234567", ("qbert",)
     )
     assert not scale.has_z.any()
+    assert scale.reasons["qbert"] == f"anchors-1 has no anchors for {SUITE}+01234567"
 
 
 def test_game_without_revisits_has_z_and_no_forgetting():

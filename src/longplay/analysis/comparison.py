@@ -86,10 +86,18 @@ def compare(found: FoundRuns, request: Request) -> Comparison:
     return Comparison(
         anchors=request.anchors.name,
         suites=tuple(suites),
-        left_out=tuple(
-            LeftOutRun(kind=left.kind, path=str(left.path), reason=left.reason)
-            for left in found.left_out
-        ),
+        left_out=tuple(map(_record_left_out, found.left_out)),
+    )
+
+
+def _record_left_out(left: LeftOut) -> LeftOutRun:
+    return LeftOutRun(
+        kind=left.kind,
+        path=str(left.path),
+        reason=left.reason,
+        suite=left.suite,
+        agent=None if left.agent is None else left.agent.name,
+        seed=left.seed,
     )
 
 

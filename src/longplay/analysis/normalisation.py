@@ -69,12 +69,15 @@ class Scale:
 def make_scale(anchors: Anchors, suite: str, games: Sequence[str]) -> Scale:
     """The scale of a suite, NaN for the games that have none."""
     found = anchors.suites.get(suite)
-    known = {} if found is None else found.games
     reasons: dict[str, str] = {}
     rows = []
     for game in games:
-        entry = known.get(game)
-        reason = _explain_missing(anchors.name, suite, game, entry)
+        entry = None if found is None else found.games.get(game)
+        reason = (
+            f"{anchors.name} has no anchors for {suite}"
+            if found is None
+            else _explain_missing(anchors.name, entry)
+        )
         if reason is not None:
             reasons[game] = reason
         rows.append(_scale_of(None if reason is not None else entry))
@@ -82,14 +85,12 @@ def make_scale(anchors: Anchors, suite: str, games: Sequence[str]) -> Scale:
     return Scale(tuple(games), lower, span, forgetting, recovery, reasons)
 
 
-def _explain_missing(
-    anchors_name: str, suite: str, game: str, entry: GameAnchors | None
-) -> str | None:
+def _explain_missing(anchors_name: str, entry: GameAnchors | None) -> str | None:
     """Why a game has no z; None if it has."""
     if entry is None:
-        return f"{anchors_name} has no anchors of {game} on {suite}"
+        return f"{anchors_name} lacks this game"
     if entry.upper is None:
-        return f"{anchors_name} has no upper anchor of {game} on {suite}"
+        return f"{anchors_name} has no upper anchor for this game"
     if entry.lower_error is None or entry.upper_error is None:
         return "an anchor measured once has no standard error"
     error = math.hypot(entry.lower_error, entry.upper_error)

@@ -108,9 +108,12 @@ class SuiteComparison(Document):
 class LeftOutRun(Document):
     """A run that does not count."""
 
-    kind: str
+    kind: str = Field(description="As in `AgentNumbers.left_out`.")
     path: str
     reason: str
+    suite: str | None
+    agent: str | None
+    seed: int | None
 
 
 class Comparison(Document):
