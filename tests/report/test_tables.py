@@ -63,6 +63,7 @@ def suite(*agents: AgentNumbers, **changes) -> SuiteComparison:
         "suite": "control-v1",
         "track": "control",
         "emulator": "0.12.1",
+        "roms": None,
         "references": None,
         "headline": "cumulative_reward",
         "headline_is_better": "more",

@@ -90,6 +90,31 @@ def compare(found: FoundRuns, request: Request) -> Comparison:
     )
 
 
+def runs_by_label(
+    found: FoundRuns, suite: SuiteComparison
+) -> dict[str, list[MeasuredRun]]:
+    """Label of each agent of a table -> the runs behind its numbers, by seed."""
+    conditions = Conditions(suite.suite, suite.emulator, suite.roms, suite.references)
+    members = [run for run in found.runs if run.conditions == conditions]
+    return {
+        agent.label: sorted(
+            (run for run in members if _is_run_of(run, agent)), key=_seed_order
+        )
+        for agent in suite.agents
+    }
+
+
+def _is_run_of(run: MeasuredRun, agent: AgentNumbers) -> bool:
+    """A shipped agent has no id, and no run."""
+    key = (run.agent.agent_id, run.agent.isolation, run.agent.tuning_frames)
+    is_known = run.seed in agent.seeds and not agent.label.endswith("(shipped)")
+    return is_known and key == (agent.agent_id, agent.isolation, agent.tuning_frames)
+
+
+def _seed_order(run: MeasuredRun) -> int:
+    return -1 if run.seed is None else run.seed
+
+
 def _record_left_out(left: LeftOut) -> LeftOutRun:
     return LeftOutRun(
         kind=left.kind,
@@ -193,6 +218,7 @@ class _Table:
             suite=self.conditions.suite,
             track=self.track,
             emulator=self.conditions.emulator,
+            roms=self.conditions.roms,
             references=self.conditions.references,
             headline=self.runs[0].score.HEADLINE,
             headline_is_better="less" if self.error else "more",
@@ -225,7 +251,7 @@ class _Table:
         return contestants
 
     def _make_contestant(self, key: AgentKey, runs: list[MeasuredRun]) -> Contestant:
-        runs = sorted(runs, key=lambda run: -1 if run.seed is None else run.seed)
+        runs = sorted(runs, key=_seed_order)
         if self.error is not None:
             arrays = measure_predictions(runs, self.error)
         else:

@@ -86,6 +86,7 @@ class SuiteComparison(Document):
     suite: str
     track: Literal["streaming", "control", "prediction"]
     emulator: str | None = Field(description="Version of ale-py.")
+    roms: str | None = Field(description="Digest of the ROMs' digests.")
     references: str | None = Field(description="Digest; prediction suites.")
     headline: str = Field(description="Key of score.json that is the headline.")
     headline_is_better: Literal["more", "less"]

@@ -32,6 +32,8 @@ _COMMANDS = (
     reading.score,
     reading.show,
     comparing.compare,
+    comparing.plot,
+    comparing.report,
     proving.verify,
     proving.pack,
     proving.unpack,

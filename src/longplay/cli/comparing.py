@@ -1,7 +1,9 @@
-"""Commands that compare: compare."""
+"""Commands that compare: compare, plot, report."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,7 +18,7 @@ from longplay.errors import ConfigError, NotARunError
 
 if TYPE_CHECKING:
     from longplay.analysis.records import Comparison
-    from longplay.analysis.runs import FoundRuns
+    from longplay.analysis.runs import FoundRuns, MeasuredRun
     from longplay.contract.rundir import RunDirectory
     from longplay.report.tables import TextTable
 
@@ -59,15 +61,10 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare agents: by how much is one better, and how sure is that."""
-    from longplay.analysis.anchors import shipped_anchors
-    from longplay.analysis.comparison import Request
-    from longplay.analysis.comparison import compare as compare_runs
     from longplay.report.tables import comparison_to_csv, comparison_to_latex
 
-    if against not in (None, "baselines"):
-        raise ConfigError(f"--against: expected baselines, found {against!r}")
-    request = Request(shipped_anchors(), suite, versus, against is not None)
-    comparison = compare_runs(read_runs(paths, quiet=quiet or as_json), request)
+    found = read_runs(paths, quiet=quiet or as_json)
+    comparison = _compare(found, against, suite, versus)
     if csv is not None:
         write_file(csv, comparison_to_csv(comparison).encode())
     if latex is not None:
@@ -79,6 +76,110 @@ def compare(
         print_json(comparison.model_dump(mode="json"))
     else:
         _print_comparison(comparison, with_games=games)
+
+
+def plot(
+    paths: Paths,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FIG", help="*.pdf, *.png, *.svg.")
+    ],
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="curves, games, profile, retention, stream, improvement, predictions."
+        ),
+    ] = "curves",
+    against: Against = None,
+    suite: OnlySuite = None,
+    versus: Versus = None,
+    columns: Annotated[
+        int, typer.Option(min=1, max=2, help="Width in columns of a paper.")
+    ] = 1,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the figure's data.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Draw a figure for a paper."""
+    from longplay.analysis.anchors import shipped_anchors
+    from longplay.analysis.comparison import runs_by_label
+    from longplay.analysis.normalisation import make_scale
+    from longplay.report.drawings import Shown, draw, drawing_to_csv
+    from longplay.report.paper import render_paper
+
+    found = read_runs(paths, quiet=quiet)
+    comparison = _compare(found, against, suite, versus)
+    if len(comparison.suites) > 1:
+        names = ", ".join(table.suite for table in comparison.suites)
+        raise ConfigError(f"--suite: expected one suite, found {names}; choose one")
+    (table,) = comparison.suites
+    scale = make_scale(shipped_anchors(), table.suite, table.games)
+    drawing = draw(kind, Shown(table, runs_by_label(found, table), scale))
+    file_format = output.suffix.removeprefix(".")
+    write_file(output, render_paper(drawing, file_format, 2 if columns == 2 else 1))
+    if csv is not None:
+        write_file(csv, drawing_to_csv(drawing).encode())
+
+
+def report(
+    paths: Paths,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder.")
+    ],
+    against: Against = None,
+    suite: OnlySuite = None,
+    versus: Versus = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write a report: pages that open from disk, figures, tables, all numbers."""
+    from longplay.analysis.anchors import shipped_anchors
+    from longplay.report.report import ReportInput, write_report
+
+    found = read_runs(paths, quiet=quiet)
+    options = [
+        word
+        for name, value in (("against", against), ("suite", suite), ("versus", versus))
+        if value is not None
+        for word in (f"--{name}", shlex.quote(value))
+    ]
+    comparison = _compare(found, against, suite, versus)
+    given = ReportInput(found, comparison, shipped_anchors(), _read_trust, options)
+    write_report(output, given)
+    typer.echo(output / "index.html")
+
+
+def _read_trust(run: MeasuredRun) -> str:
+    """How far a run is proven: what its verification says, if it fits the files."""
+    from longplay.contract.rundir import RunDirectory
+
+    if run.path.is_file():
+        from longplay.trust.pack_file import PackFile
+
+        with PackFile(run.path) as packed:
+            return _proven(packed.read_documents(), packed.manifest.sha256)
+    directory = RunDirectory(run.path)
+    hashes = directory.hash_judged() if directory.verification else {}
+    return _proven(directory, hashes)
+
+
+def _proven(run: RunDirectory, sha256: Mapping[str, str]) -> str:
+    record = run.verification
+    if record is None or not record.passed:
+        return "claimed"
+    is_same = all(sha256.get(name) == found for name, found in record.sha256.items())
+    return record.level if is_same else "claimed"
+
+
+def _compare(
+    found: FoundRuns, against: str | None, suite: str | None, versus: str | None
+) -> Comparison:
+    from longplay.analysis.anchors import shipped_anchors
+    from longplay.analysis.comparison import Request, compare
+
+    if against not in (None, "baselines"):
+        raise ConfigError(f"--against: expected baselines, found {against!r}")
+    request = Request(shipped_anchors(), suite, versus, against is not None)
+    return compare(found, request)
 
 
 def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:

@@ -63,10 +63,11 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a table, and what it is sorted by."""
+    """What stands in a table, what it is sorted by, and where it leads on a page."""
 
     text: str
     value: float | str | None = None
+    href: str | None = None
 
 
 @dataclass(frozen=True)
