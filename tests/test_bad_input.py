@@ -893,8 +893,8 @@ def sabotage(
         saboteur = Sabotage(name, n)
         monkeypatch.setattr(files, name, saboteur)
         # No clock in the number of writes: one heartbeat, then none for an hour.
-        monkeypatch.setattr("longplay.harness.status.HEARTBEAT_S", 3600.0)
-        monkeypatch.setattr("longplay.runner._TICK_S", 3600.0)
+        monkeypatch.setattr("longplay.runs.status.HEARTBEAT_S", 3600.0)
+        monkeypatch.setattr("longplay.runs.loop._TICK_S", 3600.0)
         left = Left(tmp_path / f"{name}-{n}")
         args = ("--agent", "random", "--out", left.out, *THREE_VISITS, "--quiet")
         return saboteur, invoke("run", SUITE, *args), left

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from longplay.contract.rundir import read_run
-    from longplay.harness.experiment import run
+    from longplay.experiments.experiment import run
     from longplay.scoring.scores import score_run
-    from longplay.trust.verification import verify_run
     from longplay.validation import validate_run
+    from longplay.verify.verification import verify_run
 
 # Imported when first used: importing longplay costs next to nothing.
 _HOMES = {
     "read_run": "longplay.contract.rundir",
-    "run": "longplay.harness.experiment",
+    "run": "longplay.experiments.experiment",
     "score_run": "longplay.scoring.scores",
     "validate_run": "longplay.validation",
-    "verify_run": "longplay.trust.verification",
+    "verify_run": "longplay.verify.verification",
 }
 
 __all__ = ["read_run", "run", "score_run", "validate_run", "verify_run"]

@@ -19,7 +19,8 @@ from longplay.contract.records import (
     ConfigGiven,
     RunConfig,
 )
-from longplay.contract.version import CONTRACTS
+from longplay.contract.versions import CONTRACTS
+from longplay.reference.library import hash_references
 from longplay.schedule import make_schedule
 from longplay.seeds import check_seed, emulator_seed
 from longplay.suites import Suite, flatten_settings, get_suite, override_suite
@@ -86,7 +87,9 @@ def plan_run(
     catalogued = get_suite(suite_id)
     flat = flatten_settings(catalogued, overrides or {})
     suite = override_suite(catalogued, flat)
-    references = suite.find_references(reference_sha256)
+    references = reference_sha256
+    if suite.references is not None and references is None:
+        references = hash_references(suite.games)
     given = ConfigGiven(suite=suite_id, overrides=flat, reference_sha256=references)
     config = _make_config(suite, seed, given)
     name = suite_id

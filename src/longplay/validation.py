@@ -34,7 +34,7 @@ from longplay.contract.records import (
 from longplay.contract.rules import EventRules
 from longplay.contract.rundir import find_run
 from longplay.contract.spans import ENDED_BY, check_spans
-from longplay.contract.version import VERSIONS
+from longplay.contract.versions import VERSIONS
 from longplay.errors import ConfigError, DocumentError
 from longplay.plan import plan_again
 from longplay.scoring.metrics import Rewards

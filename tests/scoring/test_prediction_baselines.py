@@ -12,7 +12,7 @@ import longplay
 from longplay.agents.base import load_agent
 from longplay.contract.records import PredictionScore
 from longplay.plan import plan_run
-from longplay.reference.report import fill_baselines, render_baselines
+from longplay.report.reference_tables import fill_baselines, render_baselines
 from longplay.scoring import prediction_baselines as module
 from longplay.scoring.prediction_baselines import (
     PREDICTORS,

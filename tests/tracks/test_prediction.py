@@ -14,7 +14,6 @@ from longplay.agents.functional import FunctionalAgent
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import EventRow, PredictionRow
 from longplay.errors import AgentError, ConfigError, ConsoleError, DocumentError
-from longplay.guided_stream import GuidedStream
 from longplay.plan import plan_run
 from longplay.reference.guide import (
     Guidance,
@@ -23,6 +22,7 @@ from longplay.reference.guide import (
     RecordedGuide,
     open_guides,
 )
+from longplay.reference.guided_stream import GuidedStream
 from longplay.reference.library import load_reference
 from longplay.reference.ram import pair_ram
 from longplay.stream import Mechanics

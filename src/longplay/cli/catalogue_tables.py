@@ -19,7 +19,7 @@ from longplay.scoring.baselines import expected_seconds
 from longplay.suites import SUITES
 
 if TYPE_CHECKING:
-    from longplay.agents.conformance import Check
+    from longplay.runs.conformance import Check
 
 
 def _minutes(seconds: float) -> str:

@@ -20,8 +20,8 @@ from longplay.scoring.metrics import bootstrap_interval, mean_or_none
 from longplay.scoring.prediction_baselines import prediction_baselines
 
 if TYPE_CHECKING:
-    from longplay.harness.job import Outcome
-    from longplay.harness.status import RunView
+    from longplay.experiments.job import Outcome
+    from longplay.runs.status import RunView
 
 
 # Below this many seeds an interval would say more about the bootstrap than the agent.

@@ -42,9 +42,9 @@ from longplay.plan import RunPlan, plan_run
 from longplay.suites import flatten_settings, get_suite
 
 if TYPE_CHECKING:
-    from longplay.harness.experiment import Experiment
-    from longplay.harness.job import Outcome
-    from longplay.harness.status import RunView
+    from longplay.experiments.experiment import Experiment
+    from longplay.experiments.job import Outcome
+    from longplay.runs.status import RunView
 
 RayWorkers = Annotated[
     int | None, typer.Option(min=1, help="Runs at a time, on a Ray of its own.")
@@ -122,7 +122,7 @@ def run(
         return
     if agent is None:
         raise ConfigError("--agent: expected a name, file.py[:attr] or module:attr")
-    from longplay.harness.experiment import plan_experiment
+    from longplay.experiments.experiment import plan_experiment
 
     with stdout_kept_clean():
         experiment = plan_experiment(
@@ -142,8 +142,8 @@ def run(
 
 
 def _run_one(experiment: Experiment, quiet: bool, as_json: bool) -> None:
-    from longplay.harness.experiment import run_one
-    from longplay.harness.signals import defer_preemption
+    from longplay.experiments.experiment import run_one
+    from longplay.runs.signals import defer_preemption
 
     try:
         with (
@@ -205,7 +205,7 @@ def _run_many(
     experiment: Experiment, where: _Where, quiet: bool, as_json: bool
 ) -> None:
     """Plays what is not complete, and shows the whole experiment."""
-    from longplay.harness.signals import defer_preemption
+    from longplay.runs.signals import defer_preemption
 
     with (
         # A driver of Ray has no loop of its own to ask.
@@ -271,7 +271,7 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Finish failed, lost, cancelled and unbegun runs, from a checkpoint or anew."""
-    from longplay.harness.experiment import Experiment
+    from longplay.experiments.experiment import Experiment
 
     where = _Where.choose(ray, ray_address, retries, stall_timeout)
     with stdout_kept_clean():
@@ -290,7 +290,7 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Go on with what was stopped, to the bytes it would have had."""
-    from longplay.harness.experiment import Experiment, view_runs
+    from longplay.experiments.experiment import Experiment, view_runs
 
     try:
         with stdout_kept_clean():
@@ -311,7 +311,7 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show where every run of an experiment is; live on a terminal."""
-    from longplay.harness.experiment import view_runs
+    from longplay.experiments.experiment import view_runs
 
     views = view_runs(directory, stall_timeout)
     if as_json:
@@ -341,14 +341,14 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write the EvalLog of an experiment to one JSONL file."""
-    from longplay.evallog import export as evallog
+    from longplay.eval_log import export as eval_log
 
-    own = (*evallog.find_begun_runs(directory), *directory.glob("*.json"))
+    own = (*eval_log.find_begun_runs(directory), *directory.glob("*.json"))
     if any(is_inside(jsonl, path) for path in own):
         raise ConfigError(f"--jsonl: {jsonl} belongs to the experiment; choose another")
     if description is not None:
-        evallog.describe_agent(directory, description)
-    lines = evallog.export_jsonl(directory, jsonl, level)  # type: ignore[arg-type]
+        eval_log.describe_agent(directory, description)
+    lines = eval_log.export_jsonl(directory, jsonl, level)  # type: ignore[arg-type]
     if as_json:
         print_json({"jsonl": str(jsonl), "level": level, "records": lines})
     else:

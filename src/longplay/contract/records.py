@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from longplay.contract.version import SCHEMA_VERSION, VERSIONS
+from longplay.contract.versions import SCHEMA_VERSION, VERSIONS
 
 GLOBAL_ACTION_SET = tuple(range(18))
 

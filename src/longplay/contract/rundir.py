@@ -39,6 +39,8 @@ ROW_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl"
 # What a verdict on a run is about.
 JUDGED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
 
+PACK_SUFFIX = ".longplay"
+
 _EVENT_TYPES = {
     "global_frame_idx": "BIGINT",
     "game_id": "VARCHAR",

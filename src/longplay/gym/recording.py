@@ -21,11 +21,11 @@ from longplay.errors import (
     RunCancelled,
     RunFailed,
 )
-from longplay.harness.episode import EpisodeConfig, announce_run, complete_config
-from longplay.harness.status import HEARTBEAT_S
 from longplay.plan import RunPlan
-from longplay.recorder import Recorder
-from longplay.runner import Progress
+from longplay.runs.loop import Progress
+from longplay.runs.recorder import Recorder
+from longplay.runs.session import EpisodeConfig, announce_run, complete_config
+from longplay.runs.status import HEARTBEAT_S
 from longplay.scoring.scores import score_run, write_score
 from longplay.stream import Stream
 
