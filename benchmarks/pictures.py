@@ -250,9 +250,8 @@ def play_run(folder: Path, timesteps: int) -> Path:
         "base_visit_frames": timesteps,
     }
     out = folder / "run"
-    return longplay.run(
-        "prediction-v1", str(AGENT), seed=0, out=out, overrides=overrides
-    ).run_dir
+    result = longplay.run("prediction-v1", str(AGENT), out=out, overrides=overrides)
+    return result.runs[0].run_dir
 
 
 def draw_pictures(folder: Path, run_dir: Path) -> None:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import longplay
 from longplay.agents.base import (
     BUILT_IN_AGENTS,
     ENTRY_POINT_GROUP,
@@ -29,6 +28,7 @@ from longplay.contract.records import EventRow, ScheduledVisit
 from longplay.errors import AgentLoadError, UnknownNameError
 from longplay.stream import Mechanics, Stream
 from longplay.tracks.streaming import StreamingTrack
+from playing import play_run
 
 AGENT = """
 class {name}:
@@ -317,7 +317,7 @@ def test_config_has_no_path_and_no_seed(
     write: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = write("my_agent.py", agent_source())
-    result = longplay.run(
+    result = play_run(
         "stream-smoke-v1",
         str(path),
         seed=12345,

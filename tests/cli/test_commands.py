@@ -240,11 +240,12 @@ def test_run_for_machines(invoke, tmp_path):
     assert answer.exit_code == 0
     assert answer.stderr == ""
     assert answer.json["experiment_dir"] == str(out)
-    run_dir = Path(answer.json["run_dir"])
+    (run,) = answer.json["runs"]
+    run_dir = Path(run["run_dir"])
     assert run_dir.parent == out / "episodes"
-    assert answer.json["validation"]["valid"] is True
-    assert answer.json["score"] == json.loads((run_dir / "score.json").read_bytes())
-    assert answer.json["score"]["frames"] == 120
+    assert run["validation"]["valid"] is True
+    assert run["score"] == json.loads((run_dir / "score.json").read_bytes())
+    assert run["score"]["frames"] == 120
 
 
 def test_run_for_people(invoke, tmp_path):
@@ -291,7 +292,7 @@ def test_progress_is_plain_lines_off_a_terminal(spawn, slow_agent, tmp_path):
         *("--json", *SHORT),
     )
     assert answer.exit_code == 0
-    assert answer.json["score"]["frames"] == 120  # progress is not on stdout
+    assert answer.json["runs"][0]["score"]["frames"] == 120  # progress is not on stdout
     lines = answer.stderr.splitlines()
     assert lines
     for line in lines:

@@ -136,8 +136,8 @@ def test_built_in_agents_run_and_validate(
         "--quiet",
     )
     assert answer.exit_code == 0
-    assert answer.json["validation"]["valid"] is True
-    assert json.dumps(answer.json["score"]["reward_rate"])
+    assert answer.json["runs"][0]["validation"]["valid"] is True
+    assert json.dumps(answer.json["runs"][0]["score"]["reward_rate"])
 
 
 @pytest.mark.exhaustive
@@ -147,10 +147,10 @@ def test_whole_control_suite(invoke: Callable[..., Any], tmp_path: Path) -> None
         "run", "control-v1", "--agent", agent, "--seed", 0, "--out", out, "--json"
     )
     assert answer.exit_code == 0
-    assert answer.json["validation"]["valid"] is True
+    assert answer.json["runs"][0]["validation"]["valid"] is True
     run = longplay.read_run(out)
     rows = run.events.numpy("game_id", "reward", "game_reward")
-    score = answer.json["score"]
+    score = answer.json["runs"][0]["score"]
     games = list(run.config.games)
     assert len(rows["reward"]) == 200_000
     assert [int((rows["game_id"] == game).sum()) for game in games] == [10_000] * 20

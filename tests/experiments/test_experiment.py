@@ -16,6 +16,7 @@ from longplay.errors import LongplayError, OutputError, RecordingError
 from longplay.eval_log.export import EvalLog, iter_records
 from longplay.eval_log.records import Findings
 from longplay.experiments.experiment import Experiment, plan_experiment
+from playing import play_run
 
 SUITE = "stream-smoke-v1"
 SHORT = {"games": ["qbert"], "num_cycles": 1, "base_visit_frames": 40, "jitter_pct": 0}
@@ -122,7 +123,7 @@ def test_existing_folder_is_refused(tmp_path):
 def test_run_of_several_is_the_run_of_one(tmp_path):
     """Whether a seed is run alone or after another makes no difference."""
     experiment = play(tmp_path / "both", seeds=(0, 1))
-    alone = longplay.run(SUITE, "random", seed=1, out=tmp_path / "1", overrides=SHORT)
+    alone = play_run(SUITE, "random", seed=1, out=tmp_path / "1", overrides=SHORT)
     together = experiment.run_dir(experiment.plans[1])
     for name in FILES:
         assert (together / name).read_bytes() == (alone.run_dir / name).read_bytes()

@@ -66,7 +66,7 @@ def check_refused(invoke: Invoke) -> Callable[..., None]:
         assert message in run["refused"]
         assert read_tree(out) == before
         shown = invoke("resume", out, "--quiet", *options)
-        assert message[:30] in " ".join(shown.stdout.split())
+        assert message[:30] in " ".join(shown.stderr.split())
 
     return check_refused
 
@@ -508,7 +508,7 @@ def test_resume_of_a_complete_run_shows_it(
     for directory in (out, out / "episodes" / finished_run.name):
         answer = invoke("resume", directory)
         assert answer.exit_code == 0, answer.stdout
-        assert "COMPLETED" in answer.stdout
+        assert "final score" in answer.stdout
     assert read_rows(out / "episodes" / finished_run.name) == before
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from playing import play_run
 
 import longplay
 from longplay.agents.base import load_agent
@@ -35,7 +36,7 @@ def write_agent(folder: Path, head: str, body: str = QUIET) -> str:
 
 def play(folder: Path, agent: Any, settings: dict[str, Any] = ONE, **options: Any):
     out = folder / "out"
-    return longplay.run(
+    return play_run(
         "stream-smoke-v1", agent, out=out, overrides=settings, **options
     )
 
@@ -127,7 +128,7 @@ def test_close_that_raises_fails_the_run(tmp_path: Path) -> None:
 
 def test_metrics_are_blamed_on_the_visit_they_are_of(tmp_path: Path) -> None:
     body = f"{QUIET}\n    def metrics(self):\n        raise ValueError('bad')\n"
-    first = longplay.run(
+    first = play_run(
         "stream-smoke-v1", "noop", out=tmp_path / "plan", overrides=TWO
     )
     game = RunDirectory(first.run_dir).config.schedule[0].game_id

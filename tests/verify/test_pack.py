@@ -32,6 +32,7 @@ from longplay.verify.archive import render_archive
 from longplay.verify.pack import pack_run, unpack_run
 from longplay.verify.pack_file import PackFile
 from longplay.verify.verification import verify_run, write_verification
+from playing import play_run
 
 _SETTINGS = {"games": ["centipede", "asterix"], "base_visit_frames": 300}
 _CONTROL = {"games": ["asterix"], "base_visit_frames": 400}
@@ -43,9 +44,7 @@ Contents = dict[str, bytes]
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small true run. Not to be changed: copy it."""
     out = tmp_path_factory.mktemp("packed") / "experiment"
-    return longplay.run(
-        "stream-smoke-v1", "random", out=out, overrides=_SETTINGS
-    ).run_dir
+    return play_run("stream-smoke-v1", "random", out=out, overrides=_SETTINGS).run_dir
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +105,7 @@ def test_control_run_with_output_and_verdict_comes_back(tmp_path: Path) -> None:
         "    return state + 1, state * 7 % 18\n"
     )
     out = tmp_path / "experiment"
-    run = longplay.run(
-        "control-smoke-v1", str(agent), out=out, overrides=_CONTROL
-    ).run_dir
+    run = play_run("control-smoke-v1", str(agent), out=out, overrides=_CONTROL).run_dir
     write_verification(verify_run(run))
     pack_run(run, tmp_path / "run.longplay")
     unpack_run(tmp_path / "run.longplay", tmp_path / "again")
@@ -149,9 +146,7 @@ def test_manifest_tells_sizes_and_hashes_of_the_rows(run: Path, pack: Path) -> N
 def test_answers_take_less_than_a_byte_per_four_frames(tmp_path: Path) -> None:
     """The whole suite in small: what grows with its length is the answers alone."""
     settings = {"games": ["qbert"], "num_cycles": 1, "base_visit_frames": 12_000}
-    run = longplay.run(
-        "stream-3x2-v1", "random", out=tmp_path / "run", overrides=settings
-    )
+    run = play_run("stream-3x2-v1", "random", out=tmp_path / "run", overrides=settings)
     manifest = pack_run(run.run_dir, tmp_path / "run.longplay")
     fixed = sum(
         size for name, size in manifest.sizes.items() if name.endswith("json.zst")
@@ -164,7 +159,7 @@ def test_answers_take_less_than_a_byte_per_four_frames(tmp_path: Path) -> None:
 
 @pytest.mark.exhaustive
 def test_whole_suite_packs_to_a_quarter_byte_per_frame(tmp_path: Path) -> None:
-    run = longplay.run("stream-3x2-v1", "random", out=tmp_path / "run").run_dir
+    run = play_run("stream-3x2-v1", "random", out=tmp_path / "run").run_dir
     pack_run(run, tmp_path / "run.longplay", workers=2)
     frames = longplay.read_run(run).config.total_frames
     assert (tmp_path / "run.longplay").stat().st_size / frames < 0.25

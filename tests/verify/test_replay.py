@@ -40,6 +40,7 @@ from longplay.validation import validate_run
 from longplay.verify import verification
 from longplay.verify.replay import ReplayProgress, index_lines
 from longplay.verify.verification import verify_run, write_verification
+from playing import play_run
 
 _SHORT = {"num_cycles": 1, "jitter_pct": 0.0}
 _SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -71,9 +72,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """True runs of every kind. Not to be changed: copy them."""
     folder = tmp_path_factory.mktemp("true")
     return {
-        name: longplay.run(
-            suite, "random", out=folder / name, overrides=settings
-        ).run_dir
+        name: play_run(suite, "random", out=folder / name, overrides=settings).run_dir
         for name, (suite, settings) in _SETTINGS.items()
     }
 
@@ -93,7 +92,7 @@ CONTROL_GAMES = list(SUITES["control-v1"].games)
 def _play_all(out: Path, suite: str, seed: int, visit_frames: int) -> Path:
     games = ALL_GAMES if suite.startswith("stream") else CONTROL_GAMES
     settings = {"games": games, "num_cycles": 1, "base_visit_frames": visit_frames}
-    return longplay.run(suite, "random", seed=seed, out=out, overrides=settings).run_dir
+    return play_run(suite, "random", seed=seed, out=out, overrides=settings).run_dir
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -212,7 +211,7 @@ def test_another_seeds_log_is_found(
 ) -> None:
     suite, settings = _SETTINGS[STREAM]
     out = tmp_path / "other"
-    other = longplay.run(suite, "random", seed=1, out=out, overrides=settings).run_dir
+    other = play_run(suite, "random", seed=1, out=out, overrides=settings).run_dir
     run = copy_of(runs[STREAM])
     tell(run, read_story(other))
     rechain(run)
@@ -586,7 +585,7 @@ def test_agent_that_is_not_deterministic_is_named(tmp_path: Path) -> None:
     agent.write_text(_FORGETFUL)
     suite, settings = _SETTINGS[TWO_GAMES]
     out = tmp_path / "run"
-    run = longplay.run(suite, str(agent), out=out, overrides=settings).run_dir
+    run = play_run(suite, str(agent), out=out, overrides=settings).run_dir
     before = {path.name: path.read_bytes() for path in run.iterdir()}
     verdict = verification.reexecute(run, str(agent))
     assert verdict.difference is not None

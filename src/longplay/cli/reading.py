@@ -20,6 +20,7 @@ from longplay.cli.guard import (
 from longplay.cli.score_tables import show_score
 from longplay.cli.settings import parse_agent_args
 from longplay.contract.files import write_document
+from longplay.contract.layout import is_experiment
 from longplay.contract.rundir import PACK_SUFFIX, RunDirectory, find_run, find_runs
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.plan import plan_run
@@ -127,7 +128,7 @@ def show(
     if directory.suffix == PACK_SUFFIX and directory.is_file():
         _show_pack(directory, as_json)
         return
-    from longplay.experiments.experiment import is_experiment, view_runs
+    from longplay.experiments.experiment import view_runs
 
     if is_experiment(directory) and len(views := view_runs(directory)) > 1:
         if as_json:

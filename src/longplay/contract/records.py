@@ -505,6 +505,16 @@ class Score(Document):
         """What records call the reward of the run: more is better, 0.0 if unknown."""
         return self.headline or 0.0
 
+    @classmethod
+    def visit_reward(cls, visit: VisitSummary, score: Score | None) -> float:
+        """What records call the reward of one visit: the sum of delivered rewards.
+
+        Args:
+            visit: The visit.
+            score: The run's score; None if the run did not end well.
+        """
+        return visit.reward_sum
+
 
 class RatePoint(Document):
     """A point of the learning curve."""
@@ -564,6 +574,14 @@ class PredictionScore(Score):
     def reward(self) -> float:
         """1 - nmse; 0.0 where that is null."""
         return 0.0 if self.nmse is None else 1.0 - self.nmse
+
+    @classmethod
+    def visit_reward(cls, visit: VisitSummary, score: Score | None) -> float:
+        """1 - nmse of the visit's game; the rewards are the fixed policy's."""
+        if not isinstance(score, PredictionScore):
+            return 0.0
+        nmse = score.per_game_nmse.get(visit.game_id)
+        return 0.0 if nmse is None else 1.0 - nmse
 
 
 # Contract version -> score.json.

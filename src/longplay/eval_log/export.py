@@ -30,9 +30,12 @@ from longplay.contract.files import (
     write_document,
     write_file,
 )
-from longplay.contract.names import folder_name
-from longplay.contract.records import Document
-from longplay.contract.rundir import find_runs, natural_key
+from longplay.contract.layout import (
+    find_started_runs,
+    read_experiment_config,
+    run_dir_of,
+)
+from longplay.contract.rundir import natural_key
 from longplay.contract.typed_record import Record
 from longplay.errors import ConfigError, DocumentError
 from longplay.eval_log.records import EpisodeRecord, ExperimentRecord
@@ -91,7 +94,7 @@ class EvalLog(Record):
     ) -> Self:
         """Makes the records of every run that has ended, from their summaries."""
         directory = Path(directory)
-        records = _iter_records(find_begun_runs(directory), experiment.experiment_id)
+        records = _iter_records(find_started_runs(directory), experiment.experiment_id)
         log = cls(experiment=experiment, episodes=list(records))
         log._directory = directory
         return log
@@ -184,7 +187,7 @@ def save_records(directory: Path, experiment: ExperimentRecord) -> int:
     """
     _write_if_changed(directory / EXPERIMENT_FILE, experiment)
     count, first_error = 0, None
-    for run_dir in find_begun_runs(directory):
+    for run_dir in find_started_runs(directory):
         try:
             for record in _iter_records([run_dir], experiment.experiment_id):
                 _write_if_changed(run_dir / EPISODE_FILE, record)
@@ -212,7 +215,7 @@ def describe_agent(directory: Path, description: str) -> None:
 def iter_records(directory: Path, level: Level = "run") -> Iterator[EpisodeRecord]:
     """Makes the records of an experiment or run directory, one after the other."""
     _check_level(level)
-    run_dirs = find_begun_runs(directory)
+    run_dirs = find_started_runs(directory)
     return _iter_records(run_dirs, read_experiment_id(_experiment_of(directory)), level)
 
 
@@ -221,33 +224,12 @@ def _experiment_of(directory: Path) -> Path:
     return directory.absolute().parent.parent if is_run else directory
 
 
-def find_begun_runs(directory: Path) -> list[Path]:
-    """The runs of an experiment that have a folder; none in one just planned."""
-    is_planned = (directory / "experiment_config.json").exists()
-    if is_planned and not any(directory.glob("episodes/*")):
-        return []
-    return find_runs(directory)
-
-
-def run_dir_of(directory: Path, trajectory_id: str) -> Path:
-    """The folder of a run in an experiment, whatever its id is."""
-    return directory / "episodes" / folder_name(trajectory_id)
-
-
-class _ExperimentId(Document):
-    """What a record needs of experiment_config.json."""
-
-    experiment_id: str = Field(min_length=1)
-
-
 def read_experiment_id(directory: Path) -> str:
     """The id an experiment was given when it was planned."""
     record = directory / EXPERIMENT_FILE
     if record.exists():
         return read_document(record, ExperimentRecord).experiment_id
-    return read_document(
-        directory / "experiment_config.json", _ExperimentId
-    ).experiment_id
+    return read_experiment_config(directory).experiment_id
 
 
 def _check_level(level: str) -> str:

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Self
 
 from pydantic import Field
 
-from longplay.contract.fingerprint import hash_payload
 from longplay.contract.records import (
     RunConfig,
     ScheduledVisit,
@@ -29,7 +29,7 @@ from longplay.contract.records import (
 )
 from longplay.contract.typed_record import Record
 from longplay.errors import ConfigError, UnknownNameError
-from longplay.plan import RunPlan, name_task, plan_run
+from longplay.plan import RunPlan, name_benchmark, name_task, plan_run
 from longplay.suites import SUITES
 
 
@@ -126,7 +126,7 @@ class TaskConfig(Record):
         Raises:
             ConfigError: Another tool made the run, and did not say.
         """
-        suite, seed = _identify(config)
+        benchmark, seed = _identify(config)
         effective, given = config.config_effective, config.config_given
         if effective is None or given is None:
             raise ConfigError(
@@ -134,7 +134,7 @@ class TaskConfig(Record):
                 "longplay writes them, found none"
             )
         return cls(
-            suite=suite,
+            suite=config.suite or benchmark,
             suite_id=given.suite,
             track=config.track,
             seed=seed,
@@ -170,17 +170,26 @@ class Benchmark:
         Raises:
             ConfigError: No seed, a seed twice, or what `plan_run` refuses.
         """
-        plans = [plan_run(suite_id, seed, overrides) for seed in seeds]
+        return cls.from_plans([plan_run(suite_id, seed, overrides) for seed in seeds])
+
+    @classmethod
+    def from_plans(cls, plans: Sequence[RunPlan]) -> Benchmark:
+        """The tasks that plans of one suite are plans of.
+
+        Raises:
+            ConfigError: No plan, or a seed twice.
+        """
         if not plans:
             raise ConfigError("seeds: expected at least one, found none")
         task_ids = [plan.task_id for plan in plans]
-        if len(set(task_ids)) != len(task_ids):
-            twice = next(p.seed for p in plans if task_ids.count(p.task_id) > 1)
-            raise ConfigError(f"seeds: expected each once, found {twice} twice")
+        seen = Counter(task_ids)
+        twice = [plan.seed for plan in plans if seen[plan.task_id] > 1]
+        if twice:
+            raise ConfigError(f"seeds: expected each once, found {twice[0]} twice")
         configs = [plan.config for plan in plans]
         return cls(
             BenchmarkMetadata(
-                name=_name_benchmark(plans),
+                name=plans[0].benchmark_name,
                 version=configs[0].benchmark_contract_version,
                 description=plans[0].suite.purpose,
             ),
@@ -229,25 +238,15 @@ class Benchmark:
         )
 
 
-def _name_benchmark(plans: list[RunPlan]) -> str:
-    """The suite's name; where each seed has its own, one for the settings they share.
-
-    The contract hash in a custom suite's name covers the schedule, which is drawn per
-    seed.
-    """
-    names = {plan.suite_name for plan in plans}
-    if len(names) == 1:
-        return names.pop()
-    return f"{plans[0].given.suite}+{hash_payload(plans[0].suite.settings)[:8]}"
-
-
 def _identify(config: RunConfig) -> tuple[str, int]:
-    if config.suite is None or config.seed is None:
+    """The name of the benchmark and the seed."""
+    benchmark = name_benchmark(config)
+    if benchmark is None or config.seed is None:
         raise ConfigError(
             "config.json suite, seed: expected both, as longplay writes them; a run of "
             "another tool cannot be placed in a benchmark"
         )
-    return config.suite, config.seed
+    return benchmark, config.seed
 
 
 def _overrides(

@@ -17,11 +17,9 @@ import msgspec
 
 from longplay.console.base import ACTION_NAMES
 from longplay.contract.files import read_document
+from longplay.contract.layout import RUN_REQUEST, RunRequest
 from longplay.contract.records import (
     EVENT_ROWS,
-    AgentEntry,
-    ConfigGiven,
-    Document,
     EventRow,
     RunConfig,
     RunState,
@@ -42,15 +40,6 @@ def describe_actions(names: Iterable[str]) -> list[dict[str, str]]:
         for index, name in enumerate(ACTION_NAMES)
         if name in had
     ]
-
-
-class _AskedFor(Document):
-    """What episode_config.json says of a run: enough to ask for it again."""
-
-    seed: int
-    config_given: ConfigGiven
-    agent: AgentEntry
-    agent_reference: str | None = None
 
 
 @dataclass(frozen=True)
@@ -102,7 +91,7 @@ class Trajectory:
         }
 
     def _identity(self, task: TaskMetadata) -> dict[str, Any]:
-        entry, asked_for = self.config.agent, self._asked_for
+        entry, request = self.config.agent, self._request
         return {
             "task_id": task.task_id,
             "suite": task.suite,
@@ -110,23 +99,23 @@ class Trajectory:
             "seed": task.seed,
             "agent_id": entry and entry.agent_id,
             "agent_config": entry and entry.config,
-            "agent_reference": asked_for and asked_for.agent_reference,
+            "agent_reference": request and request.agent_reference,
         }
 
     @cached_property
     def config(self) -> RunConfig:
         """config.json, or what it would have been in a run that failed before it."""
         is_there = (self.run.path / "config.json").exists()
-        if is_there or self.state == "COMPLETED" or self._asked_for is None:
+        if is_there or self.state == "COMPLETED" or self._request is None:
             return self.run.config
-        asked_for = self._asked_for
-        config = plan_again(asked_for.config_given, asked_for.seed).config
-        return config.model_copy(update={"agent": asked_for.agent})
+        request = self._request
+        config = plan_again(request.config_given, request.seed).config
+        return config.model_copy(update={"agent": request.agent})
 
     @cached_property
-    def _asked_for(self) -> _AskedFor | None:
-        path = self.run.path / "episode_config.json"
-        return read_document(path, _AskedFor) if path.exists() else None
+    def _request(self) -> RunRequest | None:
+        path = self.run.path / RUN_REQUEST
+        return read_document(path, RunRequest) if path.exists() else None
 
     @property
     def steps(self) -> Iterator[EventRow]:
@@ -214,6 +203,7 @@ class Trajectory:
         An error belongs to the visit it ended. What an agent used is known of the
         whole run alone.
         """
+        score = self.run.score if self.state == "COMPLETED" else None
         for visit in self._visits:
             task = TaskMetadata.from_visit(self.config, visit)
             yield VisitTrajectory(
@@ -223,7 +213,9 @@ class Trajectory:
                     "action_schemas": describe_actions(visit.action_names),
                 },
                 summary_stats=_count(visit),
-                reward_info={"reward": visit.reward_sum},
+                reward_info={
+                    "reward": self.config.score_type.visit_reward(visit, score)
+                },
                 start_time=_parse_utc(visit.started_utc),
                 error_type=self.error_type if visit is self._visits[-1] else None,
                 task_metadata=task,

@@ -7,9 +7,10 @@
       episodes/<suite>_seed-<n>/               a run directory, with episode_record.json
       archive/<suite>_seed-<n>/<try>/          earlier tries that were started again
 
-One driver works on an experiment at a time: it holds a lock. What it knows is on disk,
-so that another one can go on where it was killed. Running on Ray means the same as
-running here one by one, and gives the same bytes.
+One seed is an experiment of one. One driver works on an experiment at a time: it holds
+a lock. Everything it knows is on disk, so that another driver can continue where one
+was killed. Running on Ray means the same as running the seeds here one by one, and
+gives the same bytes.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
-from pydantic import Field
 
 from longplay.agents.base import LoadedAgent, load_agent
 from longplay.agents.config import AgentConfig
@@ -37,66 +39,30 @@ from longplay.contract.files import (
     shorten,
     write_document,
 )
-from longplay.contract.records import AgentEntry, ConfigGiven, Document, Score
-from longplay.contract.rundir import RunDirectory
+from longplay.contract.layout import (
+    EXPERIMENT_CONFIG,
+    RUN_REQUEST,
+    ExperimentConfig,
+    RunRequest,
+    find_experiment,
+    is_experiment,
+    read_experiment_config,
+    run_dir_of,
+)
 from longplay.contract.versions import SCHEMA_VERSION
-from longplay.errors import ConfigError, LongplayError, NotARunError, OutputError
-from longplay.eval_log.export import EvalLog, run_dir_of, save_records
+from longplay.errors import ConfigError, LongplayError, OutputError
+from longplay.eval_log.export import EXPERIMENT_FILE, EvalLog, save_records
 from longplay.eval_log.records import ExperimentRecord
 from longplay.eval_log.tasks import Benchmark
-from longplay.experiments.job import Job, Outcome, play_job
+from longplay.experiments.job import Job, RunResult, play_job
 from longplay.plan import RunPlan, plan_again, plan_run
 from longplay.runs.checkpoint import remove_checkpoints
 from longplay.runs.loop import Observer, Progress
-from longplay.runs.session import Episode, EpisodeConfig, ignore_progress
-from longplay.runs.status import (
-    STALL_TIMEOUT_S,
-    RunView,
-    view_run,
-)
-from longplay.validation import Report, validate_run
+from longplay.runs.session import Session, ignore_progress
+from longplay.runs.status import STALL_TIMEOUT_S, RunView, view_run
 
 if TYPE_CHECKING:
     from longplay.agents.base import StreamingAgent
-
-
-class ExperimentConfig(Document):
-    """experiment_config.json: the plan of an experiment."""
-
-    schema_version: int = SCHEMA_VERSION
-    experiment_id: str
-    experiment_name: str
-    suite: str = Field(description="Benchmark: the suite, perhaps overridden.")
-    seeds: tuple[int, ...] = Field(min_length=1)
-    n_tasks: int
-    config_given: ConfigGiven
-    agent: AgentEntry
-
-    def make_plans(self) -> list[RunPlan]:
-        """The runs planned."""
-        return [plan_again(self.config_given, seed) for seed in self.seeds]
-
-
-def is_experiment(directory: Path) -> bool:
-    """Whether a folder holds an experiment, begun or only planned."""
-    return (directory / "experiment_config.json").is_file()
-
-
-def find_experiment(directory: Path) -> Path:
-    """The experiment that is given, or the one a run directory belongs to."""
-    if is_experiment(directory):
-        return directory
-    above = directory.absolute().parent.parent
-    return above if is_experiment(above) else directory
-
-
-def _read_config(directory: Path) -> ExperimentConfig:
-    if not is_experiment(directory):
-        raise NotARunError(
-            f"{directory}: expected an experiment directory, with "
-            "experiment_config.json in it"
-        )
-    return read_document(directory / "experiment_config.json", ExperimentConfig)
 
 
 def view_runs(
@@ -106,71 +72,89 @@ def view_runs(
 
     Nothing of the agent is imported for that.
     """
-    if (directory / "episode_config.json").is_file():
-        run_config = read_document(directory / "episode_config.json", EpisodeConfig)
-        return [view_run(run_config.make_plan(), directory, stall_timeout_s)]
+    if (directory / RUN_REQUEST).is_file():
+        request = read_document(directory / RUN_REQUEST, RunRequest)
+        plan = plan_again(request.config_given, request.seed)
+        return [view_run(plan, directory, stall_timeout_s)]
     return [
         view_run(plan, run_dir_of(directory, plan.trajectory_id), stall_timeout_s)
-        for plan in _read_config(directory).make_plans()
+        for plan in _make_plans(read_experiment_config(directory))
     ]
 
 
-@dataclass(frozen=True)
-class RunResult:
-    """What a finished run left behind."""
+def _make_plans(config: ExperimentConfig) -> tuple[RunPlan, ...]:
+    return tuple(plan_again(config.config_given, seed) for seed in config.seeds)
 
-    experiment_dir: Path
-    run_dir: Path
-    score: Score
-    report: Report
+
+class Mode(Enum):
+    """What an experiment may do with its folder, and with runs that were stopped."""
+
+    # The folder is new.
+    CREATE = "create"
+    # The folder may be left, empty, by a process that was killed at its very start.
+    CREATE_OR_RESUME = "create or resume"
+    # A run that was started continues, or says why it cannot; it never starts again.
+    RESUME = "resume"
+    # A run that cannot continue is archived and starts again.
+    RETRY = "retry"
+
+
+@dataclass(frozen=True)
+class ExperimentResult:
+    """How the runs of an experiment ended, those played just now."""
+
+    directory: Path
+    runs: tuple[RunResult, ...]
 
 
 @dataclass
 class Experiment:
-    """One agent on one suite over one or more seeds, in one directory."""
+    """One agent on one suite over one or more seeds, in one directory.
+
+    Attributes:
+        plans: The runs planned.
+        agent: Plays all of them.
+        directory: Where they are recorded.
+        mode: What may be done with what is there.
+        selected: Trajectory id of the one run to be played, if not all of them.
+    """
 
     plans: tuple[RunPlan, ...]
     agent: LoadedAgent
     directory: Path
-    # Whether the directory is there, with the plan in it.
-    is_begun: bool = False
-    # The one run to be played, if not all of them.
-    only: str | None = None
-    # Whether a run that was begun goes on or says why not, and never starts again.
-    must_go_on: bool = False
-    # Whether the folder may be there, empty, from a process killed at its very start.
-    may_exist: bool = False
+    mode: Mode = Mode.CREATE
+    selected: str | None = None
 
     @classmethod
-    def open(cls, directory: Path, reference: str | None = None) -> Experiment:
-        """Opens an experiment that was begun.
+    def open(
+        cls, directory: Path, reference: str | None = None, mode: Mode = Mode.RETRY
+    ) -> Experiment:
+        """Opens an experiment that was started.
 
         Args:
             directory: Where it is; or one of its run directories, and only that run
                 is played.
             reference: The agent again, if it is not one of longplay's own.
+            mode: Whether runs that were stopped only continue, or may start again.
 
         Raises:
             AgentLoadError: The agent is not given, or is another one.
         """
         experiment_dir = find_experiment(directory)
-        config = _read_config(experiment_dir)
+        config = read_experiment_config(experiment_dir)
         agent = AgentConfig.from_entry(config.agent).load(reference)
-        only = None if experiment_dir == directory else directory.absolute().name
-        plans = tuple(config.make_plans())
-        return cls(plans, agent, experiment_dir, is_begun=True, only=only)
+        selected = None if experiment_dir == directory else directory.absolute().name
+        return cls(_make_plans(config), agent, experiment_dir, mode, selected)
 
-    @property
+    @cached_property
     def benchmark(self) -> Benchmark:
         """The suite with the seeds planned."""
-        given = self.plans[0].given
-        seeds = [plan.seed for plan in self.plans]
-        return Benchmark.from_suite(given.suite, seeds, given.overrides)
+        return Benchmark.from_plans(self.plans)
 
     @property
     def name(self) -> str:
         """What the experiment is called in records."""
-        return f"{self.benchmark.benchmark_metadata.name}_{self.agent.name}"
+        return f"{self.plans[0].benchmark_name}_{self.agent.name}"
 
     def run_dir(self, plan: RunPlan) -> Path:
         """Where a run is recorded."""
@@ -182,86 +166,101 @@ class Experiment:
             view_run(plan, self.run_dir(plan), stall_timeout_s) for plan in self.plans
         ]
 
+    def view_selected(self, stall_timeout_s: float = STALL_TIMEOUT_S) -> list[RunView]:
+        """Where the runs are that this experiment was opened to play."""
+        return [
+            view
+            for view in self.view(stall_timeout_s)
+            if self.selected in (None, view.plan.trajectory_id)
+        ]
+
     # --- running ------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def drive(self) -> Iterator[list[Outcome]]:
-        """Begins the experiment or takes it up again, and keeps other drivers out.
+    def drive(self) -> Iterator[list[RunResult]]:
+        """Starts the experiment or continues it, and keeps other drivers out.
 
-        However it ends, what became of the runs is written down; unless all that were
-        to go on were refused, and nothing has changed.
+        However it ends, the results of its runs are written down; unless every run
+        refused to be resumed, and nothing has changed.
 
         Yields:
-            A list for the outcomes.
+            A list for the results.
 
         Raises:
             OutputError: The folder exists, the disk is too small, or another driver
                 is at work.
         """
-        outcomes: list[Outcome] = []
+        results: list[RunResult] = []
         record = None
-        if not self.is_begun:
+        if not self._is_planned:
             self.check_output()
             # Before the folder is there, which might make the checkout dirty.
             record = self._make_record()
-            make_directory(self.directory, exist_ok=self.may_exist)
+            make_directory(self.directory, exist_ok=self.mode is Mode.CREATE_OR_RESUME)
         with self._lock():
             if record is not None:
                 self._write_plan(record)
-                self.is_begun = True
+                is_new = self.mode is Mode.CREATE
+                self.mode = Mode.RETRY if is_new else Mode.RESUME
             try:
-                yield outcomes
+                yield results
             except BaseException:
                 # What went wrong first is what counts.
                 with contextlib.suppress(LongplayError):
                     self._conclude()
                 raise
-            if not outcomes or not all(outcome.is_refused for outcome in outcomes):
+            if not results or not all(result.is_refused for result in results):
                 self._conclude()
+
+    @property
+    def _is_planned(self) -> bool:
+        """Whether the plan is on disk already."""
+        return self.mode is not Mode.CREATE and is_experiment(self.directory)
 
     def _write_plan(self, record: ExperimentRecord) -> None:
         """Writes what is planned; the config last, which makes it an experiment."""
         # Now, so that it names the code that runs and not the one that exports.
-        write_document(self.directory / "experiment_record.json", record)
+        write_document(self.directory / EXPERIMENT_FILE, record)
         config = self._describe(record.experiment_id)
-        write_document(self.directory / "experiment_config.json", config)
+        write_document(self.directory / EXPERIMENT_CONFIG, config)
 
     def _describe(self, experiment_id: str) -> ExperimentConfig:
         return ExperimentConfig(
             experiment_id=experiment_id,
             experiment_name=self.name,
-            suite=self.benchmark.benchmark_metadata.name,
+            suite=self.plans[0].benchmark_name,
             seeds=tuple(plan.seed for plan in self.plans),
             n_tasks=len(self.plans),
             config_given=self.plans[0].given,
             agent=self.agent.entry,
         )
 
-    def take_up(self) -> Experiment:
-        """This experiment, begun in its folder already or not.
+    def open_or_create(self) -> Experiment:
+        """This experiment, whether its folder has been started or not.
 
-        The same command line then starts a run or goes on with it, as a cluster job
-        that is queued again needs it.
+        The same command line then starts a run or continues it, as a cluster job that
+        is queued again needs it.
 
         Raises:
-            ConfigError: Another experiment was begun there; names what differs first.
+            ConfigError: Another experiment was started there; names what differs first.
         """
         if not is_experiment(self.directory):
-            return replace(self, may_exist=True)
-        begun = _read_config(self.directory)
-        asked = self._describe(begun.experiment_id)
-        was, wanted = _flatten_settings(begun), _flatten_settings(asked)
+            return replace(self, mode=Mode.CREATE_OR_RESUME)
+        started = read_experiment_config(self.directory)
+        requested = self._describe(started.experiment_id)
+        was, wanted = _flatten_settings(started), _flatten_settings(requested)
         for name in {**was, **wanted}:
             if was.get(name) != wanted.get(name):
                 raise ConfigError(
-                    f"{name}: {self.directory} was begun with {_show(was, name)}, "
-                    f"asked for is {_show(wanted, name)}; give --out another folder"
+                    f"{name}: {self.directory} was started with {_show(was, name)}, "
+                    f"found {_show(wanted, name)}; give --out another folder"
                 )
-        return replace(self, is_begun=True, must_go_on=True)
+        return replace(self, mode=Mode.RESUME)
 
     def check_output(self) -> None:
         """Refuses a folder that exists, and a disk too small for all runs."""
-        if self.directory.exists() and not (self.may_exist and self._is_empty()):
+        may_exist = self.mode is Mode.CREATE_OR_RESUME and self._is_empty()
+        if self.directory.exists() and not may_exist:
             raise OutputError(
                 f"{self.directory} exists already; give --out a folder that does not"
             )
@@ -282,10 +281,10 @@ class Experiment:
 
     def _is_empty(self) -> bool:
         """Whether nothing was planned there yet; a lock and scraps do not count."""
+        if not self.directory.is_dir():
+            return False
         names = {path.name for path in self.directory.iterdir()}
-        return all(
-            name.startswith(".") or name == "experiment_record.json" for name in names
-        )
+        return all(name.startswith(".") or name == EXPERIMENT_FILE for name in names)
 
     @contextlib.contextmanager
     def _lock(self) -> Iterator[None]:
@@ -308,30 +307,46 @@ class Experiment:
         *,
         validation_workers: int = 1,
         stall_timeout_s: float = STALL_TIMEOUT_S,
-    ) -> list[Outcome]:
+    ) -> list[RunResult]:
         """Plays the runs that are not complete, one after the other, here.
+
+        The first run of a new experiment is prepared before anything is written: an
+        agent that cannot be built leaves no folder behind.
 
         Args:
             observer: Called with the progress of the run under way.
             validation_workers: Processes that validate.
-            stall_timeout_s: A run of somebody else's without a heartbeat for so long
+            stall_timeout_s: A run of another process without a heartbeat for so long
                 counts as lost, and is played again.
 
         Raises:
-            RunCancelled: Ctrl-C; the runs not begun stay planned.
+            AgentLoadError: The agent cannot be built; nothing was written.
+            RunCancelled: Ctrl-C; the runs not started stay planned.
         """
-        with self.drive() as outcomes:
+        session = None if self._is_planned else self._prepare_first(observer)
+        with self.drive() as results:
             for job in self._start_jobs(stall_timeout_s):
-                outcomes.append(self._play_here(job, observer, validation_workers))
-            return outcomes
+                watch = self._watch_run(job.plan, observer)
+                results.append(
+                    play_job(job, self.agent, watch, validation_workers, session)
+                )
+                session = None
+            return results
 
-    def _play_here(
-        self, job: Job, observer: Observer, validation_workers: int
-    ) -> Outcome:
+    def _prepare_first(self, observer: Observer) -> Session:
+        self.check_output()
+        plan = self.plans[0]
+        watch = self._watch_run(plan, observer)
+        return Session(plan, self.agent, self.run_dir(plan).absolute(), watch)
+
+    def _watch_run(self, plan: RunPlan, observer: Observer) -> Observer:
+        """Tells the observer which run it sees, where there are several."""
+        name = f"seed {plan.seed}" if len(self.plans) > 1 else ""
+
         def watch(progress: Progress) -> None:
-            observer(replace(progress, run=f"seed {job.seed}"))
+            observer(replace(progress, run=name))
 
-        return play_job(job, self.agent, watch, validation_workers)
+        return watch
 
     def run_with_ray(
         self,
@@ -341,12 +356,12 @@ class Experiment:
         retries: int = 1,
         stall_timeout_s: float = STALL_TIMEOUT_S,
         on_change: Callable[[list[RunView]], None] = lambda views: None,
-    ) -> list[Outcome]:
+    ) -> list[RunResult]:
         """Plays the runs that are not complete as Ray tasks, one task a run.
 
         Args:
             workers: Runs at a time; starts a Ray on this machine with so many.
-            address: Or the address of a cluster that is there.
+            address: Or the address of a running cluster.
             retries: How often a run whose worker was lost is started again.
             stall_timeout_s: A run without a heartbeat for so long counts as lost.
             on_change: Called every second with where all runs are.
@@ -359,38 +374,33 @@ class Experiment:
 
         with (
             RayPool(workers, address, retries, stall_timeout_s) as pool,
-            self.drive() as outcomes,
+            self.drive() as results,
         ):
             jobs = list(self._start_jobs(stall_timeout_s))
-            outcomes += pool.run(jobs, lambda: on_change(self.view(stall_timeout_s)))
-            return outcomes
+            results += pool.run(jobs, lambda: on_change(self.view(stall_timeout_s)))
+            return results
 
     def _start_jobs(self, stall_timeout_s: float) -> Iterator[Job]:
         """The runs to be played."""
-        for view in self.view(stall_timeout_s):
-            if view.is_to_do and self.only in (None, view.plan.trajectory_id):
-                yield Job.make(
-                    view.plan,
-                    self.agent,
-                    view.run_dir,
-                    view.retries,
-                    must_go_on=self.must_go_on,
-                )
+        resume_only = self.mode is not Mode.RETRY
+        for view in self.view_selected(stall_timeout_s):
+            if view.is_to_do:
+                yield Job.make(view, self.agent, resume_only=resume_only)
 
     # --- records ------------------------------------------------------------------
 
-    def _make_record(self) -> ExperimentRecord:
+    def _make_record(self, git_cwd: str | None = None) -> ExperimentRecord:
         return ExperimentRecord.from_experiment(
             self.name,
             self.directory,
             AgentConfig.from_entry(self.agent.entry),
             self.benchmark,
+            git_cwd,
         )
 
     def _read_record(self) -> ExperimentRecord:
-        """The record made when the experiment began, to be exported now."""
-        path = self.directory / "experiment_record.json"
-        record = read_document(path, ExperimentRecord)
+        """The record made when the experiment started, to be exported now."""
+        record = read_document(self.directory / EXPERIMENT_FILE, ExperimentRecord)
         return record.model_copy(update={"timestamp": time.time()})
 
     def export_eval_log(
@@ -405,14 +415,8 @@ class Experiment:
         """
         record = self._read_record()
         if git_cwd is not None:
-            again = ExperimentRecord.from_experiment(
-                record.experiment_name,
-                self.directory,
-                AgentConfig.from_entry(self.agent.entry),
-                self.benchmark,
-                git_cwd,
-            )
-            record = record.model_copy(update={"agent": again.agent})
+            agent = self._make_record(git_cwd).agent
+            record = record.model_copy(update={"agent": agent})
         log = EvalLog.from_directory(self.directory, record)
         log.save(output_dir or self.directory)
         return log
@@ -430,7 +434,7 @@ class Experiment:
                 "schema_version": SCHEMA_VERSION,
                 "experiment_id": record.experiment_id,
                 "experiment_name": self.name,
-                "suite": self.benchmark.benchmark_metadata.name,
+                "suite": self.plans[0].benchmark_name,
                 "n_tasks": len(views),
                 "runs": [view.to_json() for view in views],
             },
@@ -439,9 +443,11 @@ class Experiment:
 
 
 def _flatten_settings(config: ExperimentConfig) -> dict[str, object]:
-    """What was asked for, by dotted names; all else follows from it."""
-    asked = config.model_dump(mode="json", include={"config_given", "seeds", "agent"})
-    return dict(_iter_leaves(asked))
+    """What was requested, by dotted names; everything else follows from it."""
+    requested = config.model_dump(
+        mode="json", include={"config_given", "seeds", "agent"}
+    )
+    return dict(_iter_leaves(requested))
 
 
 def _iter_leaves(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[Any]:
@@ -461,7 +467,7 @@ def default_directory(plan: RunPlan, agent: LoadedAgent) -> Path:
     """runs/<UTC>_<suite>_<agent>_<8 hex>, in the working directory."""
     started = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     agent_name = re.sub(r"[^A-Za-z0-9._-]+", "-", agent.name)
-    name = f"{started}_{plan.suite_name}_{agent_name}_{secrets.token_hex(4)}"
+    name = f"{started}_{plan.benchmark_name}_{agent_name}_{secrets.token_hex(4)}"
     return Path("runs") / name
 
 
@@ -475,7 +481,37 @@ def plan_experiment(
     agent_args: Mapping[str, Any] | None = None,
 ) -> Experiment:
     """Plans an experiment; nothing is written, and the agent is imported, not built."""
+    return request_experiment(
+        plan_seeds(suite, seeds, overrides), agent, out=out, agent_args=agent_args
+    )
+
+
+def plan_seeds(
+    suite: str, seeds: Sequence[int], overrides: Mapping[str, Any] | None = None
+) -> tuple[RunPlan, ...]:
+    """Plans a run for each seed.
+
+    Raises:
+        ConfigError: No seed, a seed twice, or what `plan_run` refuses.
+    """
     plans = tuple(plan_run(suite, seed, overrides) for seed in seeds)
+    Benchmark.from_plans(plans)  # each seed once
+    return plans
+
+
+def request_experiment(
+    plans: tuple[RunPlan, ...],
+    agent: str | Callable[..., StreamingAgent],
+    *,
+    out: str | Path | None = None,
+    agent_args: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """An experiment of runs that are planned already.
+
+    Raises:
+        AgentLoadError: The agent cannot be imported.
+        ConfigError: Its arguments hold something like a password.
+    """
     loaded = load_agent(agent, agent_args)
     AgentConfig.from_entry(loaded.entry)  # refuses secrets
     directory = Path(out) if out is not None else default_directory(plans[0], loaded)
@@ -486,57 +522,44 @@ def run(
     suite: str,
     agent: str | Callable[..., StreamingAgent],
     *,
-    seed: int = 0,
+    seeds: Sequence[int] = (0,),
     out: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
     observer: Observer = ignore_progress,
-) -> RunResult:
-    """Sends an agent through a suite, and scores and validates the run.
+) -> ExperimentResult:
+    """Sends an agent through a suite, once per seed, and scores and validates the runs.
 
     Args:
         suite: Id of a suite (`longplay suites`).
         agent: A name, `file.py[:attr]`, `module:attr`, or a class or factory called
             as `agent(num_actions, seed, **agent_args)`.
-        seed: Run seed: schedule, emulators and agent follow from it.
+        seeds: Run seeds: schedule, emulators and agent follow from each.
         out: Experiment directory to make; one under `runs/` if not given.
         overrides: Settings of the suite to change.
         agent_args: Arguments for the agent.
         observer: Called with the progress a few times per second.
 
     Returns:
-        The folders, the score and the validation report.
-    """
-    experiment = plan_experiment(
-        suite,
-        agent,
-        seeds=(seed,),
-        out=out,
-        overrides=overrides,
-        agent_args=agent_args,
-    )
-    return run_one(experiment, observer)
-
-
-def run_one(
-    experiment: Experiment,
-    observer: Observer = ignore_progress,
-    validation_workers: int = 1,
-) -> RunResult:
-    """Runs an experiment of one seed; what goes wrong is raised.
+        The folder, and of each run its folder, score and validation report.
 
     Raises:
         OutputError: The folder exists, or the disk is too small.
         AgentLoadError: The agent cannot be built; nothing was written.
-        RunCancelled, RunFailed: The run ended early; its status says why.
+        RunCancelled: Ctrl-C.
+        RunFailed: A run ended early. The other seeds were played all the same, and
+            everything recorded is readable.
     """
-    (plan,) = experiment.plans
-    run_dir = experiment.run_dir(plan)
-    experiment.check_output()
-    episode = Episode(plan, experiment.agent, run_dir, observer)
-    with experiment.drive():
-        episode.run()
-    score = RunDirectory(run_dir).score
-    assert score is not None  # `run` wrote it
-    report = validate_run(run_dir, workers=validation_workers)
-    return RunResult(experiment.directory, run_dir, score, report)
+    experiment = plan_experiment(
+        suite,
+        agent,
+        seeds=seeds,
+        out=out,
+        overrides=overrides,
+        agent_args=agent_args,
+    )
+    results = experiment.run_sequentially(observer)
+    for result in results:
+        if result.exception is not None:
+            raise result.exception
+    return ExperimentResult(experiment.directory, tuple(results))

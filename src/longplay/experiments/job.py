@@ -1,17 +1,17 @@
 """One run to be played, as plain values that can travel to another process.
 
-A job goes to a worker, an outcome comes back; results stay on disk.
+A job goes to a worker and a result comes back; rows and documents stay on disk.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 from longplay.agents.base import LoadedAgent
 from longplay.agents.config import AgentConfig
-from longplay.contract.records import RunState
+from longplay.contract.layout import RunRequest
+from longplay.contract.records import RunState, Score
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
     AgentLoadError,
@@ -24,70 +24,98 @@ from longplay.errors import (
 from longplay.plan import RunPlan
 from longplay.runs.checkpoint import read_checkpoint
 from longplay.runs.loop import Observer
-from longplay.runs.session import (
-    Episode,
-    EpisodeConfig,
-    announce_run,
-    ignore_progress,
-)
-from longplay.runs.status import archive_try, mark_run
-from longplay.validation import validate_run
+from longplay.runs.session import Session, announce_run, ignore_progress, request_run
+from longplay.runs.status import RunView, archive_try, mark_run
+from longplay.validation import Report, validate_run
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """How a run ended."""
+class RunResult:
+    """How a run ended.
+
+    Attributes:
+        seed: The run seed.
+        run_dir: Where it is recorded.
+        state: The state it ended in.
+        report: What validation found; None if the run is not complete.
+        error: What went wrong, in words.
+        is_refused: Whether nothing was done, because the run cannot be resumed.
+        resumed_from: How a stopped run was resumed, in words.
+        exception: What went wrong, in the process that played the run.
+    """
 
     seed: int
-    run_dir: str
+    run_dir: Path
     state: RunState
-    final_score: float | None = None
-    is_valid: bool | None = None
+    report: Report | None = None
     error: str | None = None
-    # Whether nothing was done, because the run cannot go on.
     is_refused: bool = False
-    # How a resumed run was taken up.
-    went_on: str | None = None
+    resumed_from: str | None = None
+    exception: LongplayError | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def score(self) -> Score | None:
+        """score.json of a run that is complete."""
+        return RunDirectory(self.run_dir).score if self.state == "COMPLETED" else None
+
+    @property
+    def is_valid(self) -> bool | None:
+        """Whether validation found nothing; None if it did not take place."""
+        return None if self.report is None else self.report.is_valid
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs to play a run."""
+    """What a worker needs to play a run.
 
-    episode: EpisodeConfig
+    Attributes:
+        plan: The run.
+        request: The same as it is written down, with the agent.
+        agent_reference: Where a worker finds the agent.
+        run_dir: Where to record it.
+        retries: How many tries there were before.
+        resume_only: Whether to continue what is on disk or say why not, and never to
+            start again.
+    """
+
+    plan: RunPlan
+    request: RunRequest
     agent_reference: str
-    run_dir: str
+    run_dir: Path
     retries: int
-    # Whether to go on with what is there, or to say why not; never to start again.
-    must_go_on: bool = False
+    resume_only: bool
 
     @classmethod
-    def make(
-        cls,
-        plan: RunPlan,
-        agent: LoadedAgent,
-        run_dir: Path,
-        retries: int,
-        *,
-        must_go_on: bool = False,
-    ) -> Job:
-        """Writes down a planned run."""
+    def make(cls, view: RunView, agent: LoadedAgent, *, resume_only: bool) -> Job:
+        """The job of a run that is not complete."""
         return cls(
-            episode=EpisodeConfig.make(plan, agent),
-            agent_reference=agent.absolute_reference,
-            run_dir=str(run_dir.absolute()),
-            retries=retries,
-            must_go_on=must_go_on,
+            view.plan,
+            request_run(view.plan, agent),
+            agent.absolute_reference,
+            view.run_dir.absolute(),
+            view.retries,
+            resume_only,
         )
 
     @property
     def seed(self) -> int:
         """The run seed."""
-        return self.episode.seed
+        return self.plan.seed
 
     def load_agent(self) -> LoadedAgent:
-        """The agent, in a process that has not got it yet."""
-        return AgentConfig.from_entry(self.episode.agent).load(self.agent_reference)
+        """The agent, in a process that has not loaded it yet."""
+        return AgentConfig.from_entry(self.request.agent).load(self.agent_reference)
+
+    def fail(self, error: LongplayError, *, is_refused: bool = False) -> RunResult:
+        """The result of a run that could not be played to its end."""
+        return RunResult(
+            self.seed,
+            self.run_dir,
+            "FAILED",
+            error=str(error),
+            is_refused=is_refused,
+            exception=error,
+        )
 
 
 def play_job(
@@ -95,69 +123,60 @@ def play_job(
     agent: LoadedAgent | None = None,
     observer: Observer = ignore_progress,
     validation_workers: int = 1,
-) -> Outcome:
-    """Plays, scores and validates one run; what goes wrong is its outcome.
+    session: Session | None = None,
+) -> RunResult:
+    """Plays, scores and validates one run; what goes wrong is in its result.
 
     Args:
         job: The run.
         agent: The agent, where it is loaded already.
         observer: Called with the progress.
         validation_workers: Processes that validate.
+        session: The session, if it was built already to see whether it can be.
 
     Raises:
         RunCancelled, RunPreempted: Somebody asked the run to stop.
     """
-    run_dir = Path(job.run_dir)
-    way = _choose_way(job)
-    is_announced = way == "start" or not job.must_go_on
-    if is_announced:
-        announce_run(job.episode, run_dir, job.retries)
+    is_start = not _can_resume(job)
+    is_announced = is_start or not job.resume_only
+    if is_announced:  # before the agent is loaded, so that one that hangs there shows
+        announce_run(job.plan, job.request, job.run_dir, job.retries)
     try:
         agent = agent or job.load_agent()
-        episode = Episode(job.episode.make_plan(), agent, run_dir, observer)
-        if way == "start":
-            episode.run(job.retries)
+        session = session or Session(job.plan, agent, job.run_dir, observer)
+        if is_start:
+            session.run(job.retries)
         else:
-            episode.resume(job.retries)
+            session.resume(job.retries)
     except ResumeError as error:
-        if not job.must_go_on:
-            archive_try(run_dir)
-            return play_job(job, agent, observer, validation_workers)
-        return Outcome(
-            job.seed, job.run_dir, "FAILED", error=str(error), is_refused=True
-        )
+        if job.resume_only:
+            return job.fail(error, is_refused=True)
+        archive_try(job.run_dir)
+        return play_job(job, agent, observer, validation_workers)
     except (RunCancelled, RunPreempted):
         raise
     except LongplayError as error:
         if isinstance(error, (AgentLoadError, ConfigError)) and is_announced:
-            mark_run(run_dir, "FAILED", error)
-        return Outcome(job.seed, job.run_dir, "FAILED", error=str(error))
-    return replace(judge_run(job, validation_workers), went_on=episode.went_on)
+            mark_run(job.run_dir, "FAILED", error)
+        return job.fail(error)
+    result = judge_run(job, validation_workers)
+    return replace(result, resumed_from=session.resumed_from)
 
 
-def _choose_way(job: Job) -> Literal["start", "go on"]:
-    """Goes on where there is something to go on with; archives what is no use."""
-    run_dir = Path(job.run_dir)
-    if not run_dir.exists():
-        return "start"
-    is_begun = (run_dir / "config.json").exists()
-    checkpoint = read_checkpoint(run_dir)
+def _can_resume(job: Job) -> bool:
+    """Whether a try on disk can be continued; archives one that cannot."""
+    if not job.run_dir.exists():
+        return False
+    is_begun = (job.run_dir / "config.json").exists()
+    checkpoint = read_checkpoint(job.run_dir)
     is_sound = checkpoint is not None and checkpoint.agent_dir is not None
-    if is_begun and (is_sound or job.must_go_on):
-        return "go on"
-    archive_try(run_dir)
-    return "start"
+    if is_begun and (is_sound or job.resume_only):
+        return True
+    archive_try(job.run_dir)
+    return False
 
 
-def judge_run(job: Job, validation_workers: int = 1) -> Outcome:
-    """The outcome of a run that is complete."""
-    run_directory = RunDirectory(Path(job.run_dir))
-    report = validate_run(run_directory.path, workers=validation_workers)
-    score = run_directory.score
-    return Outcome(
-        job.seed,
-        job.run_dir,
-        "COMPLETED",
-        None if score is None else score.headline,
-        report.is_valid,
-    )
+def judge_run(job: Job, validation_workers: int = 1) -> RunResult:
+    """The result of a run that is complete."""
+    report = validate_run(job.run_dir, workers=validation_workers)
+    return RunResult(job.seed, job.run_dir, "COMPLETED", report)

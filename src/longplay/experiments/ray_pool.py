@@ -1,6 +1,6 @@
-"""Jobs -> outcomes, on Ray: one task is one whole run.
+"""Jobs -> results, on Ray: one task is one whole run.
 
-This is the only module that imports ray. Only the job and its outcome travel; results
+This is the only module that imports ray. Only the job and its result travel; results
 stay on disk, where the driver also sees the heartbeats. Ray's own retries are off: a
 worker that is lost, or silent for too long, leaves a run that goes on from its last
 checkpoint; without a sound one the try is archived, and the run is started again with
@@ -14,7 +14,6 @@ import os
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from longplay.contract.records import RunStatus
@@ -26,7 +25,7 @@ from longplay.errors import (
     RunFailed,
     RunPreempted,
 )
-from longplay.experiments.job import Job, Outcome, judge_run, play_job
+from longplay.experiments.job import Job, RunResult, judge_run, play_job
 from longplay.runs.status import is_lost, mark_run, read_status
 
 # Else Ray takes 127.0.0.1 for the machine's address on the network, and listens there.
@@ -47,16 +46,17 @@ class WorkerLost(RunFailed):
     """The process that played a run is gone, or has been silent for too long."""
 
 
-def _play(job: Job) -> Outcome:
+def _play(job: Job) -> RunResult:
     """What a worker does."""
     try:
-        return play_job(job)
+        # An exception may not survive the journey; its words do.
+        return replace(play_job(job), exception=None)
     except RunCancelled as error:
-        return Outcome(job.seed, job.run_dir, "CANCELLED", error=str(error))
+        return RunResult(job.seed, job.run_dir, "CANCELLED", error=str(error))
     except RunPreempted as error:
-        return Outcome(job.seed, job.run_dir, "QUEUED", error=str(error))
+        return RunResult(job.seed, job.run_dir, "QUEUED", error=str(error))
     except LongplayError as error:  # the disk: nothing could be recorded
-        return Outcome(job.seed, job.run_dir, "FAILED", error=str(error))
+        return RunResult(job.seed, job.run_dir, "FAILED", error=str(error))
 
 
 class RayPool:
@@ -75,7 +75,7 @@ class RayPool:
         self._stall_timeout_s = stall_timeout_s
         self._waiting: deque[Job] = deque()
         self._running: dict[Any, Job] = {}
-        self._outcomes: dict[int, Outcome] = {}
+        self._results: dict[int, RunResult] = {}
         self._losses: Counter[int] = Counter()
 
     def __enter__(self) -> RayPool:
@@ -95,8 +95,8 @@ class RayPool:
         """Lets Ray go."""
         ray.shutdown()
 
-    def run(self, jobs: Sequence[Job], on_poll: Callable[[], None]) -> list[Outcome]:
-        """Plays all jobs; outcomes in their order.
+    def run(self, jobs: Sequence[Job], on_poll: Callable[[], None]) -> list[RunResult]:
+        """Plays all jobs; results in their order.
 
         Raises:
             RunCancelled: Ctrl-C; the workers are stopped, their runs CANCELLED.
@@ -118,7 +118,7 @@ class RayPool:
         except KeyboardInterrupt as error:
             self._cancel()
             raise RunCancelled("stopped; the runs under way are CANCELLED") from error
-        return [self._outcomes[job.seed] for job in jobs]
+        return [self._results[job.seed] for job in jobs]
 
     def _connect(self) -> None:
         quiet: dict[str, Any] = {
@@ -140,24 +140,24 @@ class RayPool:
     def _collect(self, reference: Any) -> None:
         job = self._running.pop(reference)
         try:
-            self._outcomes[job.seed] = ray.get(reference)
+            self._results[job.seed] = ray.get(reference)
         except RayError as error:
             self._handle_loss(job, error)
 
     def _handle_loss(self, job: Job, cause: Exception) -> None:
         """Starts a lost run again, or gives it up."""
         loss = WorkerLost(f"the worker was lost: {type(cause).__name__}")
-        run_dir = Path(job.run_dir)
+        run_dir = job.run_dir
         status = read_status(run_dir)
         if status is not None and status.state == "COMPLETED":
-            self._outcomes[job.seed] = judge_run(job)
+            self._results[job.seed] = judge_run(job)
             return
         self._losses[job.seed] += 1
         if self._losses[job.seed] <= self._retries:
             self._waiting.appendleft(replace(job, retries=job.retries + 1))
             return
         mark_run(run_dir, "FAILED", loss)
-        self._outcomes[job.seed] = Outcome(
+        self._results[job.seed] = RunResult(
             job.seed, job.run_dir, "FAILED", error=str(loss)
         )
 
@@ -177,7 +177,7 @@ class RayPool:
             ray.wait(everyone, num_returns=len(everyone), timeout=_STOP_TIMEOUT_S)
         for job in self._running.values():
             if _status_under_way(job):
-                mark_run(Path(job.run_dir), "CANCELLED", RunCancelled("stopped"))
+                mark_run(job.run_dir, "CANCELLED", RunCancelled("stopped"))
 
 
 def _status_under_way(job: Job) -> RunStatus | None:
@@ -185,7 +185,7 @@ def _status_under_way(job: Job) -> RunStatus | None:
 
     What an earlier try left there says nothing of the worker that has this one.
     """
-    status = read_status(Path(job.run_dir))
+    status = read_status(job.run_dir)
     if status is None or status.retries != job.retries:
         return None
     return status if status.state in ("QUEUED", "RUNNING") else None

@@ -24,7 +24,7 @@ from longplay.errors import (
 from longplay.plan import RunPlan
 from longplay.runs.loop import Progress
 from longplay.runs.recorder import Recorder
-from longplay.runs.session import EpisodeConfig, announce_run, complete_config
+from longplay.runs.session import announce_run, complete_config, request_run
 from longplay.runs.status import HEARTBEAT_S
 from longplay.scoring.scores import score_run, write_score
 from longplay.stream import Stream
@@ -44,7 +44,7 @@ class Recording:
         self._plan, self._stream, self._run_dir = plan, stream, run_dir
         agent = _describe_agent(agent_name)
         config = complete_config(plan, agent.entry)
-        self._status = announce_run(EpisodeConfig.make(plan, agent), run_dir, 0)
+        self._status = announce_run(plan, request_run(plan, agent), run_dir, 0)
         write_document(run_dir / "config.json", config)
         self._recorder = Recorder.create(run_dir)
         self._started_s = monotonic()

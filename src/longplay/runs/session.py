@@ -25,16 +25,14 @@ from longplay.contract.files import (
     make_directory,
     write_document,
 )
+from longplay.contract.layout import RUN_REQUEST, RunRequest
 from longplay.contract.records import (
     AgentEntry,
-    ConfigGiven,
-    Document,
     RunConfig,
     RunState,
     RunSummary,
 )
 from longplay.contract.rundir import RunDirectory
-from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import (
     AgentError,
     ConsoleError,
@@ -51,7 +49,7 @@ from longplay.contract.usage import UsageSummary
 from longplay.reference.guided_stream import make_stream
 from longplay.runs.signals import stop_on_signals
 from longplay.runs.status import StatusWriter
-from longplay.plan import RunPlan, plan_again
+from longplay.plan import RunPlan
 from longplay.runs.recorder import Recorder
 from longplay.runs.loop import Observer, Progress, Run
 from longplay.scoring.scores import score_run, write_score
@@ -86,37 +84,20 @@ def ignore_progress(progress: Progress) -> None:
     """The observer of a run that nobody watches."""
 
 
-class EpisodeConfig(Document):
-    """episode_config.json: what was asked for, enough to ask again."""
-
-    schema_version: int = SCHEMA_VERSION
-    trajectory_id: str
-    task_id: str
-    suite: str
-    seed: int
-    config_given: ConfigGiven
-    agent_reference: str
-    agent: AgentEntry
-
-    @classmethod
-    def make(cls, plan: RunPlan, agent: LoadedAgent) -> EpisodeConfig:
-        """Writes down a planned run of an agent."""
-        return cls(
-            trajectory_id=plan.trajectory_id,
-            task_id=plan.task_id,
-            suite=plan.suite_name,
-            seed=plan.seed,
-            config_given=plan.given,
-            agent_reference=agent.reference,
-            agent=agent.entry,
-        )
-
-    def make_plan(self) -> RunPlan:
-        """The run, planned again."""
-        return plan_again(self.config_given, self.seed)
+def request_run(plan: RunPlan, agent: LoadedAgent) -> RunRequest:
+    """A planned run of an agent, as it is written down."""
+    return RunRequest(
+        trajectory_id=plan.trajectory_id,
+        task_id=plan.task_id,
+        suite=plan.suite_name,
+        seed=plan.seed,
+        config_given=plan.given,
+        agent_reference=agent.reference,
+        agent=agent.entry,
+    )
 
 
-class Episode:
+class Session:
     """One run of one agent: a plan, and the folder it is recorded in.
 
     Making one builds the agent and reads the ROMs, so that whatever cannot be run is
@@ -141,8 +122,8 @@ class Episode:
             self._track = track.build(agent, agent_seed(plan.seed))
         self._stream = self._make_stream()
         self._recorder: Recorder | None = None
-        # How a resumed run was taken up, in words.
-        self.went_on: str | None = None
+        # How a stopped run was resumed, in words.
+        self.resumed_from: str | None = None
         # There is none before something may be written.
         self._status: StatusWriter | None = None
         self._checkpoints: CheckpointWriter | None = None
@@ -198,7 +179,7 @@ class Episode:
         with self._output.capture():
             self._load_agent(checkpoint)
             self._rebuild_console(checkpoint, applied)
-        self.went_on = f"went on from the checkpoint at frame {checkpoint.frame:,}"
+        self.resumed_from = f"resumed from the checkpoint at frame {checkpoint.frame:,}"
         with self._ending():
             self._start_writing(retries)
             self._recorder = Recorder.restore(self._run_dir, checkpoint.record.recorder)
@@ -223,7 +204,7 @@ class Episode:
     def _play_again(self, retries: int) -> None:
         def start_writing() -> None:
             frame = self._stream.global_frame_idx
-            self.went_on = f"was played again, as recorded, until about frame {frame:,}"
+            self.resumed_from = f"replayed as recorded until about frame {frame:,}"
             self._output.discard()  # it was printed the first time
             self._start_writing(retries)
 
@@ -256,8 +237,8 @@ class Episode:
 
     def _start_writing(self, retries: int) -> None:
         """From here on the folder is this process's."""
-        described = EpisodeConfig.make(self._plan, self._agent)
-        self._status = announce_run(described, self._run_dir, retries)
+        request = request_run(self._plan, self._agent)
+        self._status = announce_run(self._plan, request, self._run_dir, retries)
         self._output.keep_in(self._run_dir)
         self._reserve.take()
         self._checkpoints = CheckpointWriter(self._run_dir)
@@ -361,15 +342,13 @@ def complete_config(plan: RunPlan, agent: AgentEntry) -> RunConfig:
     )
 
 
-def announce_run(episode: EpisodeConfig, run_dir: Path, retries: int) -> StatusWriter:
-    """Makes a run's folder and says that it waits.
-
-    Before the agent is even loaded, so that one that hangs there shows.
-    """
+def announce_run(
+    plan: RunPlan, request: RunRequest, run_dir: Path, retries: int
+) -> StatusWriter:
+    """Makes a run's folder and says that it waits."""
     make_directory(run_dir, exist_ok=True)
-    write_document(run_dir / "episode_config.json", episode)
-    frames_total = episode.make_plan().config.total_frames
-    return StatusWriter(run_dir, frames_total, retries)
+    write_document(run_dir / RUN_REQUEST, request)
+    return StatusWriter(run_dir, plan.config.total_frames, retries)
 
 
 def _check_usage(given: dict[str, Any] | None) -> dict[str, Any] | None:
