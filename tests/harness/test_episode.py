@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import longplay
-from longplay.agents.base import load_agent
+from longplay.agents.loading import load_agent
 from longplay.console.ale import AleConsole
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import AgentError, ConfigError, ConsoleError, RunFailed

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import longplay
-from longplay.agents.base import load_agent
+from longplay.agents.loading import load_agent
 from longplay.contract.records import PredictionScore
 from longplay.plan import plan_run
 from longplay.reference.report import fill_baselines, render_baselines

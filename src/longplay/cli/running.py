@@ -16,6 +16,7 @@ from rich.text import Text
 
 from longplay.cli import catalogue_tables, experiment_tables, run_tables
 from longplay.cli.guard import (
+    AgentFilePatterns,
     Directory,
     Json,
     is_inside,
@@ -89,6 +90,7 @@ def run(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An argument for the agent."),
     ] = None,
+    agent_files: AgentFilePatterns = None,
     ray: RayWorkers = None,
     ray_address: RayAddress = None,
     retries: Retries = 1,
@@ -132,6 +134,7 @@ def run(
             out=out,
             overrides=overrides,
             agent_args=parse_agent_args(agent_arg or []),
+            agent_files=agent_files or (),
         )
     if resume:
         experiment = experiment.take_up()

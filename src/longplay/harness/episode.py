@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from longplay.agents.base import LoadedAgent
+from longplay.agents.loading import LoadedAgent
 from longplay.console.ale import ALE_VERSION, AleConsole, read_rom
 from longplay.contract.files import (
     DiskReserve,
@@ -96,6 +96,11 @@ class EpisodeConfig(Document):
     seed: int
     config_given: ConfigGiven
     agent_reference: str
+    agent_files: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=lambda given: not given,
+        description="Patterns that `--agent-files` gave.",
+    )
     agent: AgentEntry
 
     @classmethod
@@ -108,6 +113,7 @@ class EpisodeConfig(Document):
             seed=plan.seed,
             config_given=plan.given,
             agent_reference=agent.reference,
+            agent_files=agent.patterns,
             agent=agent.entry,
         )
 
@@ -135,7 +141,7 @@ class Episode:
         self._run_dir = run_dir
         self._observer = observer
         self._output = agent.output
-        self._config = complete_config(plan, agent.entry)
+        self._config = complete_config(plan, agent)
         with self._output.capture():
             track = TRACKS[plan.suite.track]
             self._track = track.build(agent, agent_seed(plan.seed))
@@ -341,14 +347,15 @@ class Episode:
         return make_stream(self._config, AleConsole.from_config(self._config))
 
 
-def complete_config(plan: RunPlan, agent: AgentEntry) -> RunConfig:
+def complete_config(plan: RunPlan, agent: LoadedAgent) -> RunConfig:
     """The planned config, with agent, versions, ROMs and git state."""
     roms = {game_id: read_rom(game_id) for game_id in plan.config.games}
     return plan.config.model_copy(
         update={
             "rom_md5": {game_id: rom.md5 for game_id, rom in roms.items()},
             "rom_sha256": {game_id: rom.sha256 for game_id, rom in roms.items()},
-            "agent": agent,
+            "agent": agent.entry,
+            "agent_files": agent.agent_files,
             "versions": {
                 "python": platform.python_version(),
                 "ale_py": ALE_VERSION,

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 from pydantic import Field
 
-from longplay.agents.base import LoadedAgent, load_agent
+from longplay.agents.loading import LoadedAgent, load_agent
 from longplay.contract.files import (
     make_directory,
     read_document,
@@ -57,7 +57,7 @@ from longplay.trust.checkpoint import remove_checkpoints
 from longplay.validation import Report, validate_run
 
 if TYPE_CHECKING:
-    from longplay.agents.base import StreamingAgent
+    from longplay.agents.protocol import StreamingAgent
 
 
 class ExperimentConfig(Document):
@@ -71,6 +71,11 @@ class ExperimentConfig(Document):
     n_tasks: int
     config_given: ConfigGiven
     agent: AgentEntry
+    agent_files: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=lambda given: not given,
+        description="Patterns that `--agent-files` gave.",
+    )
 
     def make_plans(self) -> list[RunPlan]:
         """The runs planned."""
@@ -155,7 +160,8 @@ class Experiment:
         """
         experiment_dir = find_experiment(directory)
         config = _read_config(experiment_dir)
-        agent = AgentConfig.from_entry(config.agent).load(reference)
+        agent_config = AgentConfig.from_entry(config.agent)
+        agent = agent_config.load(reference, config.agent_files)
         only = None if experiment_dir == directory else directory.absolute().name
         plans = tuple(config.make_plans())
         return cls(plans, agent, experiment_dir, is_begun=True, only=only)
@@ -235,6 +241,7 @@ class Experiment:
             n_tasks=len(self.plans),
             config_given=self.plans[0].given,
             agent=self.agent.entry,
+            agent_files=self.agent.patterns,
         )
 
     def take_up(self) -> Experiment:
@@ -473,10 +480,11 @@ def plan_experiment(
     out: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
+    agent_files: Sequence[str] = (),
 ) -> Experiment:
     """Plans an experiment; nothing is written, and the agent is imported, not built."""
     plans = tuple(plan_run(suite, seed, overrides) for seed in seeds)
-    loaded = load_agent(agent, agent_args)
+    loaded = load_agent(agent, agent_args, agent_files)
     AgentConfig.from_entry(loaded.entry)  # refuses secrets
     directory = Path(out) if out is not None else default_directory(plans[0], loaded)
     return Experiment(plans, loaded, directory)
@@ -490,6 +498,7 @@ def run(
     out: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
+    agent_files: Sequence[str] = (),
     observer: Observer = ignore_progress,
 ) -> RunResult:
     """Sends an agent through a suite, and scores and validates the run.
@@ -502,6 +511,8 @@ def run(
         out: Experiment directory to make; one under `runs/` if not given.
         overrides: Settings of the suite to change.
         agent_args: Arguments for the agent.
+        agent_files: Patterns of files that belong to the agent beside those that it
+            imports, such as weights; relative to its folder.
         observer: Called with the progress a few times per second.
 
     Returns:
@@ -514,6 +525,7 @@ def run(
         out=out,
         overrides=overrides,
         agent_args=agent_args,
+        agent_files=agent_files,
     )
     return run_one(experiment, observer)
 

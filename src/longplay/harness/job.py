@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from longplay.agents.base import LoadedAgent
+from longplay.agents.loading import LoadedAgent
 from longplay.contract.records import RunState
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
@@ -87,7 +87,8 @@ class Job:
 
     def load_agent(self) -> LoadedAgent:
         """The agent, in a process that has not got it yet."""
-        return AgentConfig.from_entry(self.episode.agent).load(self.agent_reference)
+        config = AgentConfig.from_entry(self.episode.agent)
+        return config.load(self.agent_reference, self.episode.agent_files)
 
 
 def play_job(
