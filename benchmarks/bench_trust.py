@@ -24,7 +24,7 @@ from bare import (
 
 def play_stream(run_dir: Path, visit_frames: int, *, with_digests: bool) -> None:
     """A run without its surroundings, with all evidence or with none."""
-    from longplay.agents.base import load_agent
+    from longplay.agents.loading import load_agent
     from longplay.console.ale import AleConsole
     from longplay.contract.digests import Chain
     from longplay.plan import plan_run
@@ -114,7 +114,7 @@ def measure_resume(folder: Path, killed_at: int) -> tuple[float, float]:
     """Seconds to the frame of a kill: of a resumed run, and of the bare loops."""
     from unittest import mock
 
-    from longplay.agents.base import load_agent
+    from longplay.agents.loading import load_agent
     from longplay.agents.random import RandomAgent
     from longplay.errors import AgentError
     from longplay.plan import plan_run

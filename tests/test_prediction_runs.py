@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import longplay
-from longplay.agents.base import load_agent
+from longplay.agents.loading import load_agent
 from longplay.contract.rundir import ROW_FILES
 from longplay.reference.streams import find_recorded_visit, write_streams
 from playing import play_run

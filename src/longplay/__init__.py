@@ -14,7 +14,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from longplay.agents.base import LoadedAgent, load_agent
+    from longplay.agents.loading import LoadedAgent, load_agent
     from longplay.contract.layout import ExperimentDirectory, read_experiment
     from longplay.contract.records import ControlScore, PredictionScore, Score
     from longplay.contract.rundir import RunDirectory, read_run
@@ -56,7 +56,7 @@ _HOMES = {
     "Experiment": "longplay.experiments.experiment",
     "ExperimentDirectory": "longplay.contract.layout",
     "ExperimentResult": "longplay.experiments.experiment",
-    "LoadedAgent": "longplay.agents.base",
+    "LoadedAgent": "longplay.agents.loading",
     "PredictionScore": "longplay.contract.records",
     "Report": "longplay.validation",
     "RunDirectory": "longplay.contract.rundir",
@@ -65,7 +65,7 @@ _HOMES = {
     "Suite": "longplay.suites",
     "Verification": "longplay.verify.verification",
     "get_suite": "longplay.suites",
-    "load_agent": "longplay.agents.base",
+    "load_agent": "longplay.agents.loading",
     "read_experiment": "longplay.contract.layout",
     "read_run": "longplay.contract.rundir",
     "run": "longplay.experiments.experiment",

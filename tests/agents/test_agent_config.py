@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from longplay.agents.base import BUILT_IN_AGENTS, load_agent
 from longplay.agents.config import AgentConfig
+from longplay.agents.loading import BUILT_IN_AGENTS, load_agent
 from longplay.contract.confidential import check_no_secrets
 from longplay.contract.records import AgentEntry
 from longplay.errors import AgentLoadError, ConfigError

@@ -12,7 +12,7 @@ import pytest
 from playing import play_run
 
 import longplay
-from longplay.agents.base import load_agent
+from longplay.agents.loading import load_agent
 from longplay.console.ale import AleConsole
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import AgentError, ConfigError, ConsoleError, RunFailed

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import longplay
-from longplay.agents.base import load_agent
+from longplay.agents.loading import load_agent
 from longplay.contract.records import PredictionScore
 from longplay.plan import plan_run
 from longplay.report.reference_tables import fill_baselines, render_baselines

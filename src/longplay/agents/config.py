@@ -7,18 +7,14 @@ again, and only if it turns out to be the same one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Self
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from longplay.agents.base import (
-    BUILT_IN_AGENTS,
-    LoadedAgent,
-    StreamingAgent,
-    load_agent,
-)
+from longplay.agents.loading import BUILT_IN_AGENTS, LoadedAgent, load_agent
+from longplay.agents.protocol import StreamingAgent
 from longplay.contract.confidential import check_no_secrets
 from longplay.contract.files import describe_invalid
 from longplay.contract.fingerprint import agent_id
@@ -36,7 +32,7 @@ def _is_none(value: object) -> bool:
 
 
 class AgentConfig(Document):
-    """What is written down of an agent: `{_type, args}` and, for a file, its hash."""
+    """What is written down of an agent: `{_type, args}` and hashes of its files."""
 
     model_config = ConfigDict(extra="forbid", serialize_by_alias=True)
 
@@ -56,6 +52,12 @@ class AgentConfig(Document):
         exclude_if=_is_none,
         pattern="^[0-9a-f]{64}$",
         description="SHA-256 of that file.",
+    )
+    files_sha256: str | None = Field(
+        default=None,
+        exclude_if=_is_none,
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 of the list of its files, if it is more than that file.",
     )
 
     @model_validator(mode="after")
@@ -104,16 +106,21 @@ class AgentConfig(Document):
     @property
     def is_built_in(self) -> bool:
         """Whether longplay itself has this agent."""
-        return self.type_ in _REGISTRY and self.file is None
+        return (
+            self.type_ in _REGISTRY and self.file is None and self.files_sha256 is None
+        )
 
     def load(
-        self, reference: str | Callable[..., StreamingAgent] | None = None
+        self,
+        reference: str | Callable[..., StreamingAgent] | None = None,
+        agent_files: Sequence[str] = (),
     ) -> LoadedAgent:
         """Finds the agent again.
 
         Args:
             reference: Given by a person, as `--agent` takes it. Built-in agents need
                 none.
+            agent_files: Patterns of its files, as `--agent-files` gave them.
 
         Raises:
             AgentLoadError: No reference, or one that leads to another agent.
@@ -125,7 +132,7 @@ class AgentConfig(Document):
                     f"found in a file is never imported; say where it is with --agent"
                 )
             reference = _REGISTRY[self.type_]
-        agent = load_agent(reference, self.args)
+        agent = load_agent(reference, self.args, agent_files)
         self._check_same(agent)
         return agent
 

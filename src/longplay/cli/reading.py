@@ -10,6 +10,7 @@ import typer
 
 from longplay.cli import catalogue_tables, experiment_tables, proof_tables, run_tables
 from longplay.cli.guard import (
+    AgentFilePatterns,
     Directory,
     Json,
     is_inside,
@@ -204,13 +205,15 @@ def check_agent(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An argument for the agent."),
     ] = None,
+    agent_files: AgentFilePatterns = None,
     as_json: Json = False,
 ) -> None:
-    """Hold an agent against the agent contract, without any ROM."""
-    from longplay.agents.base import load_agent
+    """Check an agent against the agent contract, without any ROM."""
+    from longplay.agents.loading import load_agent
     from longplay.runs.conformance import check_agent as check
 
-    loaded = load_agent(agent, parse_agent_args(agent_arg or []))
+    args = parse_agent_args(agent_arg or [])
+    loaded = load_agent(agent, args, agent_files or ())
     checks = check(loaded)
     if as_json:
         print_json([item.to_json() for item in checks])

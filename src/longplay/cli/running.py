@@ -17,6 +17,7 @@ from rich.text import Text
 
 from longplay.cli import catalogue_tables, experiment_tables, run_tables
 from longplay.cli.guard import (
+    AgentFilePatterns,
     Directory,
     Json,
     is_inside,
@@ -91,6 +92,7 @@ def run(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An argument for the agent."),
     ] = None,
+    agent_files: AgentFilePatterns = None,
     ray: RayWorkers = None,
     ray_address: RayAddress = None,
     retries: Retries = 1,
@@ -130,7 +132,11 @@ def run(
         raise ConfigError("--agent: expected a name, file.py[:attr] or module:attr")
     with stdout_kept_clean():
         experiment = request_experiment(
-            plans, agent, out=out, agent_args=parse_agent_args(agent_arg or [])
+            plans,
+            agent,
+            out=out,
+            agent_args=parse_agent_args(agent_arg or []),
+            agent_files=agent_files or (),
         )
     if resume:
         experiment = experiment.open_or_create()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field
 
@@ -24,6 +25,15 @@ EXPERIMENT_CONFIG = "experiment_config.json"
 RUN_REQUEST = "episode_config.json"
 
 
+AgentFilePatterns = Annotated[
+    tuple[str, ...],
+    Field(
+        exclude_if=lambda given: not given,
+        description="Patterns that `--agent-files` gave.",
+    ),
+]
+
+
 class ExperimentConfig(Document):
     """experiment_config.json: the plan of an experiment."""
 
@@ -35,6 +45,7 @@ class ExperimentConfig(Document):
     n_tasks: int
     config_given: ConfigGiven
     agent: AgentEntry
+    agent_files: AgentFilePatterns = ()
 
 
 class RunRequest(Document):
@@ -47,6 +58,7 @@ class RunRequest(Document):
     seed: int
     config_given: ConfigGiven
     agent_reference: str | None = None
+    agent_files: AgentFilePatterns = ()
     agent: AgentEntry
 
 

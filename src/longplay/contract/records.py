@@ -234,6 +234,15 @@ class AgentEntry(Document):
     agent_id: str = Field(description="SHA-256 of the config's sorted JSON.")
 
 
+class AgentFileEntry(Document):
+    """One file that the agent was made of."""
+
+    path: str = Field(
+        min_length=1, description="Relative to the agent's folder, with slashes."
+    )
+    sha256: Sha256 = Field(description="SHA-256 of the file.")
+
+
 class GitState(Document):
     """The checkout the run was started in."""
 
@@ -322,6 +331,11 @@ class RunConfig(Document):
         Field(default=None, description="SHA-256 of each game's ROM.")
     )
     agent: AgentEntry | None = Field(default=None, description="Agent measured.")
+    agent_files: tuple[AgentFileEntry, ...] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Files it was made of, by path; no key of longplay's own agents.",
+    )
     versions: dict[str, str] | None = Field(
         default=None, description="python, ale_py, numpy, longplay."
     )

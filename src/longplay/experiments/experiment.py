@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from longplay.agents.base import LoadedAgent, load_agent
 from longplay.agents.config import AgentConfig
+from longplay.agents.loading import LoadedAgent, load_agent
 from longplay.contract.files import (
     make_directory,
     read_document,
@@ -62,7 +62,7 @@ from longplay.runs.session import Session, ignore_progress
 from longplay.runs.status import STALL_TIMEOUT_S, RunView, view_run
 
 if TYPE_CHECKING:
-    from longplay.agents.base import StreamingAgent
+    from longplay.agents.protocol import StreamingAgent
 
 
 def view_runs(
@@ -142,7 +142,8 @@ class Experiment:
         """
         experiment_dir = find_experiment(directory)
         config = read_experiment_config(experiment_dir)
-        agent = AgentConfig.from_entry(config.agent).load(reference)
+        agent_config = AgentConfig.from_entry(config.agent)
+        agent = agent_config.load(reference, config.agent_files)
         selected = None if experiment_dir == directory else directory.absolute().name
         return cls(_make_plans(config), agent, experiment_dir, mode, selected)
 
@@ -233,6 +234,7 @@ class Experiment:
             n_tasks=len(self.plans),
             config_given=self.plans[0].given,
             agent=self.agent.entry,
+            agent_files=self.agent.patterns,
         )
 
     def open_or_create(self) -> Experiment:
@@ -479,10 +481,15 @@ def plan_experiment(
     out: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
+    agent_files: Sequence[str] = (),
 ) -> Experiment:
     """Plans an experiment; nothing is written, and the agent is imported, not built."""
     return request_experiment(
-        plan_seeds(suite, seeds, overrides), agent, out=out, agent_args=agent_args
+        plan_seeds(suite, seeds, overrides),
+        agent,
+        out=out,
+        agent_args=agent_args,
+        agent_files=agent_files,
     )
 
 
@@ -505,6 +512,7 @@ def request_experiment(
     *,
     out: str | Path | None = None,
     agent_args: Mapping[str, Any] | None = None,
+    agent_files: Sequence[str] = (),
 ) -> Experiment:
     """An experiment of runs that are planned already.
 
@@ -512,7 +520,7 @@ def request_experiment(
         AgentLoadError: The agent cannot be imported.
         ConfigError: Its arguments hold something like a password.
     """
-    loaded = load_agent(agent, agent_args)
+    loaded = load_agent(agent, agent_args, agent_files)
     AgentConfig.from_entry(loaded.entry)  # refuses secrets
     directory = Path(out) if out is not None else default_directory(plans[0], loaded)
     return Experiment(plans, loaded, directory)
@@ -526,6 +534,7 @@ def run(
     out: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
+    agent_files: Sequence[str] = (),
     observer: Observer = ignore_progress,
 ) -> ExperimentResult:
     """Sends an agent through a suite, once per seed, and scores and validates the runs.
@@ -538,6 +547,8 @@ def run(
         out: Experiment directory to make; one under `runs/` if not given.
         overrides: Settings of the suite to change.
         agent_args: Arguments for the agent.
+        agent_files: Patterns of files that belong to the agent beside those that it
+            imports, such as weights; relative to its folder.
         observer: Called with the progress a few times per second.
 
     Returns:
@@ -557,6 +568,7 @@ def run(
         out=out,
         overrides=overrides,
         agent_args=agent_args,
+        agent_files=agent_files,
     )
     results = experiment.run_sequentially(observer)
     for result in results:

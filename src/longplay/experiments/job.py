@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from longplay.agents.base import LoadedAgent
 from longplay.agents.config import AgentConfig
+from longplay.agents.loading import LoadedAgent
 from longplay.contract.layout import RunRequest
 from longplay.contract.records import RunState, Score
 from longplay.contract.rundir import RunDirectory
@@ -104,7 +104,8 @@ class Job:
 
     def load_agent(self) -> LoadedAgent:
         """The agent, in a process that has not loaded it yet."""
-        return AgentConfig.from_entry(self.request.agent).load(self.agent_reference)
+        config = AgentConfig.from_entry(self.request.agent)
+        return config.load(self.agent_reference, self.request.agent_files)
 
     def fail(self, error: LongplayError, *, is_refused: bool = False) -> RunResult:
         """The result of a run that could not be played to its end."""

@@ -10,7 +10,8 @@ import contextlib
 from pathlib import Path
 from time import monotonic
 
-from longplay.agents.base import LoadedAgent, StreamingAgent
+from longplay.agents.loading import LoadedAgent
+from longplay.agents.protocol import StreamingAgent
 from longplay.contract.files import write_document
 from longplay.contract.fingerprint import agent_id
 from longplay.contract.records import AgentEntry, EventRow, RunSummary
@@ -43,7 +44,7 @@ class Recording:
             )
         self._plan, self._stream, self._run_dir = plan, stream, run_dir
         agent = _describe_agent(agent_name)
-        config = complete_config(plan, agent.entry)
+        config = complete_config(plan, agent)
         self._status = announce_run(plan, request_run(plan, agent), run_dir, 0)
         write_document(run_dir / "config.json", config)
         self._recorder = Recorder.create(run_dir)

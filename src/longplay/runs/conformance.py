@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from longplay.agents.base import LoadedAgent, StreamingAgent
 from longplay.agents.functional import INIT_PREDICTOR
+from longplay.agents.loading import LoadedAgent
+from longplay.agents.protocol import StreamingAgent
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import (
     EventRow,

@@ -17,7 +17,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from pydantic import ValidationError
 
-from longplay.agents.base import LoadedAgent
+from longplay.agents.loading import LoadedAgent
 from longplay.console.machines import machine_of, make_console
 from longplay.contract.files import (
     DiskReserve,
@@ -93,6 +93,7 @@ def request_run(plan: RunPlan, agent: LoadedAgent) -> RunRequest:
         seed=plan.seed,
         config_given=plan.given,
         agent_reference=agent.reference,
+        agent_files=agent.patterns,
         agent=agent.entry,
     )
 
@@ -116,7 +117,7 @@ class Session:
         self._run_dir = run_dir
         self._observer = observer
         self._output = agent.output
-        self._config = complete_config(plan, agent.entry)
+        self._config = complete_config(plan, agent)
         with self._output.capture():
             track = TRACKS[plan.suite.track]
             self._track = track.build(agent, agent_seed(plan.seed))
@@ -322,7 +323,7 @@ class Session:
         return make_stream(self._config, make_console(self._config))
 
 
-def complete_config(plan: RunPlan, agent: AgentEntry) -> RunConfig:
+def complete_config(plan: RunPlan, agent: LoadedAgent) -> RunConfig:
     """The planned config, with agent, versions, ROMs and git state."""
     machine = machine_of(plan.config.games)
     roms = {game_id: machine.read_rom(game_id) for game_id in plan.config.games}
@@ -330,7 +331,8 @@ def complete_config(plan: RunPlan, agent: AgentEntry) -> RunConfig:
         update={
             "rom_md5": {game_id: rom.md5 for game_id, rom in roms.items()},
             "rom_sha256": {game_id: rom.sha256 for game_id, rom in roms.items()},
-            "agent": agent,
+            "agent": agent.entry,
+            "agent_files": agent.agent_files,
             "versions": {
                 "python": platform.python_version(),
                 machine.name: machine.read_version(),

@@ -9,12 +9,13 @@ nothing on the disk changes.
 from __future__ import annotations
 
 import contextlib
+import glob
 import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from longplay.agents.base import LoadedAgent
 from longplay.agents.config import AgentConfig
+from longplay.agents.loading import LoadedAgent
 from longplay.contract.records import RunConfig
 from longplay.contract.rundir import ROW_FILES
 from longplay.errors import CannotVerifyError, DifferenceError, RowDifference
@@ -39,7 +40,10 @@ def load_same_agent(config: RunConfig, reference: str | None) -> LoadedAgent:
     """
     if config.agent is None:
         raise CannotVerifyError("config.json agent: expected an agent, found none")
-    return AgentConfig.from_entry(config.agent).load(reference)
+    # An agent of longplay has no files, and is found without a reference.
+    files = () if config.agent_files is None else config.agent_files
+    patterns = [glob.escape(file.path) for file in files if reference is not None]
+    return AgentConfig.from_entry(config.agent).load(reference, patterns)
 
 
 def reexecute_run(

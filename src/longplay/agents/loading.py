@@ -1,4 +1,4 @@
-"""What an agent is, and `load_agent`: a reference -> something that can be built.
+"""A reference -> an agent that can be built, and what is written down of it.
 
     reference := NAME               a built-in, or a name in the entry-point group
                                     `longplay.agents`
@@ -7,25 +7,35 @@
                | MODULE:ATTR        an importable module's attribute
 
 Loading a reference imports code, so it happens only for one that a person gave. What is
-written down of an agent is its config, `{_type, args}` and for a file its base name and
-the SHA-256 of its source; `agent_id` is the hash of that. No path, no seed.
+written down of an agent is its config, and `agent_id` is the hash of that:
+
+    config := {_type, args}                             an agent of longplay
+            | {_type, args, file, source_sha256}        a file; with `files_sha256` if
+                                                        it is made of several files
+            | {_type, args, files_sha256}               MODULE:ATTR
+
+There is no path and no seed in it. `agents.closure` says which files an agent is made
+of.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 import importlib.metadata
-import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType, ModuleType
-from typing import Any, NamedTuple, Protocol
+from types import ModuleType
+from typing import Any
 
+from longplay.agents.closure import (
+    AgentFiles,
+    collect_folder_files,
+    collect_module_files,
+)
 from longplay.agents.functional import (
     INIT,
     INIT_PREDICTOR,
@@ -33,10 +43,11 @@ from longplay.agents.functional import (
     is_functional,
     takes_shape_alone,
 )
+from longplay.agents.imports import AgentModules
 from longplay.agents.output import AgentOutput
-from longplay.console.base import Observation
+from longplay.agents.protocol import StreamingAgent
 from longplay.contract.fingerprint import agent_id
-from longplay.contract.records import GLOBAL_ACTION_SET, AgentEntry
+from longplay.contract.records import GLOBAL_ACTION_SET, AgentEntry, AgentFileEntry
 from longplay.errors import (
     AgentLoadError,
     LongplayError,
@@ -53,18 +64,40 @@ BUILT_IN_AGENTS: Mapping[str, str] = {
 }
 
 
-class StreamingAgent(Protocol):
-    """What the streaming track asks for; `metrics` and `close` are optional."""
+@dataclass(frozen=True)
+class AgentSource:
+    """Where a reference leads; nothing of the agent is imported yet.
 
-    def step(
-        self,
-        obs_rgb: Observation,
-        reward: float,
-        terminated: bool,
-        truncated: bool,
-        info: dict[str, Any],
-    ) -> int:
-        """Answers one frame; the answer counts if `info["is_decision_frame"]`."""
+    Attributes:
+        name: What the agent is called.
+        reference: As it was given.
+        module: The module it is in, or the stem of its file.
+        attribute: What it is in there; "" for a file that does not say.
+        file: Base name of its file; None for an importable module.
+        files: What it is made of; None for an agent of longplay.
+        patterns: What `--agent-files` named.
+    """
+
+    name: str
+    reference: str
+    module: str
+    attribute: str = ""
+    file: str | None = None
+    files: AgentFiles | None = None
+    patterns: tuple[str, ...] = ()
+
+    def describe(self, found: object, agent_args: Mapping[str, Any]) -> dict[str, Any]:
+        """The config of the agent that was found there."""
+        config = {"_type": f"{self.module}.{_name_of(found)}", "args": dict(agent_args)}
+        if self.files is None:
+            return config
+        if self.file is not None:
+            entry = self.files.get(self.file)
+            config |= {"file": entry.path, "source_sha256": entry.sha256}
+        # A file alone keeps the id it always had.
+        if self.file is None or len(self.files.files) > 1:
+            config["files_sha256"] = self.files.sha256
+        return config
 
 
 @dataclass(frozen=True)
@@ -80,6 +113,10 @@ class LoadedAgent:
     output: AgentOutput = field(default_factory=AgentOutput)
     # Where `init` and `step` are, of an agent that is made of them.
     module: ModuleType | None = None
+    # Of an agent that is not longplay's own; its modules are in use while it plays.
+    files: AgentFiles | None = None
+    patterns: tuple[str, ...] = ()
+    modules: AgentModules | None = None
 
     @property
     def absolute_reference(self) -> str:
@@ -88,6 +125,11 @@ class LoadedAgent:
         if file is None:
             return self.reference
         return str(Path(file[1]).resolve()) + (f":{file[2]}" if file[2] else "")
+
+    @property
+    def agent_files(self) -> tuple[AgentFileEntry, ...] | None:
+        """What `config.json` lists of its files; None for an agent of longplay."""
+        return None if self.files is None else self.files.entries
 
     @property
     def is_predictor(self) -> bool:
@@ -131,6 +173,8 @@ class LoadedAgent:
         num_actions: int | None,
         seed: int,
     ) -> StreamingAgent:
+        if self.modules is not None:
+            self.modules.activate()
         try:
             return factory(num_actions, seed, **self.agent_args)
         except AgentLoadError as error:
@@ -157,8 +201,15 @@ def list_agents() -> dict[str, str]:
 def load_agent(
     reference: str | Callable[..., StreamingAgent],
     agent_args: Mapping[str, Any] | None = None,
+    agent_files: Sequence[str] = (),
 ) -> LoadedAgent:
     """Finds and imports an agent; a class or factory is taken as it is.
+
+    Args:
+        reference: As the module's docstring says.
+        agent_args: Arguments it is built with.
+        agent_files: Patterns of files that belong to it and that no import statement
+            names: weights, modules that are imported by a computed name.
 
     Raises:
         AgentLoadError: The file or module cannot be imported, or holds no agent.
@@ -167,54 +218,64 @@ def load_agent(
     agent_args = dict(agent_args or {})
     output = AgentOutput()
     with output.capture():
-        found = _find(reference)
-    config = {
-        "_type": f"{found.module}.{_name_of(found.agent)}",
-        "args": agent_args,
-        **found.source,
-    }
-    factory, built_as = found.agent, "Agent(num_actions, seed, **agent_args)"
-    module = found.agent if is_functional(found.agent) else None
+        source, modules, found = _find_and_import(reference, agent_files)
+    config = source.describe(found, agent_args)
+    factory, built_as = found, "Agent(num_actions, seed, **agent_args)"
+    module = found if is_functional(found) else None
     if module is not None:
-        factory = FunctionalAgent.factory(found.agent)
+        factory = FunctionalAgent.factory(found)
         built_as = INIT
     return LoadedAgent(
-        name=found.name,
-        reference=found.reference,
+        name=source.name,
+        reference=source.reference,
         entry=AgentEntry(config=config, agent_id=_hash_config(config)),
         factory=factory,
         built_as=built_as,
         agent_args=agent_args,
         output=output,
         module=module,
+        files=source.files,
+        patterns=source.patterns,
+        modules=modules,
     )
 
 
-class _Found(NamedTuple):
-    """Where a reference led."""
-
-    name: str
-    reference: str
-    module: str
-    agent: Any
-    source: Mapping[str, str] = MappingProxyType({})
-
-
-def _match_file(reference: str) -> re.Match[str] | None:
-    return re.fullmatch(r"(.+\.py)(?::(\w+))?", reference)
-
-
-def _find(reference: str | Callable[..., StreamingAgent]) -> _Found:
+def _find_and_import(
+    reference: str | Callable[..., StreamingAgent], patterns: Sequence[str]
+) -> tuple[AgentSource, AgentModules | None, Any]:
     if not isinstance(reference, str):
         name, module = _name_of(reference), _module_of(reference)
-        return _Found(name, f"{module}:{name}", module, reference)
+        if patterns:
+            raise AgentLoadError(
+                f"--agent-files: agent {name} was given as an object; expected a "
+                "file.py or module:attr, whose files are known"
+            )
+        return AgentSource(name, f"{module}:{name}", module), None, reference
+    source = find_agent(reference, patterns)
+    modules = None if source.files is None else AgentModules(source.files)
+    found = import_agent(source, modules)
+    if source.files is not None:
+        source.files.check_unchanged()
+    return source, modules, found
+
+
+def find_agent(reference: str, patterns: Sequence[str] = ()) -> AgentSource:
+    """Finds an agent's files; imports nothing of it.
+
+    Raises:
+        AgentLoadError: There is no such file, or a pattern matches none.
+        UnknownNameError: No agent has this name.
+    """
+    given = tuple(patterns)
     if file := _match_file(reference):
         path, attribute = Path(file[1]), file[2] or ""
-        agent = _pick_agent(_import_file(path), attribute, reference)
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        source = {"file": path.name, "source_sha256": digest}
-        return _Found(path.stem, reference, path.stem, agent, source)
-    location, _, attribute = reference.partition(":")
+        if not path.is_file():
+            raise AgentLoadError(f"agent file {path}: there is no such file")
+        files = collect_folder_files(path, given)
+        return AgentSource(
+            path.stem, reference, path.stem, attribute, path.name, files, given
+        )
+    module, _, attribute = reference.partition(":")
     name = attribute
     if not attribute:
         known = list_agents()
@@ -222,9 +283,54 @@ def _find(reference: str | Callable[..., StreamingAgent]) -> _Found:
             hint = "(or give a file.py[:Agent] or module:Agent)"
             raise UnknownNameError("agent", reference, known, hint)
         name = reference
-        location, _, attribute = known[reference].partition(":")
-    agent = _pick_agent(_import_module(location), attribute, reference)
-    return _Found(name, reference, location, agent)
+        module, _, attribute = known[reference].partition(":")
+    _append_path(Path.cwd())
+    module_files = collect_module_files(module, given)
+    if module_files is None and given:
+        raise AgentLoadError(
+            f"--agent-files: agent {reference} is one of longplay's own and has no "
+            "other files"
+        )
+    return AgentSource(
+        name, reference, module, attribute, files=module_files, patterns=given
+    )
+
+
+def import_agent(source: AgentSource, modules: AgentModules | None) -> Any:
+    """Imports the class, factory or functional module that a reference means.
+
+    Args:
+        source: Where it is.
+        modules: Made of the source's files; None if it has none.
+
+    Raises:
+        AgentLoadError: It cannot be imported, or is no agent.
+    """
+    try:
+        if modules is None:
+            module = importlib.import_module(source.module)
+        elif source.file is None:
+            module = modules.import_module(source.module)
+        else:
+            module = modules.import_entry(source.file)
+    except AgentLoadError:
+        raise
+    except (Exception, SystemExit) as error:
+        file = _match_file(source.reference)
+        place = f"agent file {file[1]}" if file else f"agent module {source.module}"
+        raise AgentLoadError(
+            f"{place}: importing it raised {describe_exception(error)}"
+        ) from error
+    return _pick_agent(module, source.attribute, source.reference)
+
+
+def _append_path(folder: Path) -> None:
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+
+
+def _match_file(reference: str) -> re.Match[str] | None:
+    return re.fullmatch(r"(.+\.py)(?::(\w+))?", reference)
 
 
 def _hash_config(config: Mapping[str, Any]) -> str:
@@ -242,41 +348,6 @@ def _name_of(found: object) -> str:
 
 def _module_of(found: object) -> str:
     return str(getattr(found, "__module__", type(found).__module__))
-
-
-def _import_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise AgentLoadError(f"agent file {path}: there is no such file")
-    # As `python FILE` does, so that the file can import its neighbours.
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.append(folder)
-    name = f"longplay_agent_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise AgentLoadError(f"agent file {path}: not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        del sys.modules[name]
-        raise AgentLoadError(
-            f"agent file {path}: importing it raised {describe_exception(error)}"
-        ) from error
-    return module
-
-
-def _import_module(name: str) -> ModuleType:
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.append(folder)
-    try:
-        return importlib.import_module(name)
-    except (Exception, SystemExit) as error:
-        raise AgentLoadError(
-            f"agent module {name}: importing it raised {describe_exception(error)}"
-        ) from error
 
 
 def _pick_agent(module: ModuleType, attribute: str, reference: str) -> Any:
