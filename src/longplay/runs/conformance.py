@@ -26,8 +26,8 @@ from longplay.contract.records import (
     TimestepRow,
 )
 from longplay.errors import LongplayError
-from longplay.reference.guided_stream import GuidedStream
 from longplay.reference.guide import Guidance
+from longplay.reference.guided_stream import GuidedStream
 from longplay.stream import Mechanics, Stream
 from longplay.tracks.base import Track
 from longplay.tracks.control import ControlTrack

@@ -34,6 +34,7 @@ from longplay.contract.records import (
     RunSummary,
 )
 from longplay.contract.rundir import RunDirectory
+from longplay.contract.usage import UsageSummary
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import (
     AgentError,
@@ -46,26 +47,17 @@ from longplay.errors import (
     RunPreempted,
     describe_exception,
 )
-from longplay.provenance import longplay_version, read_git_state
-from longplay.contract.usage import UsageSummary
-from longplay.reference.guided_stream import make_stream
-from longplay.runs.signals import stop_on_signals
-from longplay.runs.status import StatusWriter
 from longplay.plan import RunPlan, plan_again
-from longplay.runs.recorder import Recorder
-from longplay.runs.loop import Observer, Progress, Run
-from longplay.scoring.scores import score_run, write_score
-from longplay.seeds import agent_seed
-from longplay.stream import Stream
-from longplay.tracks.control import ControlTrack
-from longplay.tracks.prediction import PredictionTrack
-from longplay.tracks.streaming import StreamingTrack
+from longplay.provenance import longplay_version, read_git_state
+from longplay.reference.guided_stream import make_stream
 from longplay.runs.checkpoint import (
     Checkpoint,
     CheckpointWriter,
     read_checkpoint,
     remove_checkpoints,
 )
+from longplay.runs.loop import Observer, Progress, Run
+from longplay.runs.recorder import Recorder
 from longplay.runs.recovery import (
     check_rows,
     explain_difference,
@@ -73,6 +65,14 @@ from longplay.runs.recovery import (
     open_kept_rows,
     read_applied,
 )
+from longplay.runs.signals import stop_on_signals
+from longplay.runs.status import StatusWriter
+from longplay.scoring.scores import score_run, write_score
+from longplay.seeds import agent_seed
+from longplay.stream import Stream
+from longplay.tracks.control import ControlTrack
+from longplay.tracks.prediction import PredictionTrack
+from longplay.tracks.streaming import StreamingTrack
 
 # Track -> what shows its agent the frames.
 TRACKS: Mapping[str, type[StreamingTrack]] = {
