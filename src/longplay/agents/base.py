@@ -33,6 +33,7 @@ from longplay.agents.functional import (
     is_functional,
     takes_shape_alone,
 )
+from longplay.agents.global_random import IMPORT_SEED, GlobalRandom
 from longplay.agents.output import AgentOutput
 from longplay.console.base import Observation
 from longplay.contract.fingerprint import agent_id
@@ -166,7 +167,7 @@ def load_agent(
     """
     agent_args = dict(agent_args or {})
     output = AgentOutput()
-    with output.capture():
+    with output.capture(), GlobalRandom(IMPORT_SEED).in_use():
         found = _find(reference)
     config = {
         "_type": f"{found.module}.{_name_of(found.agent)}",

@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import ValidationError
 
 from longplay.agents.base import LoadedAgent
+from longplay.agents.global_random import GlobalRandom
 from longplay.console.machines import machine_of, make_console
 from longplay.contract.files import (
     DiskReserve,
@@ -136,7 +137,8 @@ class Episode:
         self._observer = observer
         self._output = agent.output
         self._config = complete_config(plan, agent.entry)
-        with self._output.capture():
+        self._randomness = GlobalRandom(agent_seed(plan.seed))
+        with self._output.capture(), self._randomness.in_use():
             track = TRACKS[plan.suite.track]
             self._track = track.build(agent, agent_seed(plan.seed))
         self._stream = self._make_stream()
@@ -195,7 +197,7 @@ class Episode:
     def _go_on(self, checkpoint: Checkpoint, retries: int) -> None:
         check_rows(self._run_dir, self._config, checkpoint)
         applied = read_applied(self._run_dir, self._config, checkpoint)
-        with self._output.capture():
+        with self._output.capture(), self._randomness.in_use():
             self._load_agent(checkpoint)
             self._rebuild_console(checkpoint, applied)
         self.went_on = f"went on from the checkpoint at frame {checkpoint.frame:,}"
@@ -214,6 +216,7 @@ class Episode:
         assert checkpoint.agent_dir is not None
         try:
             self._track.load(checkpoint.agent_dir)
+            checkpoint.restore_global_random()
         except (Exception, SystemExit) as error:
             raise ResumeError(
                 f"the agent's load raised {describe_exception(error)}; "
@@ -265,7 +268,11 @@ class Episode:
         self._status.enter("RUNNING", frame, game_id)
 
     def _play(self, recorder: Recorder) -> None:
-        with stop_on_signals() as stop, self._output.capture():
+        with (
+            stop_on_signals() as stop,
+            self._output.capture(),
+            self._randomness.in_use(),
+        ):
             run = Run(
                 self._stream, self._track, recorder, self._watch, stop, self._checkpoint
             )
@@ -284,7 +291,7 @@ class Episode:
         if self._status is not None:
             self._status.observe(progress)
             self._output.save()
-        with self._output.release():
+        with self._output.release(), self._randomness.released():
             self._observer(progress)
 
     def _checkpoint(self) -> None:
@@ -311,10 +318,11 @@ class Episode:
     def _record_failure(self, error: BaseException) -> None:
         """Saves what can be saved; the error that came first is the one that counts."""
         usage = None
-        with contextlib.suppress(Exception, SystemExit), self._output.capture():
-            usage = _check_usage(self._track.usage())
-        with contextlib.suppress(Exception, SystemExit), self._output.capture():
-            self._track.close()
+        with self._output.capture(), self._randomness.in_use():
+            with contextlib.suppress(Exception, SystemExit):
+                usage = _check_usage(self._track.usage())
+            with contextlib.suppress(Exception, SystemExit):
+                self._track.close()
         if self._status is None:
             return  # nothing was changed so far
         if isinstance(error, AgentError) and error.__cause__ is not None:
