@@ -50,6 +50,22 @@ def read_status(folder: Path) -> dict[str, Any]:
     return json.loads(file.read_text())
 
 
+def test_failed_run_says_how_fast_it_played(tmp_path: Path) -> None:
+    """Over all of its frames, not as the last heartbeat had it."""
+    body = """
+    def step(self, obs, reward, terminated, truncated, info):
+        if info["global_frame_idx"] == 33:
+            raise ValueError
+        return 0
+"""
+    with pytest.raises(AgentError):
+        play(tmp_path, write_agent(tmp_path, "", body))
+    (file,) = (tmp_path / "out").rglob("run_summary.json")
+    summary = json.loads(file.read_text())
+    assert summary["frames"] == 33
+    assert read_status(tmp_path)["fps"] == summary["fps"] > 0
+
+
 @pytest.mark.parametrize(
     ("head", "line"),
     [

@@ -327,13 +327,14 @@ class Episode:
             return  # nothing was changed so far
         if isinstance(error, AgentError) and error.__cause__ is not None:
             self._output.write("".join(traceback.format_exception(error.__cause__)))
+        fps = None
         if self._recorder is not None:
             with contextlib.suppress(LongplayError):
                 self._recorder.flush()
             with contextlib.suppress(LongplayError):
-                self._close_files(self._recorder, usage)
+                fps = self._close_files(self._recorder, usage).fps
         frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
-        self._status.enter(_state_after(error), frame, game_id, error)
+        self._status.enter(_state_after(error), frame, game_id, error, fps)
 
     def _close_files(
         self, recorder: Recorder, usage: dict[str, Any] | None
