@@ -39,6 +39,25 @@ def test_picture_of_imports_is_current():
     assert page == fill_picture(page), "run `make facts`"
 
 
+def test_git_ignores_no_source_file():
+    """The folder `runs/` at the top is output; the rooms of that name are not."""
+    repository = PAGE.parents[1]
+    rooms = ("src/longplay/runs/__init__.py", "tests/runs/test_new.py")
+    ignored = subprocess.run(
+        ["git", "-C", str(repository), "check-ignore", "--no-index", "runs/x", *rooms],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ignored.stdout.split() == ["runs/x"]
+
+
+def test_every_room_is_a_package():
+    source = PAGE.parents[1] / "src" / "longplay"
+    folders = {path.parent for path in source.rglob("*.py")}
+    assert [path for path in folders if not (path / "__init__.py").is_file()] == []
+
+
 @pytest.mark.parametrize(
     "text",
     [

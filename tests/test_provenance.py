@@ -62,11 +62,24 @@ def test_folder_inside_a_checkout_belongs_to_it(repository):
     assert read_git_state(repository / "inner").commit == head
 
 
-@pytest.mark.parametrize("name", ["agent.py", "new.py"])
-def test_changed_or_new_file_makes_it_dirty(repository, name):
+def test_changed_file_makes_it_dirty(repository):
     commit(repository)
-    (repository / name).write_text("answer = 43\n")
+    (repository / "agent.py").write_text("answer = 43\n")
     assert read_git_state(repository).is_dirty is True
+
+
+def test_staged_file_makes_it_dirty(repository):
+    commit(repository)
+    (repository / "new.py").write_text("")
+    git(repository, "add", "new.py")
+    assert read_git_state(repository).is_dirty is True
+
+
+def test_untracked_run_does_not_make_it_dirty(repository):
+    commit(repository)
+    (repository / "runs").mkdir()
+    (repository / "runs" / "config.json").write_text("{}")
+    assert read_git_state(repository).is_dirty is False
 
 
 def test_checkout_without_commits_has_nothing_to_find_again(repository):
@@ -94,7 +107,7 @@ def test_agent_info_links_to_the_commit(repository):
     head = commit(repository)
     url = "https://me:token@github.com/owner/agents.git"
     git(repository, "remote", "add", "origin", url)
-    (repository / "new.py").write_text("")
+    (repository / "agent.py").write_text("answer = 43\n")
     info = AgentInfo.from_agent_config({"_type": "a.B"}, str(repository))
     assert info.git_commit == head
     assert info.git_remote_url == f"https://github.com/owner/agents/tree/{head}"

@@ -60,12 +60,13 @@ def read_git_state(directory: Path) -> GitState:
     """Commit, cleanliness and remote of a checkout.
 
     Nulls where there is no git, no checkout or no commit yet: nothing of such a
-    place can be found again.
+    place can be found again. Untracked files do not make a checkout dirty: runs are
+    written into `runs/`, so every checkout would be dirty from the second run on.
     """
     commit = _ask_git(directory, "rev-parse", "--verify", "HEAD")
     if commit is None:
         return GitState()
-    changes = _ask_git(directory, "status", "--porcelain")
+    changes = _ask_git(directory, "status", "--porcelain", "--untracked-files=no")
     remote = _ask_git(directory, "config", "--get", "remote.origin.url")
     return GitState(
         commit=commit,

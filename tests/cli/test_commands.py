@@ -382,6 +382,22 @@ def test_show_for_people(invoke, directory, finished_run):
         assert f"{visit['visit_frames']:,}" in text
 
 
+def test_show_of_a_run_under_way(invoke, experiment_dir, finished_run):
+    (run_dir,) = (experiment_dir / "episodes").iterdir()
+    for name in ("run_summary.json", "score.json"):
+        (run_dir / name).unlink()
+    config = json.loads((run_dir / "config.json").read_text())
+    first, second, third, *_ = (v["visit_frames"] for v in config["schedule"])
+    status = json.loads((run_dir / "status.json").read_text())
+    status |= {"state": "RUNNING", "frame": first + 100}
+    (run_dir / "status.json").write_text(json.dumps(status))
+    shown = " ".join(invoke("show", experiment_dir).stdout.split())
+    games = [visit["game_id"] for visit in config["schedule"]]
+    assert f"0 0 {games[0]} {first:,} – – – –" in shown
+    assert f"1 0 {games[1]} 100/{second:,} – – – –" in shown
+    assert f"2 0 {games[2]} 0/{third:,} " in shown
+
+
 def test_show_of_a_run_without_a_score(invoke, experiment_dir):
     for path in experiment_dir.rglob("score.json"):
         path.unlink()

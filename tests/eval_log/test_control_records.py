@@ -49,6 +49,12 @@ def test_environment_steps_are_emulator_frames(
     assert 900 < frames < 3600
 
 
+def test_visits_are_described_in_timesteps(experiment: Path, tmp_path: Path) -> None:
+    first, _ = export(experiment, tmp_path, "visit")
+    description = first["task_description"]
+    assert description.startswith("breakout for 450 timesteps, in cycle 0 of: ")
+
+
 def test_rewards_of_visits_add_up_to_the_delivered_ones(
     experiment: Path, control_run: Path, tmp_path: Path
 ) -> None:

@@ -19,9 +19,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from longplay.runs import loop
 from longplay.contract import files
 from longplay.contract.rundir import ROW_FILES
+from longplay.runs import loop
 from longplay.stream import Stream
 from longplay.tracks.streaming import StreamingTrack
 
@@ -136,7 +136,9 @@ def _obey(args: list[str], blow: Blow | None, folder: Path) -> None:
 
 _processes = multiprocessing.get_context("forkserver")
 # Imported once, so that a process costs milliseconds.
-_processes.set_forkserver_preload(["longplay.experiments.experiment", "longplay.cli.app"])
+_processes.set_forkserver_preload(
+    ["longplay.experiments.experiment", "longplay.cli.app"]
+)
 
 
 def run_command(folder: Path, *args: object, blow: Blow | None = None) -> Ended:

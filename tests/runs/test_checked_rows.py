@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longplay.errors import DifferenceError, DocumentError
-from longplay.errors import RowDifference
+from longplay.errors import DifferenceError, DocumentError, RowDifference
 from longplay.runs.checked_rows import CheckedRows, LinePosition
 
 ROWS = [b'{"global_frame_idx":%d,"reward":%d.0}\n' % (i, i) for i in range(6)]

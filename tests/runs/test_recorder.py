@@ -186,7 +186,9 @@ def test_clocks_change_no_row(tmp_path, monkeypatch):
     for name in ("now", "later"):
         (tmp_path / name).mkdir()
     now = record_stream(tmp_path / "now", [300])
-    monkeypatch.setattr("longplay.runs.recorder.utc_now", lambda: "2099-01-01T00:00:00.000Z")
+    monkeypatch.setattr(
+        "longplay.runs.recorder.utc_now", lambda: "2099-01-01T00:00:00.000Z"
+    )
     later = record_stream(tmp_path / "later", [300])
     assert later.summarise().started_utc != now.summarise().started_utc
     assert read_bytes(tmp_path / "later") == read_bytes(tmp_path / "now")

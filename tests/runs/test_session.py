@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import play_run
 
-import longplay
 from longplay.agents.loading import load_agent
 from longplay.console.ale import AleConsole
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import AgentError, ConfigError, ConsoleError, RunFailed
 from longplay.runs.loop import Progress
+from playing import play_run
 
 ONE = {"games": ["qbert"], "num_cycles": 1, "base_visit_frames": 40, "jitter_pct": 0}
 TWO = {**ONE, "games": ["qbert", "pong"]}
@@ -36,9 +35,7 @@ def write_agent(folder: Path, head: str, body: str = QUIET) -> str:
 
 def play(folder: Path, agent: Any, settings: dict[str, Any] = ONE, **options: Any):
     out = folder / "out"
-    return play_run(
-        "stream-smoke-v1", agent, out=out, overrides=settings, **options
-    )
+    return play_run("stream-smoke-v1", agent, out=out, overrides=settings, **options)
 
 
 def output_of(folder: Path) -> str:
@@ -49,6 +46,22 @@ def output_of(folder: Path) -> str:
 def read_status(folder: Path) -> dict[str, Any]:
     (file,) = (folder / "out").rglob("status.json")
     return json.loads(file.read_text())
+
+
+def test_failed_run_says_how_fast_it_played(tmp_path: Path) -> None:
+    """Over all of its frames, not as the last heartbeat had it."""
+    body = """
+    def step(self, obs, reward, terminated, truncated, info):
+        if info["global_frame_idx"] == 33:
+            raise ValueError
+        return 0
+"""
+    with pytest.raises(AgentError):
+        play(tmp_path, write_agent(tmp_path, "", body))
+    (file,) = (tmp_path / "out").rglob("run_summary.json")
+    summary = json.loads(file.read_text())
+    assert summary["frames"] == 33
+    assert read_status(tmp_path)["fps"] == summary["fps"] > 0
 
 
 @pytest.mark.parametrize(
@@ -128,9 +141,7 @@ def test_close_that_raises_fails_the_run(tmp_path: Path) -> None:
 
 def test_metrics_are_blamed_on_the_visit_they_are_of(tmp_path: Path) -> None:
     body = f"{QUIET}\n    def metrics(self):\n        raise ValueError('bad')\n"
-    first = play_run(
-        "stream-smoke-v1", "noop", out=tmp_path / "plan", overrides=TWO
-    )
+    first = play_run("stream-smoke-v1", "noop", out=tmp_path / "plan", overrides=TWO)
     game = RunDirectory(first.run_dir).config.schedule[0].game_id
     with pytest.raises(AgentError, match=rf"bad .* at frame 40 of {game}"):
         play(tmp_path, write_agent(tmp_path, "", body), TWO)

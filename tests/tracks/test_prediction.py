@@ -214,7 +214,7 @@ def test_init_gets_the_shape_alone() -> None:
     "answer",
     [
         *(float("nan"), float("inf"), 1e16, True, "1.0", None, 1j),
-        *(np.zeros(1), [0.0], np.bool_(False), np.float32("nan")),
+        *(np.zeros(2), [0.0], np.bool_(False), np.float32("nan")),
     ],
     ids=repr,
 )

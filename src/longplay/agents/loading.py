@@ -43,6 +43,7 @@ from longplay.agents.functional import (
     is_functional,
     takes_shape_alone,
 )
+from longplay.agents.global_random import IMPORT_SEED, GlobalRandom
 from longplay.agents.imports import AgentModules
 from longplay.agents.output import AgentOutput
 from longplay.agents.protocol import StreamingAgent
@@ -217,7 +218,7 @@ def load_agent(
     """
     agent_args = dict(agent_args or {})
     output = AgentOutput()
-    with output.capture():
+    with output.capture(), GlobalRandom(IMPORT_SEED).in_use():
         source, modules, found = _find_and_import(reference, agent_files)
     config = source.describe(found, agent_args)
     factory, built_as = found, "Agent(num_actions, seed, **agent_args)"

@@ -69,6 +69,9 @@ def proof_line(run: RunDirectory, sha256: Mapping[str, str]) -> Text:
         sha256: The hashes of its files now; the verdict is about those it names.
     """
     record = run.verification
+    if not run.config.is_longplay:
+        words = " claimed: another tool's run, which cannot be played again"
+        return Text(words, "dim")
     if record is None:
         return Text(" claimed: not verified yet (`longplay verify`)", "dim")
     if changed := _list_changed(run, sha256):

@@ -35,9 +35,9 @@ from longplay.contract.layout import (
     read_experiment_config,
     run_dir_of,
 )
-from longplay.contract.rundir import natural_key
+from longplay.contract.rundir import RunDirectory, natural_key
 from longplay.contract.typed_record import Record
-from longplay.errors import ConfigError, DocumentError
+from longplay.errors import ConfigError, DocumentError, NotARunError
 from longplay.eval_log.records import EpisodeRecord, ExperimentRecord
 from longplay.eval_log.tasks import TaskConfig
 from longplay.eval_log.trajectory import Trajectory, VisitTrajectory
@@ -220,8 +220,26 @@ def iter_records(directory: Path, level: Level = "run") -> Iterator[EpisodeRecor
 
 
 def _experiment_of(directory: Path) -> Path:
-    is_run = (directory / "config.json").exists()
-    return directory.absolute().parent.parent if is_run else directory
+    """The experiment that is given, or the one a run of longplay's belongs to.
+
+    Raises:
+        NotARunError: Another tool's run, or one that lies outside its experiment.
+    """
+    if not (directory / "config.json").exists():
+        return directory
+    if not RunDirectory(directory).config.is_longplay:
+        raise NotARunError(
+            f"{directory}: expected a run of longplay's, found another tool's: it "
+            "names no agent, suite and seed for a record"
+        )
+    experiment = directory.absolute().parent.parent
+    names = (EXPERIMENT_FILE, "experiment_config.json")
+    if not any((experiment / name).exists() for name in names):
+        raise NotARunError(
+            f"{directory}: expected a run in its experiment (EXPERIMENT/episodes/RUN), "
+            "found it outside of one; export it from where it was played"
+        )
+    return experiment
 
 
 def read_experiment_id(directory: Path) -> str:

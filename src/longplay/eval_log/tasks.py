@@ -81,8 +81,8 @@ class TaskMetadata(Record):
         return cls(
             task_id=name_task(f"{suite}/{visit.game_id}/cycle-{visit.cycle_idx}", seed),
             abstract_description=(
-                f"{visit.game_id} for {planned:,} frames, in cycle {visit.cycle_idx} "
-                f"of: {_describe_stream(config)}"
+                f"{visit.game_id} for {planned:,} {_unit(config)}s, in cycle "
+                f"{visit.cycle_idx} of: {_describe_stream(config)}"
             ),
             split="test",
             seed=seed,
@@ -264,11 +264,17 @@ def _sort_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def _unit(config: RunConfig) -> str:
+    """What a row of the run is called."""
+    return "frame" if config.frame_skip is None else "timestep"
+
+
 def _describe_stream(config: RunConfig) -> str:
     cycles = config.schedule[-1].cycle_idx + 1
-    units, unit = "frames", "frame"
+    unit = _unit(config)
+    units = f"{unit}s"
     if config.frame_skip is not None:
-        units, unit = f"timesteps of {config.frame_skip} emulator frames", "timestep"
+        units = f"timesteps of {config.frame_skip} emulator frames"
     when = f"on every {unit}"
     if config.decision_interval > 1:
         when = f"every {config.decision_interval} {unit}s"

@@ -13,14 +13,13 @@ from math import isfinite
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from longplay.console.base import Console
 from longplay.contract.records import LARGEST_VALUE, EventRow, RunConfig
 from longplay.errors import AgentError, ConfigError, describe_value
 from longplay.reference.guide import Guide, open_guides
 from longplay.reference.library import hash_references
-from longplay.stream import Stream
+from longplay.stream import Stream, unwrap_number
 
 
 class GuidedStream(Stream):
@@ -74,14 +73,11 @@ class GuidedStream(Stream):
 
 
 def read_number(answer: object) -> float | None:
-    """A finite number as a float; None if it is something else.
-
-    Arrays of no dimension are numbers, whichever library they are of.
-    """
-    is_array = bool(getattr(answer, "shape", ()))
-    if is_array or isinstance(answer, bool | np.bool_ | str | bytes):
-        return None
+    """A finite number as a float; None if it is something else."""
     try:
+        answer = unwrap_number(answer)
+        if isinstance(answer, bool | str | bytes):
+            return None
         number = float(answer)  # type: ignore[arg-type]
     except Exception:  # its __float__ is the agent's code
         return None

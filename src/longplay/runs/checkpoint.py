@@ -1,7 +1,8 @@
 """Where a run can go on from: all states between two frames, on disk.
 
     <run>/checkpoint/current.json           its number and hash, renamed into place last
-    <run>/checkpoint/<n>/checkpoint.json    the stream's state and the recorder's
+    <run>/checkpoint/<n>/checkpoint.json    the stream's state and the recorder's, and
+                                            those of the global random generators
     <run>/checkpoint/<n>/agent/             what the agent saved, if it can save
 
 A checkpoint is made at visit ends, every minute, and when a run is asked to stop. It is
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from pydantic import Field
 
+from longplay.agents.global_random import GlobalRandomState
 from longplay.contract.files import (
     hash_file,
     make_directory,
@@ -60,6 +62,8 @@ class CheckpointRecord(Document):
     sha256: dict[str, str]
     # SHA-256 of each file that the agent saved; None if it cannot save.
     agent_sha256: dict[str, str] | None
+    # Of `random`, `numpy.random` and torch; None in checkpoints of longplay 0.1.
+    global_random: GlobalRandomState | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,11 @@ class Checkpoint:
     def frame(self) -> int:
         """The frame that comes next."""
         return self.record.stream.global_frame_idx
+
+    def restore_global_random(self) -> None:
+        """Puts the global generators where the agent had left them."""
+        if self.record.global_random is not None:
+            self.record.global_random.restore()
 
 
 class CheckpointWriter:
@@ -106,9 +115,12 @@ class CheckpointWriter:
         remove_tree(folder)  # of a process that was killed while it wrote this
         make_directory(folder)
         agent_sha256 = None
+        global_random = GlobalRandomState.read()
         if save_agent is not None:
             make_directory(folder / "agent")
             save_agent(folder / "agent")
+            # When a checkpoint is due, the clock says: saving must leave no trace.
+            global_random.restore()
             sync_tree(folder / "agent")
             agent_sha256 = _hash_tree(folder / "agent")
         record = CheckpointRecord(
@@ -119,6 +131,7 @@ class CheckpointWriter:
                 for name in ROW_FILES
             },
             agent_sha256=agent_sha256,
+            global_random=global_random,
         )
         document = render_document(record)
         write_file(folder / "checkpoint.json", document)

@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from longplay.agents.functional import INIT_PREDICTOR
+from longplay.agents.global_random import GlobalRandom, GlobalRandomState
 from longplay.agents.loading import LoadedAgent
 from longplay.agents.protocol import StreamingAgent
 from longplay.console.scripted import ScriptedConsole
@@ -27,8 +26,8 @@ from longplay.contract.records import (
     TimestepRow,
 )
 from longplay.errors import LongplayError
-from longplay.reference.guided_stream import GuidedStream
 from longplay.reference.guide import Guidance
+from longplay.reference.guided_stream import GuidedStream
 from longplay.stream import Mechanics, Stream
 from longplay.tracks.base import Track
 from longplay.tracks.control import ControlTrack
@@ -65,7 +64,7 @@ def check_agent(loaded: LoadedAgent) -> list[Check]:
     return [
         *(_check_predictor(loaded) if loaded.is_predictor else _check_actor(loaded)),
         _check("repeats its choices for the same seed", _repeats, loaded),
-        _check("leaves NumPy's global random state alone", _spares_random, loaded),
+        _check("draws from random generators of its own", _spares_random, loaded),
         _check("offers metrics: finite numbers", _metrics, loaded),
         _check("offers save() and load() together", _saves, loaded),
     ]
@@ -94,9 +93,12 @@ def _check(
     sentence: str, check: Callable[[LoadedAgent], str], loaded: LoadedAgent
 ) -> Check:
     printed = io.StringIO()
-    random_state = np.random.get_state()  # noqa: NPY002 - put back afterwards
     try:
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        with (
+            contextlib.redirect_stdout(printed),
+            contextlib.redirect_stderr(printed),
+            GlobalRandom(_SEED).in_use(),
+        ):
             return Check(sentence, True, check(loaded))
     except _NotOfferedError as error:
         return Check(sentence, None, str(error) or "not offered, optional")
@@ -104,8 +106,6 @@ def _check(
         return Check(sentence, False, str(error))
     except (Exception, SystemExit) as error:
         return Check(sentence, False, f"{type(error).__name__}: {error}")
-    finally:
-        np.random.set_state(random_state)  # noqa: NPY002
 
 
 def _make_schedule() -> list[ScheduledVisit]:
@@ -172,6 +172,12 @@ def _answer_all(loaded: LoadedAgent, agent: StreamingAgent) -> Sequence[float]:
     return _choices(_play(agent))
 
 
+def _answer_anew(loaded: LoadedAgent) -> Sequence[float]:
+    """What a new agent says, with the global generators seeded as in a run."""
+    with GlobalRandom(_SEED).in_use():
+        return _answer_all(loaded, _make_agent(loaded))
+
+
 def _play_stream(stream: Stream, track: Track) -> list[EventRow]:
     events = []
     while not stream.done:
@@ -208,7 +214,7 @@ def _controls(loaded: LoadedAgent) -> str:
 
 
 def _repeats(loaded: LoadedAgent) -> str:
-    first, second = (_answer_all(loaded, _make_agent(loaded)) for _ in range(2))
+    first, second = (_answer_anew(loaded) for _ in range(2))
     if first != second:
         at = next(
             i
@@ -220,14 +226,13 @@ def _repeats(loaded: LoadedAgent) -> str:
 
 
 def _spares_random(loaded: LoadedAgent) -> str:
-    _answer_all(loaded, _make_agent(loaded))
     # A state that no agent's own seeding leaves behind.
-    np.random.seed(0x10A9)  # noqa: NPY002 - the state that is guarded
-    guarded = repr(np.random.get_state(legacy=False))  # noqa: NPY002
-    _answer_all(loaded, _make_agent(loaded))
-    if repr(np.random.get_state(legacy=False)) != guarded:  # noqa: NPY002
-        raise ValueError("it touched numpy.random; use the seed it is given")
-    return ""
+    with GlobalRandom(0x10A9).in_use():
+        guarded = GlobalRandomState.read()
+        _answer_all(loaded, _make_agent(loaded))
+        if GlobalRandomState.read() == guarded:
+            return ""
+    raise _NotOfferedError("it uses the global ones, which are seeded for it")
 
 
 def _metrics(loaded: LoadedAgent) -> str:

@@ -27,9 +27,9 @@ from longplay.contract.records import (
 )
 from longplay.contract.rundir import ROW_FILES
 from longplay.errors import DifferenceError, ResumeError
-from longplay.runs.recorder import RowFiles
 from longplay.runs.checked_rows import CheckedRows, LinePosition
 from longplay.runs.checkpoint import Checkpoint, covered_part, hash_part
+from longplay.runs.recorder import RowFiles
 
 _encode = msgspec.json.Encoder().encode
 _NOT_A_ROW = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)

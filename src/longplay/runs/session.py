@@ -17,6 +17,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from pydantic import ValidationError
 
+from longplay.agents.global_random import GlobalRandom
 from longplay.agents.loading import LoadedAgent
 from longplay.console.machines import machine_of, make_console
 from longplay.contract.files import (
@@ -27,12 +28,12 @@ from longplay.contract.files import (
 )
 from longplay.contract.layout import RUN_REQUEST, RunRequest
 from longplay.contract.records import (
-    AgentEntry,
     RunConfig,
     RunState,
     RunSummary,
 )
 from longplay.contract.rundir import RunDirectory
+from longplay.contract.usage import UsageSummary
 from longplay.errors import (
     AgentError,
     ConsoleError,
@@ -44,26 +45,17 @@ from longplay.errors import (
     RunPreempted,
     describe_exception,
 )
-from longplay.provenance import longplay_version, read_git_state
-from longplay.contract.usage import UsageSummary
-from longplay.reference.guided_stream import make_stream
-from longplay.runs.signals import stop_on_signals
-from longplay.runs.status import StatusWriter
 from longplay.plan import RunPlan
-from longplay.runs.recorder import Recorder
-from longplay.runs.loop import Observer, Progress, Run
-from longplay.scoring.scores import score_run, write_score
-from longplay.seeds import agent_seed
-from longplay.stream import Stream
-from longplay.tracks.control import ControlTrack
-from longplay.tracks.prediction import PredictionTrack
-from longplay.tracks.streaming import StreamingTrack
+from longplay.provenance import longplay_version, read_git_state
+from longplay.reference.guided_stream import make_stream
 from longplay.runs.checkpoint import (
     Checkpoint,
     CheckpointWriter,
     read_checkpoint,
     remove_checkpoints,
 )
+from longplay.runs.loop import Observer, Progress, Run
+from longplay.runs.recorder import Recorder
 from longplay.runs.recovery import (
     check_rows,
     explain_difference,
@@ -71,6 +63,14 @@ from longplay.runs.recovery import (
     open_kept_rows,
     read_applied,
 )
+from longplay.runs.signals import stop_on_signals
+from longplay.runs.status import StatusWriter
+from longplay.scoring.scores import score_run, write_score
+from longplay.seeds import agent_seed
+from longplay.stream import Stream
+from longplay.tracks.control import ControlTrack
+from longplay.tracks.prediction import PredictionTrack
+from longplay.tracks.streaming import StreamingTrack
 
 # Track -> what shows its agent the frames.
 TRACKS: Mapping[str, type[StreamingTrack]] = {
@@ -118,7 +118,8 @@ class Session:
         self._observer = observer
         self._output = agent.output
         self._config = complete_config(plan, agent)
-        with self._output.capture():
+        self._randomness = GlobalRandom(agent_seed(plan.seed))
+        with self._output.capture(), self._randomness.in_use():
             track = TRACKS[plan.suite.track]
             self._track = track.build(agent, agent_seed(plan.seed))
         self._stream = self._make_stream()
@@ -177,7 +178,7 @@ class Session:
     def _go_on(self, checkpoint: Checkpoint, retries: int) -> None:
         check_rows(self._run_dir, self._config, checkpoint)
         applied = read_applied(self._run_dir, self._config, checkpoint)
-        with self._output.capture():
+        with self._output.capture(), self._randomness.in_use():
             self._load_agent(checkpoint)
             self._rebuild_console(checkpoint, applied)
         self.resumed_from = f"resumed from the checkpoint at frame {checkpoint.frame:,}"
@@ -196,6 +197,7 @@ class Session:
         assert checkpoint.agent_dir is not None
         try:
             self._track.load(checkpoint.agent_dir)
+            checkpoint.restore_global_random()
         except (Exception, SystemExit) as error:
             raise ResumeError(
                 f"the agent's load raised {describe_exception(error)}; "
@@ -247,7 +249,11 @@ class Session:
         self._status.enter("RUNNING", frame, game_id)
 
     def _play(self, recorder: Recorder) -> None:
-        with stop_on_signals() as stop, self._output.capture():
+        with (
+            stop_on_signals() as stop,
+            self._output.capture(),
+            self._randomness.in_use(),
+        ):
             run = Run(
                 self._stream, self._track, recorder, self._watch, stop, self._checkpoint
             )
@@ -266,7 +272,7 @@ class Session:
         if self._status is not None:
             self._status.observe(progress)
             self._output.save()
-        with self._output.release():
+        with self._output.release(), self._randomness.released():
             self._observer(progress)
 
     def _checkpoint(self) -> None:
@@ -293,21 +299,23 @@ class Session:
     def _record_failure(self, error: BaseException) -> None:
         """Saves what can be saved; the error that came first is the one that counts."""
         usage = None
-        with contextlib.suppress(Exception, SystemExit), self._output.capture():
-            usage = _check_usage(self._track.usage())
-        with contextlib.suppress(Exception, SystemExit), self._output.capture():
-            self._track.close()
+        with self._output.capture(), self._randomness.in_use():
+            with contextlib.suppress(Exception, SystemExit):
+                usage = _check_usage(self._track.usage())
+            with contextlib.suppress(Exception, SystemExit):
+                self._track.close()
         if self._status is None:
             return  # nothing was changed so far
         if isinstance(error, AgentError) and error.__cause__ is not None:
             self._output.write("".join(traceback.format_exception(error.__cause__)))
+        fps = None
         if self._recorder is not None:
             with contextlib.suppress(LongplayError):
                 self._recorder.flush()
             with contextlib.suppress(LongplayError):
-                self._close_files(self._recorder, usage)
+                fps = self._close_files(self._recorder, usage).fps
         frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
-        self._status.enter(_state_after(error), frame, game_id, error)
+        self._status.enter(_state_after(error), frame, game_id, error, fps)
 
     def _close_files(
         self, recorder: Recorder, usage: dict[str, Any] | None

@@ -20,8 +20,8 @@ from longplay.contract.records import RunErrorEntry, RunState, RunStatus
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError, RunPreempted, name_error
 from longplay.plan import RunPlan
-from longplay.runs.recorder import utc_now
 from longplay.runs.loop import Progress
+from longplay.runs.recorder import utc_now
 
 HEARTBEAT_S = 5.0
 STALL_TIMEOUT_S = 600.0

@@ -15,6 +15,7 @@ from contextlib import closing
 from pathlib import Path
 
 from longplay.agents.config import AgentConfig
+from longplay.agents.global_random import GlobalRandom
 from longplay.agents.loading import LoadedAgent
 from longplay.contract.records import RunConfig
 from longplay.contract.rundir import ROW_FILES
@@ -76,9 +77,10 @@ def reexecute_run(
 def _play(
     config: RunConfig, agent: LoadedAgent, recorder: Recorder, observer: Observer
 ) -> None:
-    with agent.output.capture():
+    seed = agent_seed(config.seed or 0)
+    with agent.output.capture(), GlobalRandom(seed).in_use():
         track_type = TRACKS[config.track or "streaming"]
-        track = track_type.build(agent, agent_seed(config.seed or 0))
+        track = track_type.build(agent, seed)
         try:
             run = Run(open_stream(config), track, recorder, observer, StopRequest())
             run.play()
