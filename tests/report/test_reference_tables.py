@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_library import make_facts
 
 from longplay.errors import ConfigError
 from longplay.reference.library import read_all_facts
 from longplay.reference.workplace import Workplace
 from longplay.report.reference_tables import fill_table, render_summary, render_table
+from made_up_references import make_facts
 
 PAGE = Path(__file__).parent.parent.parent / "docs/prediction.md"
 

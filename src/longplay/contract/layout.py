@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +19,13 @@ from pydantic import Field
 from longplay.contract.files import read_document
 from longplay.contract.names import folder_name
 from longplay.contract.records import AgentEntry, ConfigGiven, Document, Score
-from longplay.contract.rundir import RunDirectory, find_runs
+from longplay.contract.rundir import (
+    PACK_SUFFIX,
+    RunDirectory,
+    find_runs,
+    is_run,
+    natural_key,
+)
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import NotARunError
 
@@ -146,3 +154,62 @@ def find_started_runs(directory: Path) -> list[Path]:
 def run_dir_of(experiment_dir: Path, trajectory_id: str) -> Path:
     """The folder of a run in an experiment, whatever characters its id has."""
     return experiment_dir / "episodes" / folder_name(trajectory_id)
+
+
+# Earlier tries, and runs that were stopped on purpose: no result lies there.
+_NOT_RESULTS = ("archive", "tuning", "checkpoint")
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs that lie together.
+
+    Attributes:
+        directory: The experiment, or where a single run or pack was found.
+        plan: What was planned, of an experiment.
+        runs: Run directories.
+        packs: Packed runs.
+    """
+
+    directory: Path
+    plan: ExperimentConfig | None = None
+    runs: tuple[Path, ...] = ()
+    packs: tuple[Path, ...] = ()
+
+
+def find_run_groups(path: Path) -> list[RunGroup]:
+    """All runs at or below a path, experiment by experiment, in order of names.
+
+    Raises:
+        NotARunError: There is none.
+        DocumentError: The plan of an experiment is broken.
+    """
+    groups = list(_walk(path))
+    if not groups:
+        found = "found none" if path.exists() else "no such file or folder"
+        raise NotARunError(
+            f"{path}: expected a run, an experiment, a study, a pack "
+            f"(*{PACK_SUFFIX}) or a folder of these; {found}"
+        )
+    return groups
+
+
+def _walk(path: Path) -> Iterator[RunGroup]:
+    if path.is_file():
+        if path.suffix == PACK_SUFFIX:
+            yield RunGroup(path, packs=(path,))
+    elif is_experiment(path):
+        plan = read_experiment_config(path)
+        yield RunGroup(path, plan, tuple(find_started_runs(path)))
+    elif is_run(path):
+        yield RunGroup(path, runs=tuple(find_runs(path)))
+    elif path.is_dir():
+        for child in sorted(path.iterdir(), key=lambda p: natural_key(p.name)):
+            if not _is_skipped(child):
+                yield from _walk(child)
+
+
+def _is_skipped(path: Path) -> bool:
+    """Links are not followed: a folder may contain itself by one."""
+    is_link = path.is_dir() and path.is_symlink()
+    return is_link or path.name.startswith(".") or path.name in _NOT_RESULTS

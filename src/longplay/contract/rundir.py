@@ -144,6 +144,21 @@ class Rows:
         (row,) = self._run(sql, lambda result: result.fetchall())
         return tuple(row)
 
+    def group(
+        self, keys: str, expressions: str, *, needs: tuple[str, ...]
+    ) -> list[tuple[Any, ...]]:
+        """Runs SQL aggregates for every value of the keys, in the order of the keys.
+
+        One pass, with memory for the groups alone. Torn lines are as in `aggregate`.
+
+        Raises:
+            DocumentError: The file is missing, or another line is no row.
+        """
+        select = self._sql(f"{keys}, {expressions}", needs, self.is_torn)
+        sql = f"{select} GROUP BY {keys} ORDER BY {keys} NULLS LAST"
+        rows: list[tuple[Any, ...]] = self._run(sql, lambda result: result.fetchall())
+        return rows
+
     def _run(self, sql: str, fetch: Callable[[Any], Any]) -> Any:
         import duckdb
 
@@ -257,11 +272,11 @@ def find_runs(directory: Path) -> list[Path]:
     Raises:
         NotARunError: The folder is neither.
     """
-    if _is_run(directory):
+    if is_run(directory):
         # `.` and `..` have a name, too.
         return [directory if directory.name.strip(".") else directory.resolve()]
     episodes = directory / "episodes"
-    runs = [path for path in episodes.glob("*/") if _is_run(path)]
+    runs = [path for path in episodes.glob("*/") if is_run(path)]
     if not runs:
         found = "no such folder" if not directory.exists() else "found neither"
         raise NotARunError(
@@ -271,7 +286,8 @@ def find_runs(directory: Path) -> list[Path]:
     return sorted(runs, key=lambda path: natural_key(path.name))
 
 
-def _is_run(path: Path) -> bool:
+def is_run(path: Path) -> bool:
+    """Whether a folder looks like a run directory, sound or not."""
     names = ("config.json", "status.json", "events.jsonl")
     return any((path / name).is_file() for name in names)
 

@@ -1,1 +1,1 @@
-"""Numbers -> tables and pages."""
+"""Numbers -> figures, tables, pages."""
