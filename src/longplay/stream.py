@@ -111,6 +111,12 @@ def map_actions(game_actions: Sequence[int], default_action_idx: int) -> list[in
     return [action if action in takes else fallback for action in GLOBAL_ACTION_SET]
 
 
+def unwrap_number(answer: object) -> object:
+    """The number in an array of one element, of any library; others as they are."""
+    item = getattr(answer, "item", None) if hasattr(answer, "shape") else None
+    return answer if item is None else item()
+
+
 class Stream:
     """One agent lifetime on one console, a frame at a time."""
 
@@ -315,7 +321,8 @@ class Stream:
 
     def _read_action(self, answer: object) -> int:
         try:
-            action = -1 if isinstance(answer, bool) else operator.index(answer)  # type: ignore[arg-type]
+            number = unwrap_number(answer)
+            action = -1 if isinstance(number, bool) else operator.index(number)  # type: ignore[arg-type]
         except Exception:  # its __index__ is the agent's code
             action = -1
         if 0 <= action < _NUM_ACTIONS:

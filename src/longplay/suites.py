@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from longplay.console.games import check_game
+from longplay.console.machines import machine_of
 from longplay.contract.files import describe_invalid
 from longplay.contract.records import (
     ActionIdx,
@@ -27,7 +27,7 @@ from longplay.contract.records import (
     ScoringDefaults,
     Sticky,
 )
-from longplay.contract.version import Track
+from longplay.contract.versions import Track
 from longplay.errors import ConfigError, UnknownNameError
 
 # A schedule is drawn and written down before the first frame.
@@ -67,14 +67,6 @@ class Suite(Document):
     @property
     def references(self) -> str | None:
         """Digest of the references that the suite means; None if it needs none."""
-        return None
-
-    def find_references(self, given_sha256: str | None) -> str | None:
-        """Digest of the references to play with: those given, or those installed.
-
-        Raises:
-            ConfigError: A game has none.
-        """
         return None
 
     def check_change(self, name: str) -> None:
@@ -121,16 +113,6 @@ class PredictionSuite(ControlSuite):
     def references(self) -> str | None:
         """With others it is another suite, called by another name."""
         return _REFERENCES[self.suite_id]
-
-    def find_references(self, given_sha256: str | None) -> str | None:
-        """Digest of the policies and values of its games.
-
-        Raises:
-            ConfigError: A game has none.
-        """
-        from longplay.reference.library import hash_references
-
-        return given_sha256 or hash_references(self.games)
 
 
 def _scoring(window_frames: int, revisit_frames: int) -> ScoringDefaults:
@@ -342,8 +324,7 @@ def _check_plain(name: str, value: Any) -> Any:
 
 
 def _check_games(games: tuple[str, ...]) -> None:
-    for game_id in games:
-        check_game(game_id)
+    machine_of(games)
     if len(set(games)) != len(games):
         twice = next(game for game in games if games.count(game) > 1)
         raise ConfigError(f"games: expected no duplicates, found {twice!r} twice")

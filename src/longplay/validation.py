@@ -34,7 +34,7 @@ from longplay.contract.records import (
 from longplay.contract.rules import EventRules
 from longplay.contract.rundir import find_run
 from longplay.contract.spans import ENDED_BY, check_spans
-from longplay.contract.version import VERSIONS
+from longplay.contract.versions import VERSIONS
 from longplay.errors import ConfigError, DocumentError
 from longplay.plan import plan_again
 from longplay.scoring.metrics import Rewards
@@ -159,6 +159,8 @@ class _Validation:
         self._check_schedule_form(config)
         if config.is_longplay:
             self._check_claims(config)
+        else:
+            self._note_profile(config)
 
     def _check_schedule_form(self, config: RunConfig) -> None:
         for position, visit in enumerate(config.schedule):
@@ -186,6 +188,25 @@ class _Validation:
                 f"found {config.default_action_idx}",
                 "default_action_idx",
             )
+
+    def _note_profile(self, config: RunConfig) -> None:
+        """Notes that another tool's run names a loop of its own.
+
+        A profile whose agent is asked after the step, not before it, fills the same
+        keys: its rows pass for v1's and mean something else.
+        """
+        extra = config.model_extra or {}
+        for name in _PROFILE_KEYS:
+            profile = extra.get(name)
+            if profile is not None and profile != _V1_PROFILE:
+                self._add(
+                    "runner profile",
+                    "config.json",
+                    f"expected none or {_V1_PROFILE!r}, found {shorten(profile)}; the "
+                    "rules of v1 were applied, where the agent decides before each "
+                    "step: rows of another loop may pass and mean something else",
+                    name,
+                )
 
     def _check_claims(self, config: RunConfig) -> None:
         """Derives the run again from the suite and seed it names."""
@@ -432,6 +453,11 @@ class _Validation:
                     f"{prefix}{name}",
                 )
 
+
+# Where the first implementation of v1 names a loop other than v1's, such as one that
+# asks the agent after the step.
+_PROFILE_KEYS = ("runner_mode", "multi_run_profile")
+_V1_PROFILE = "standard"
 
 # Fields of config.json that suite and seed determine.
 _DERIVED = (

@@ -7,7 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from generated_runs import edit, make_experiment, make_status, run_dir_of, write
+from generated_runs import (
+    edit,
+    make_experiment,
+    make_status,
+    run_dir_of,
+    write,
+    write_plan,
+)
 from longplay.analysis.runs import AgentKey, RunReader, name_agent
 from longplay.analysis.table import make_table, read_experiment
 from longplay.contract.rundir import RunDirectory
@@ -97,8 +104,7 @@ def test_broken_run_is_left_out_and_the_others_are_read(tmp_path):
 
 def test_planned_runs_that_are_not_there_are_missing(tmp_path):
     experiment = make_experiment(tmp_path / "exp", [0, 2])
-    plan = {"seeds": [0, 1, 2, 3], "suite": "stream-smoke-v1"}
-    write(experiment / "experiment_config.json", plan)
+    write_plan(experiment, [0, 1, 2, 3])
     write(run_dir_of(experiment, 2) / "status.json", make_status("FAILED", "Oops"))
     found = RunReader().read([experiment])
     assert [run.seed for run in found.runs] == [0]

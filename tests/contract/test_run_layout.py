@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from generated_runs import SUITE, make_experiment, make_run, run_dir_of, write
+from generated_runs import make_experiment, make_run, run_dir_of, write, write_plan
 from longplay.contract.layout import find_run_groups
 from longplay.errors import DocumentError, NotARunError
 
 
 def make_planned(directory: Path, seeds: tuple[int, ...], begun: int) -> Path:
     make_experiment(directory, seeds[:begun])
-    write(directory / "experiment_config.json", {"seeds": seeds, "suite": SUITE})
+    write_plan(directory, seeds)
     return directory
 
 
@@ -76,5 +76,7 @@ def test_path_without_runs_is_refused(tmp_path, name, message):
 def test_broken_plan_is_refused(tmp_path):
     experiment = make_planned(tmp_path / "exp", (0,), begun=1)
     write(experiment / "experiment_config.json", {"seeds": "all"})
-    with pytest.raises(DocumentError, match="seeds: expected a list, found 'all'"):
+    with pytest.raises(
+        DocumentError, match=r"experiment_config\.json .*expected a value"
+    ):
         find_run_groups(experiment)

@@ -14,7 +14,6 @@ from longplay.agents.functional import FunctionalAgent
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import EventRow, PredictionRow
 from longplay.errors import AgentError, ConfigError, ConsoleError, DocumentError
-from longplay.guided_stream import GuidedStream
 from longplay.plan import plan_run
 from longplay.reference.guide import (
     Guidance,
@@ -23,6 +22,7 @@ from longplay.reference.guide import (
     RecordedGuide,
     open_guides,
 )
+from longplay.reference.guided_stream import GuidedStream
 from longplay.reference.library import load_reference
 from longplay.reference.ram import pair_ram
 from longplay.stream import Mechanics
@@ -214,7 +214,7 @@ def test_init_gets_the_shape_alone() -> None:
     "answer",
     [
         *(float("nan"), float("inf"), 1e16, True, "1.0", None, 1j),
-        *(np.zeros(1), [0.0], np.bool_(False), np.float32("nan")),
+        *(np.zeros(2), [0.0], np.bool_(False), np.float32("nan")),
     ],
     ids=repr,
 )

@@ -25,7 +25,7 @@ from pydantic import Field
 from longplay.analysis.intervals import standard_error
 from longplay.contract.files import read_document
 from longplay.contract.records import Document
-from longplay.contract.version import SCHEMA_VERSION
+from longplay.contract.versions import SCHEMA_VERSION
 from longplay.scoring.metrics import mean_or_none
 
 ANCHORS_NAME = "anchors-1"

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from longplay.analysis.intervals import Estimate
 from longplay.contract.records import Document
-from longplay.contract.version import SCHEMA_VERSION
+from longplay.contract.versions import SCHEMA_VERSION
 
 # Names of numbers -> what people read, in the order of tables.
 METRICS = {

@@ -20,7 +20,7 @@ from longplay.contract.files import read_json
 from longplay.contract.layout import RunGroup, find_run_groups
 from longplay.contract.records import AgentEntry, ConfigGiven, RunConfig, Score
 from longplay.contract.rundir import RunDirectory
-from longplay.contract.version import CONTRACTS, Track
+from longplay.contract.versions import CONTRACTS, Track
 from longplay.errors import ConfigError, DocumentError, LongplayError
 
 PackOpener = Callable[[Path], RunDirectory]

@@ -9,7 +9,7 @@ import typer
 from longplay.cli import comparing, proving, reading, running
 from longplay.cli.guard import guard
 from longplay.cli.reference import reference_app
-from longplay.evallog.provenance import longplay_version
+from longplay.provenance import longplay_version
 
 app = typer.Typer(
     name="longplay",

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from longplay.agents.base import BUILT_IN_AGENTS, list_agents
+from longplay.agents.loading import BUILT_IN_AGENTS, list_agents
 from longplay.cli.layout import add_row, make_facts, make_table
 from longplay.console.games import GAMES, REFUSED_GAMES
 from longplay.contract.records import RunConfig
@@ -19,7 +19,7 @@ from longplay.scoring.baselines import expected_seconds
 from longplay.suites import SUITES
 
 if TYPE_CHECKING:
-    from longplay.agents.conformance import Check
+    from longplay.runs.conformance import Check
 
 
 def _minutes(seconds: float) -> str:

@@ -153,7 +153,7 @@ def _read_trust(run: MeasuredRun) -> str:
     from longplay.contract.rundir import RunDirectory
 
     if run.path.is_file():
-        from longplay.trust.pack_file import PackFile
+        from longplay.verify.pack_file import PackFile
 
         with PackFile(run.path) as packed:
             return _proven(packed.read_documents(), packed.manifest.sha256)
@@ -213,7 +213,7 @@ def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
 
 
 def _open_pack(path: Path) -> RunDirectory:
-    from longplay.trust.pack_file import PackFile
+    from longplay.verify.pack_file import PackFile
 
     with PackFile(path) as packed:
         return packed.read_documents()

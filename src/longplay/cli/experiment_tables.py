@@ -20,8 +20,8 @@ from longplay.scoring.metrics import bootstrap_interval, mean_or_none
 from longplay.scoring.prediction_baselines import prediction_baselines
 
 if TYPE_CHECKING:
-    from longplay.harness.job import Outcome
-    from longplay.harness.status import RunView
+    from longplay.experiments.job import RunResult
+    from longplay.runs.status import RunView
 
 
 # Below this many seeds an interval would say more about the bootstrap than the agent.
@@ -90,6 +90,22 @@ def experiment_to_json(directory: Path, views: Sequence[RunView]) -> dict[str, A
     }
 
 
+def results_to_json(
+    directory: Path, views: Sequence[RunView], results: Sequence[RunResult]
+) -> dict[str, Any]:
+    """An experiment for machines, with the results of the runs just played."""
+    document = experiment_to_json(directory, views)
+    by_seed = {result.seed: result for result in results}
+    for entry in document["runs"]:
+        result = by_seed.get(entry["seed"])
+        report = result and result.report
+        entry["valid"] = result and result.is_valid
+        entry["validation"] = report and report.to_json()
+        entry["refused"] = result.error if result and result.is_refused else None
+        entry["resumed_from"] = result and result.resumed_from
+    return document
+
+
 def _score_to_json(view: RunView) -> dict[str, Any] | None:
     score = _score_of(view)
     return None if score is None else score.model_dump(mode="json")
@@ -128,22 +144,22 @@ def _indent(text: str, style: str) -> Padding:
     return Padding(Text(text, style), (0, 0, 0, 1))
 
 
-def describe_leftovers(
-    views: Sequence[RunView], outcomes: Sequence[Outcome]
+def describe_remaining(
+    views: Sequence[RunView], results: Sequence[RunResult]
 ) -> list[RenderableType]:
-    """How runs were taken up, and what is left to do."""
+    """How runs were resumed, and what remains to be done."""
     told = {
         view.status.error.message for view in views if view.status and view.status.error
     }
     lines = [
-        f"seed {outcome.seed}: {outcome.error}"
-        for outcome in outcomes
-        if outcome.error is not None and outcome.error not in told
+        f"seed {result.seed}: {result.error}"
+        for result in results
+        if result.error is not None and result.error not in told
     ]
     lines += [
-        f"seed {outcome.seed}: findings; `longplay validate` on its folder names them"
-        for outcome in outcomes
-        if outcome.is_valid is False
+        f"seed {result.seed}: findings; `longplay validate` on its folder names them"
+        for result in results
+        if result.is_valid is False
     ]
     lines += [
         f"seed {view.plan.seed}: under way elsewhere ({view.status.host}, process "
@@ -154,9 +170,9 @@ def describe_leftovers(
         and not view.is_to_do
     ]
     resumed = [
-        f"seed {outcome.seed} {outcome.went_on}"
-        for outcome in outcomes
-        if outcome.went_on is not None
+        f"seed {result.seed} {result.resumed_from}"
+        for result in results
+        if result.resumed_from is not None
     ]
     return [
         *(_indent(line, "dim") for line in resumed),

@@ -174,9 +174,9 @@ def collect(
     require_torch()
     from longplay.contract.files import write_file
     from longplay.reference.library import REFERENCE_GAMES, read_all_facts
-    from longplay.reference.report import fill_table
     from longplay.reference.training.collecting import collect_reference
     from longplay.reference.workplace import Workplace
+    from longplay.report.reference_tables import fill_table
 
     for game in games or REFERENCE_GAMES:
         place = Workplace(work, game)
@@ -263,7 +263,7 @@ def _show_making(work: Path, as_json: bool) -> None:
 
 def references_table(references: list[ReferenceFacts]) -> Table:
     """One row per game: what the policy scores, how good its values are."""
-    from longplay.reference.report import describe_r2
+    from longplay.report.reference_tables import describe_r2
 
     columns = ("game", "score", "random", "value std", "bias", "RMSE", "R²")
     table = make_table("Reference policies and values", *columns)

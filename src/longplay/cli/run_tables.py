@@ -26,8 +26,10 @@ def show_run(run: RunDirectory) -> list[RenderableType]:
     """The result of a run."""
     if run.score is not None:
         return show_score(run.score, run.config)
-    state = run.status.state if run.status else "no status"
-    return [Text(f"{run.path.name}: not scored ({state})", "yellow")]
+    why: str = run.status.state if run.status else "no status"
+    if not run.config.is_longplay:
+        why = "a run of another tool; `longplay score` scores it"
+    return [Text(f"{run.path.name}: not scored ({why})", "yellow")]
 
 
 def show_details(run: RunDirectory) -> list[RenderableType]:
@@ -44,23 +46,49 @@ def show_details(run: RunDirectory) -> list[RenderableType]:
     )
     table = make_table("visits", *columns, left=(2,))
     played = {v.visit_idx: v for v in run.summary.visits} if run.summary else {}
-    for visit in run.config.schedule:
+    for visit, frames in zip(run.config.schedule, _count_frames(run), strict=True):
         place = [str(visit.visit_idx), str(visit.cycle_idx), visit.game_id]
+        is_whole = frames == visit.visit_frames
+        place.append(f"{frames:,}" + ("" if is_whole else f"/{visit.visit_frames:,}"))
         seen = played.get(visit.visit_idx)
         if seen is None:
-            add_row(table, *place, f"0/{visit.visit_frames:,}", style="dim")
+            add_row(table, *place, *(["–"] * 4 if frames else []), style="dim")
             continue
-        is_whole = seen.frames == visit.visit_frames
         add_row(
             table,
             *place,
-            f"{seen.frames:,}" + ("" if is_whole else f"/{visit.visit_frames:,}"),
             f"{seen.reward_sum:g}",
             format_number(seen.reward_sum / seen.frames if seen.frames else None),
             str(seen.episodes),
             f"{seen.wall_time_s:.1f}",
         )
     return [Text(), table, *_show_metrics(run), _provenance(run)]
+
+
+def _count_frames(run: RunDirectory) -> list[int]:
+    """Frames played of each visit; without a summary, by where the run is.
+
+    A run under way says so in its status; of another tool's, the rows are counted.
+    """
+    schedule = run.config.schedule
+    if run.summary is not None:
+        played = {visit.visit_idx: visit.frames for visit in run.summary.visits}
+        return [played.get(visit.visit_idx, 0) for visit in schedule]
+    left = run.status.frame if run.status else _count_rows(run)
+    frames = []
+    for visit in schedule:
+        frames.append(min(left, visit.visit_frames))
+        left -= frames[-1]
+    return frames
+
+
+def _count_rows(run: RunDirectory) -> int:
+    if not (run.path / "events.jsonl").is_file():
+        return 0
+    (rows,) = run.events.aggregate(
+        "count(global_frame_idx)", needs=("global_frame_idx",)
+    )
+    return int(rows)
 
 
 def _show_metrics(run: RunDirectory) -> list[RenderableType]:

@@ -67,7 +67,11 @@ def _tabulate_streaming(score: Score, config: RunConfig) -> Table:
         table,
         Text("final score", "bold"),
         Text(format_number(score.final_score), "bold green"),
-        format_number(baseline.final_score if baseline and is_same_suite else None),
+        format_number(
+            baseline.final_score
+            if baseline and is_same_suite and score.complete
+            else None
+        ),
     )
     return table
 
@@ -89,13 +93,14 @@ def _tabulate_control(score: Any, config: RunConfig) -> Table:
             str(score.per_game_episode_counts.get(game, 0)),
             f"{score.per_game_visit_frames.get(game, 0):,}",
         )
+    total = baseline if score.complete else None  # a part has nothing to stand beside
     add_row(
         table,
         Text("total", "bold"),
         Text(format_number(score.cumulative_reward), "bold green"),
-        format_number(baseline.cumulative_reward if baseline else None),
+        format_number(total.cumulative_reward if total else None),
         Text(format_number(score.cumulative_game_score), "bold"),
-        format_number(baseline.cumulative_game_score if baseline else None),
+        format_number(total.cumulative_game_score if total else None),
     )
     return table
 

@@ -43,6 +43,7 @@ Kind = Literal[
     "summary",
     "score",
     "state",
+    "runner profile",
 ]
 
 # Not stated by the contract document: notes for the runs of other tools.
@@ -54,6 +55,7 @@ UNSTATED: frozenset[Kind] = frozenset(
         "decision cadence",
         "held decision",
         "delay law",
+        "runner profile",
     }
 )
 

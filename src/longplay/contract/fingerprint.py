@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from longplay.contract.records import RunConfig, ScoringDefaults
-from longplay.contract.version import VERSIONS
+from longplay.contract.versions import VERSIONS
 
 
 def contract_payload(config: RunConfig) -> dict[str, Any]:

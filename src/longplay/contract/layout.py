@@ -1,38 +1,163 @@
-"""Where runs lie: in experiments, in studies, in folders of them, in packs.
+"""Where runs lie in an experiment, and the documents that plan them.
 
-    run          config.json, events.jsonl, …
-    experiment   experiment_config.json · episodes/<run>/ · archive/ (nobody counts it)
-    study        cells/<experiment>/ · tuning/ (never compared)
-    folder       any of these, and packs, at any depth
-
-Finding runs reads no document but the plan of an experiment, which tells the runs that
-are not there.
+<experiment>/experiment_config.json       the plan, written before the first frame
+<experiment>/episodes/<run>/              a run directory
+<experiment>/episodes/<run>/episode_config.json   the request that the run answers
+<experiment>/archive/<run>/<try>/         earlier tries; no reader counts them
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from longplay.contract.files import read_document
-from longplay.contract.records import AgentEntry, ConfigGiven, Document
-from longplay.contract.rundir import find_runs, is_run, natural_key
+from longplay.contract.names import folder_name
+from longplay.contract.records import AgentEntry, ConfigGiven, Document, Score
+from longplay.contract.rundir import (
+    PACK_SUFFIX,
+    RunDirectory,
+    find_runs,
+    is_run,
+    natural_key,
+)
+from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import NotARunError
 
-PACK_SUFFIX = ".longplay"
-_PLAN = "experiment_config.json"
+EXPERIMENT_CONFIG = "experiment_config.json"
+RUN_REQUEST = "episode_config.json"
+
+
+AgentFilePatterns = Annotated[
+    tuple[str, ...],
+    Field(
+        exclude_if=lambda given: not given,
+        description="Patterns that `--agent-files` gave.",
+    ),
+]
+
+
+class ExperimentConfig(Document):
+    """experiment_config.json: the plan of an experiment."""
+
+    schema_version: int = SCHEMA_VERSION
+    experiment_id: str = Field(min_length=1)
+    experiment_name: str
+    suite: str = Field(description="Name of the benchmark, one for all seeds.")
+    seeds: tuple[int, ...] = Field(min_length=1)
+    n_tasks: int
+    config_given: ConfigGiven
+    agent: AgentEntry
+    agent_files: AgentFilePatterns = ()
+
+
+class RunRequest(Document):
+    """episode_config.json: what was requested of a run, enough to request it again."""
+
+    schema_version: int = SCHEMA_VERSION
+    trajectory_id: str
+    task_id: str
+    suite: str
+    seed: int
+    config_given: ConfigGiven
+    agent_reference: str | None = None
+    agent_files: AgentFilePatterns = ()
+    agent: AgentEntry
+
+
+class ExperimentDirectory:
+    """One experiment, read lazily: its plan, and the runs that have a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def config(self) -> ExperimentConfig:
+        """experiment_config.json."""
+        return read_experiment_config(self.path)
+
+    @cached_property
+    def runs(self) -> dict[int, RunDirectory]:
+        """Seed -> run, of the planned runs that were started."""
+        found = {
+            run.config.seed: run
+            for run in map(RunDirectory, find_started_runs(self.path))
+            if run.has_config
+        }
+        return {seed: found[seed] for seed in self.config.seeds if seed in found}
+
+    @cached_property
+    def scores(self) -> dict[int, Score]:
+        """Seed -> score, of the runs that are complete."""
+        scores = {seed: run.score for seed, run in self.runs.items()}
+        return {seed: score for seed, score in scores.items() if score is not None}
+
+
+def read_experiment(directory: str | Path) -> ExperimentDirectory:
+    """Opens an experiment: its plan, runs and scores.
+
+    Args:
+        directory: The experiment, or one of its run directories.
+
+    Raises:
+        NotARunError: The folder holds no experiment.
+    """
+    experiment = ExperimentDirectory(find_experiment(Path(directory)))
+    _ = experiment.config  # refuses what is not an experiment
+    return experiment
+
+
+def is_experiment(directory: Path) -> bool:
+    """Whether a folder holds an experiment, started or only planned."""
+    return (directory / EXPERIMENT_CONFIG).is_file()
+
+
+def find_experiment(directory: Path) -> Path:
+    """The experiment that is given, or the one a run directory belongs to."""
+    if is_experiment(directory):
+        return directory
+    above = directory.absolute().parent.parent
+    return above if is_experiment(above) else directory
+
+
+def read_experiment_config(directory: Path) -> ExperimentConfig:
+    """The plan of an experiment.
+
+    Raises:
+        NotARunError: The folder holds none.
+        DocumentError: It is damaged.
+    """
+    if not is_experiment(directory):
+        raise NotARunError(
+            f"{directory}: expected an experiment directory, with {EXPERIMENT_CONFIG} "
+            "in it"
+        )
+    return read_document(directory / EXPERIMENT_CONFIG, ExperimentConfig)
+
+
+def find_started_runs(directory: Path) -> list[Path]:
+    """The runs of an experiment that have a folder; none of one that is only planned.
+
+    Raises:
+        NotARunError: The folder is neither an experiment nor a run.
+    """
+    if is_experiment(directory) and not any(directory.glob("episodes/*")):
+        return []
+    return find_runs(directory)
+
+
+def run_dir_of(experiment_dir: Path, trajectory_id: str) -> Path:
+    """The folder of a run in an experiment, whatever characters its id has."""
+    return experiment_dir / "episodes" / folder_name(trajectory_id)
+
+
 # Earlier tries, and runs that were stopped on purpose: no result lies there.
 _NOT_RESULTS = ("archive", "tuning", "checkpoint")
-
-
-class PlannedExperiment(Document):
-    """What other rooms need of experiment_config.json."""
-
-    seeds: tuple[int, ...]
-    suite: str | None = None
-    config_given: ConfigGiven | None = None
-    agent: AgentEntry | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +172,7 @@ class RunGroup:
     """
 
     directory: Path
-    plan: PlannedExperiment | None = None
+    plan: ExperimentConfig | None = None
     runs: tuple[Path, ...] = ()
     packs: tuple[Path, ...] = ()
 
@@ -73,23 +198,15 @@ def _walk(path: Path) -> Iterator[RunGroup]:
     if path.is_file():
         if path.suffix == PACK_SUFFIX:
             yield RunGroup(path, packs=(path,))
-    elif (path / _PLAN).is_file():
-        plan = read_document(path / _PLAN, PlannedExperiment)
-        has_runs = (path / "episodes").is_dir()
-        yield RunGroup(path, plan, tuple(_find_runs_of(path)) if has_runs else ())
+    elif is_experiment(path):
+        plan = read_experiment_config(path)
+        yield RunGroup(path, plan, tuple(find_started_runs(path)))
     elif is_run(path):
         yield RunGroup(path, runs=tuple(find_runs(path)))
     elif path.is_dir():
         for child in sorted(path.iterdir(), key=lambda p: natural_key(p.name)):
             if not _is_skipped(child):
                 yield from _walk(child)
-
-
-def _find_runs_of(experiment: Path) -> list[Path]:
-    try:
-        return find_runs(experiment)
-    except NotARunError:  # planned, and not one of its runs begun
-        return []
 
 
 def _is_skipped(path: Path) -> bool:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from longplay.contract.version import SCHEMA_VERSION, VERSIONS
+from longplay.contract.versions import SCHEMA_VERSION, VERSIONS
 
 GLOBAL_ACTION_SET = tuple(range(18))
 
@@ -234,6 +234,15 @@ class AgentEntry(Document):
     agent_id: str = Field(description="SHA-256 of the config's sorted JSON.")
 
 
+class AgentFileEntry(Document):
+    """One file that the agent was made of."""
+
+    path: str = Field(
+        min_length=1, description="Relative to the agent's folder, with slashes."
+    )
+    sha256: Sha256 = Field(description="SHA-256 of the file.")
+
+
 class GitState(Document):
     """The checkout the run was started in."""
 
@@ -322,6 +331,11 @@ class RunConfig(Document):
         Field(default=None, description="SHA-256 of each game's ROM.")
     )
     agent: AgentEntry | None = Field(default=None, description="Agent measured.")
+    agent_files: tuple[AgentFileEntry, ...] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Files it was made of, by path; no key of longplay's own agents.",
+    )
     versions: dict[str, str] | None = Field(
         default=None, description="python, ale_py, numpy, longplay."
     )
@@ -505,6 +519,16 @@ class Score(Document):
         """What records call the reward of the run: more is better, 0.0 if unknown."""
         return self.headline or 0.0
 
+    @classmethod
+    def visit_reward(cls, visit: VisitSummary, score: Score | None) -> float:
+        """What records call the reward of one visit: the sum of delivered rewards.
+
+        Args:
+            visit: The visit.
+            score: The run's score; None if the run did not end well.
+        """
+        return visit.reward_sum
+
 
 class RatePoint(Document):
     """A point of the learning curve."""
@@ -564,6 +588,14 @@ class PredictionScore(Score):
     def reward(self) -> float:
         """1 - nmse; 0.0 where that is null."""
         return 0.0 if self.nmse is None else 1.0 - self.nmse
+
+    @classmethod
+    def visit_reward(cls, visit: VisitSummary, score: Score | None) -> float:
+        """1 - nmse of the visit's game; the rewards are the fixed policy's."""
+        if not isinstance(score, PredictionScore):
+            return 0.0
+        nmse = score.per_game_nmse.get(visit.game_id)
+        return 0.0 if nmse is None else 1.0 - nmse
 
 
 # Contract version -> score.json.

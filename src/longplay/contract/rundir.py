@@ -39,6 +39,8 @@ ROW_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl"
 # What a verdict on a run is about.
 JUDGED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
 
+PACK_SUFFIX = ".longplay"
+
 _EVENT_TYPES = {
     "global_frame_idx": "BIGINT",
     "game_id": "VARCHAR",
@@ -212,7 +214,8 @@ class RunDirectory:
         return read_document(self.path / "config.json", RunConfig)
 
     @property
-    def _has_config(self) -> bool:
+    def has_config(self) -> bool:
+        """Whether config.json was written: a run may fail before it."""
         return (self.path / "config.json").exists()
 
     @cached_property
@@ -238,9 +241,7 @@ class RunDirectory:
         path = self.path / "score.json"
         if not path.exists():
             return None
-        return read_document(
-            path, self.config.score_type if self._has_config else Score
-        )
+        return read_document(path, self.config.score_type if self.has_config else Score)
 
     @cached_property
     def status(self) -> RunStatus | None:
@@ -260,7 +261,7 @@ class RunDirectory:
     def _read_own(self, name: str, model: type[_Document]) -> _Document | None:
         """A document that the contract does not name: another tool's may be any."""
         path = self.path / name
-        if not path.exists() or (self._has_config and not self.config.is_longplay):
+        if not path.exists() or (self.has_config and not self.config.is_longplay):
             return None
         return read_document(path, model)
 

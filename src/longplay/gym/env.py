@@ -17,8 +17,8 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from longplay.console.ale import AleConsole
 from longplay.console.base import OBSERVATION_SHAPE, Observation
+from longplay.console.machines import make_console
 from longplay.contract.records import GLOBAL_ACTION_SET
 from longplay.errors import AgentError, ConfigError, RunFailed
 from longplay.gym.recording import Recording
@@ -84,7 +84,7 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         self._end_recording()
         self._plan = plan_run(self._suite_id, run_seed, self._overrides)
         config = self._plan.config
-        self._stream = Stream.from_config(config, AleConsole.from_config(config))
+        self._stream = Stream.from_config(config, make_console(config))
         return self._perceive(self._stream)
 
     def step(

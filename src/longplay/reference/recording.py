@@ -12,8 +12,8 @@ import numpy as np
 
 from longplay.console.base import Console
 from longplay.contract.records import PredictionRow, ScheduledVisit
-from longplay.guided_stream import GuidedStream
 from longplay.reference.guide import LiveGuide
+from longplay.reference.guided_stream import GuidedStream
 from longplay.reference.library import load_reference
 from longplay.reference.streams import RecordedVisit
 from longplay.seeds import emulator_seed, policy_seed

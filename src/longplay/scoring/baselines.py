@@ -14,7 +14,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from longplay.contract.version import Track
+from longplay.contract.versions import Track
 from longplay.scoring.metrics import mean_or_none
 
 # Track -> the suite whose speed stands for those that were not measured.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from longplay.agents.base import LoadedAgent
+from longplay.agents.loading import LoadedAgent
 from longplay.stream import Percept
 from longplay.tracks.streaming import StreamingTrack
 

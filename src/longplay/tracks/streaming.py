@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Self
 
-from longplay.agents.base import LoadedAgent, StreamingAgent
+from longplay.agents.loading import LoadedAgent
 from longplay.agents.metrics import check_numbers
+from longplay.agents.protocol import StreamingAgent
 from longplay.stream import Percept
 
 
