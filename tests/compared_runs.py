@@ -14,9 +14,9 @@ from longplay.analysis.records import Comparison
 from longplay.analysis.runs import FoundRuns, RunReader
 from longplay.report.drawings import Shown
 from made_up_anchors import make_anchors, make_game
-from written_runs import SHORT, make_config, write_run
+from written_runs import SHORT, make_config, name_short_suite, write_run
 
-SUITE = "stream-smoke-v1 with base_visit_frames=60, jitter_pct=0.0"
+SUITE = name_short_suite()
 
 
 @dataclass(frozen=True)

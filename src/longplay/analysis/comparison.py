@@ -6,6 +6,7 @@ unlike is averaged. What cannot be compared without a word gets one, in `notes`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -260,6 +261,8 @@ class _Table:
         return Contestant(key, arrays, agent.config if agent else {})
 
     def _note(self, contestants: Sequence[Contestant]) -> Iterator[str]:
+        if changes := self._describe_changes():
+            yield changes
         named = {c.label: c for c in contestants}
         seeds = {label: c.arrays.seeds for label, c in named.items() if c.arrays.seeds}
         if len({frozenset(s) for s in seeds.values()}) > 1:
@@ -277,6 +280,16 @@ class _Table:
             )
         if self.error_note is not None:
             yield self.error_note
+
+    def _describe_changes(self) -> str:
+        """What `<suite>+<8 hex>` stands for."""
+        given = self.runs[0].config.config_given
+        if given is None or self.conditions.suite == given.suite:
+            return ""
+        changes = ", ".join(
+            f"{name} = {json.dumps(value)}" for name, value in given.overrides.items()
+        )
+        return f"{given.suite} with {changes or 'other references'}"
 
     def _report(self, contestant: Contestant, versus: Contestant) -> AgentNumbers:
         arrays, key = contestant.arrays, contestant.key

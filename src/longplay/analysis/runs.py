@@ -18,10 +18,11 @@ from longplay.analysis.curves import Curves, read_curves
 from longplay.analysis.measures import GameRates, VisitTotals, measure_games
 from longplay.contract.files import read_json
 from longplay.contract.layout import RunGroup, find_run_groups
-from longplay.contract.records import AgentEntry, ConfigGiven, RunConfig, Score
+from longplay.contract.records import AgentEntry, RunConfig, Score
 from longplay.contract.rundir import RunDirectory
 from longplay.contract.versions import CONTRACTS, Track
 from longplay.errors import ConfigError, DocumentError, LongplayError
+from longplay.plan import name_benchmark
 
 PackOpener = Callable[[Path], RunDirectory]
 ScanObserver = Callable[[int, int], None]
@@ -32,7 +33,7 @@ class Conditions:
     """What runs must share to stand in one table.
 
     Attributes:
-        suite: The suite's name; of a changed one, its id and the changes.
+        suite: The name that all seeds of the suite share.
         emulator: Version of ale-py.
         roms: Digest of the ROMs' digests.
         references: Digest of the references of a prediction run.
@@ -178,7 +179,7 @@ class RunReader:
         if group.plan is None:
             return
         agent = None if group.plan.agent is None else _key_of(group.plan.agent)
-        suite = _name_suite(group.plan.suite, group.plan.config_given)
+        suite = group.plan.suite
         for seed in group.plan.seeds:
             if seed not in seeds:
                 reason = f"seed {seed} was planned and not begun"
@@ -197,7 +198,7 @@ class RunReader:
     def _measure(self, run: RunDirectory, path: Path) -> MeasuredRun | LeftOut:
         config = run.config
         agent = key_of_run(run)
-        suite = _name_suite(config.suite, config.config_given)
+        suite = name_benchmark(config)
         if problem := _find_problem(run):
             kind, reason = problem
             return LeftOut(kind, path, reason, suite, agent, config.seed)
@@ -287,7 +288,7 @@ def _seed_of(path: Path) -> int | None:
 def conditions_of(config: RunConfig) -> Conditions:
     """What a run may be compared with."""
     roms = config.rom_sha256 or config.rom_md5
-    suite = _name_suite(config.suite, config.config_given)
+    suite = name_benchmark(config)
     return Conditions(
         suite=suite or f"contract {config.benchmark_contract_hash[:8]}",
         emulator=(config.versions or {}).get("ale_py"),
@@ -298,20 +299,6 @@ def conditions_of(config: RunConfig) -> Conditions:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _name_suite(name: str | None, given: ConfigGiven | None) -> str | None:
-    """One name for all seeds of a suite.
-
-    The name of a changed streaming suite has the hash of a schedule in it, so it is
-    another for every seed; what was asked for is not.
-    """
-    if name is None or given is None or "+" not in name or not given.overrides:
-        return name
-    changes = ", ".join(
-        f"{key}={json.dumps(value)}" for key, value in sorted(given.overrides.items())
-    )
-    return f"{given.suite} with {changes}"
 
 
 def key_of_run(run: RunDirectory) -> AgentKey:
