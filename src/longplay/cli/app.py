@@ -34,6 +34,7 @@ _COMMANDS = (
     comparing.compare,
     comparing.plot,
     comparing.report,
+    comparing.leaderboard,
     proving.verify,
     proving.pack,
     proving.unpack,

@@ -1,9 +1,9 @@
-"""Commands that compare: compare, plot, report."""
+"""Commands that compare: compare, plot, report, leaderboard."""
 
 from __future__ import annotations
 
+import os
 import shlex
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,8 +18,7 @@ from longplay.errors import ConfigError, NotARunError
 
 if TYPE_CHECKING:
     from longplay.analysis.records import Comparison
-    from longplay.analysis.runs import FoundRuns, MeasuredRun
-    from longplay.contract.rundir import RunDirectory
+    from longplay.analysis.runs import FoundRuns
     from longplay.report.tables import TextTable
 
 Paths = Annotated[
@@ -134,6 +133,7 @@ def report(
     """Write a report: pages that open from disk, figures, tables, all numbers."""
     from longplay.analysis.anchors import shipped_anchors
     from longplay.report.report import ReportInput, write_report
+    from longplay.report.verdicts import read_trust
 
     found = read_runs(paths, quiet=quiet)
     options = [
@@ -143,31 +143,51 @@ def report(
         for word in (f"--{name}", shlex.quote(value))
     ]
     comparison = _compare(found, against, suite, versus)
-    given = ReportInput(found, comparison, shipped_anchors(), _read_trust, options)
+    given = ReportInput(found, comparison, shipped_anchors(), read_trust, options)
     write_report(output, given)
     typer.echo(output / "index.html")
 
 
-def _read_trust(run: MeasuredRun) -> str:
-    """How far a run is proven: what its verification says, if it fits the files."""
-    from longplay.contract.rundir import RunDirectory
+def leaderboard(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Packs and experiments, anywhere.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder.")
+    ],
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Replay what this machine has not verified yet."),
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Write a leaderboard: a static site of a folder of packs and experiments."""
+    from longplay.analysis.anchors import shipped_anchors
+    from longplay.analysis.curves import cache_folder, machine_cache
+    from longplay.report.leaderboard import (
+        judge_runs,
+        make_leaderboard,
+        write_leaderboard,
+    )
+    from longplay.report.verdicts import Judge, Verdict, read_trust
 
-    if run.path.is_file():
-        from longplay.verify.pack_file import PackFile
+    def read_again() -> FoundRuns:
+        return _read([folder], quiet=quiet or as_json, leaves_out_conflicts=True)
 
-        with PackFile(run.path) as packed:
-            return _proven(packed.read_documents(), packed.manifest.sha256)
-    directory = RunDirectory(run.path)
-    hashes = directory.hash_judged() if directory.verification else {}
-    return _proven(directory, hashes)
-
-
-def _proven(run: RunDirectory, sha256: Mapping[str, str]) -> str:
-    record = run.verification
-    if record is None or not record.passed:
-        return "claimed"
-    is_same = all(sha256.get(name) == found for name, found in record.sha256.items())
-    return record.level if is_same else "claimed"
+    found = read_again()
+    judge = Judge(machine_cache() / "verdicts", cache_folder(), os.cpu_count() or 1)
+    if verify:
+        verdicts = judge_runs(found, judge.judge)
+        found = read_again()  # rows of packs were scanned while they were there
+    else:
+        verdicts = judge_runs(found, lambda run: Verdict(level=read_trust(run)))
+    board = make_leaderboard(found, shipped_anchors(), verdicts, folder)
+    write_leaderboard(output, board, found.runs)
+    if as_json:
+        print_json(board.model_dump(mode="json"))
+    else:
+        typer.echo(output / "index.html")
 
 
 def _compare(
@@ -188,11 +208,24 @@ def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
     Raises:
         NotARunError: No run at the paths is complete.
     """
+    found = _read(paths, quiet=quiet)
+    if not found.runs:
+        reasons = "; ".join(f"{left.path}: {left.reason}" for left in found.left_out)
+        raise NotARunError(
+            f"expected at least one complete run, found none ({reasons})"
+        )
+    return found
+
+
+def _read(
+    paths: list[Path], *, quiet: bool, leaves_out_conflicts: bool = False
+) -> FoundRuns:
     from rich.console import Console
     from rich.status import Status
 
     from longplay.analysis.curves import cache_folder
     from longplay.analysis.runs import RunReader
+    from longplay.report.verdicts import open_pack
 
     console = Console(stderr=True)
     with Status("reading runs", console=console) as status:
@@ -202,21 +235,8 @@ def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
         def show(done: int, total: int) -> None:
             status.update(f"read {done:,} of {total:,} runs")
 
-        reader = RunReader(cache_folder(), _open_pack, show)
-        found = reader.read(paths)
-    if not found.runs:
-        reasons = "; ".join(f"{left.path}: {left.reason}" for left in found.left_out)
-        raise NotARunError(
-            f"expected at least one complete run, found none ({reasons})"
-        )
-    return found
-
-
-def _open_pack(path: Path) -> RunDirectory:
-    from longplay.verify.pack_file import PackFile
-
-    with PackFile(path) as packed:
-        return packed.read_documents()
+        reader = RunReader(cache_folder(), open_pack, show, leaves_out_conflicts)
+        return reader.read(paths)
 
 
 def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
