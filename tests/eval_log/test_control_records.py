@@ -12,6 +12,7 @@ import longplay
 from longplay.contract.records import TimestepRow
 from longplay.eval_log.export import export_jsonl
 from longplay.eval_log.trajectory import Trajectory
+from longplay.plan import name_benchmark
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +65,7 @@ def test_rewards_of_visits_add_up_to_the_delivered_ones(
         sum(row["reward"] for row in rows if row["visit_idx"] == visit)
         for visit in (0, 1)
     ]
-    suite = longplay.read_run(control_run).config.suite
+    suite = name_benchmark(longplay.read_run(control_run).config)
     assert [record["task_id"] for record in records] == [
         f"{suite}/breakout/cycle-0/seed-1",
         f"{suite}/asterix/cycle-0/seed-1",

@@ -42,6 +42,7 @@ from longplay.eval_log.export import (
 from longplay.eval_log.records import EpisodeRecord, ExperimentRecord, UsageSummary
 from longplay.eval_log.schema import EVAL_LOG
 from longplay.eval_log.tasks import Benchmark
+from longplay.plan import name_benchmark
 
 
 @pytest.fixture
@@ -204,7 +205,7 @@ def test_played_run_becomes_a_record(finished_run):
     assert record.reward == run.score.final_score
     assert record.n_steps == run.config.total_frames
     assert record.agent_id == run.config.agent.agent_id
-    assert record.task_id == f"{run.config.suite}/seed-0"
+    assert record.task_id == f"{name_benchmark(run.config)}/seed-0"
     assert record.trajectory_id == finished_run.name
 
 
@@ -483,7 +484,7 @@ def test_run_without_a_record_is_not_in_the_log(experiment):
 
 def test_experiment_without_an_id_is_refused(experiment):
     (experiment / "experiment_config.json").unlink()
-    with pytest.raises(DocumentError, match=r"experiment_config\.json: missing in"):
+    with pytest.raises(NotARunError, match=r"with experiment_config\.json in it"):
         list(iter_records(experiment))
 
 
