@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from longplay.reference.guided_stream import read_number
 
 from longplay.agents.functional import FunctionalAgent
 from longplay.errors import AgentError, AgentLoadError
-from longplay.reference.guided_stream import read_number
 from longplay.stream import unwrap_number
 
 INIT = "observation_shape, num_actions"

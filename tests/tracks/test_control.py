@@ -20,6 +20,7 @@ from longplay.agents.repeat import RepeatAgent
 from longplay.console.base import Observation
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import EventRow, ScheduledVisit, TimestepRow
+from longplay.driver import ActionDriver
 from longplay.stream import Mechanics, Stream
 from longplay.tracks.control import ControlTrack
 
@@ -47,7 +48,8 @@ def make_stream(reward: Any = "sign") -> Stream:
         for k, (game, n) in enumerate(VISITS)
     ]
     console = ScriptedConsole(life_frames=LIFE_FRAMES, frame_skip=SKIP)
-    return Stream(schedule, SEEDS, console, Mechanics(reward=reward), TimestepRow)
+    driver = ActionDriver(TimestepRow)
+    return Stream(schedule, SEEDS, console, Mechanics(reward=reward), driver)
 
 
 def play(agent: Any, reward: Any = "sign") -> list[EventRow]:

@@ -120,6 +120,7 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
             self._observation = stream.console.observation()
             return self._observation, flags
         percept = stream.percept()
+        assert percept.observation is not None  # pixels were asked for
         self._observation = percept.observation
         return percept.observation, flags if self._has_pixels_alone else (
             flags | percept.info

@@ -25,9 +25,10 @@ from longplay.contract.records import (
     ScheduledVisit,
     TimestepRow,
 )
+from longplay.driver import ActionDriver
 from longplay.errors import LongplayError
+from longplay.reference.driver import ReferenceDriver
 from longplay.reference.guide import Guidance
-from longplay.reference.guided_stream import GuidedStream
 from longplay.stream import Mechanics, Stream
 from longplay.tracks.base import Track
 from longplay.tracks.control import ControlTrack
@@ -126,7 +127,8 @@ def _play_control(agent: StreamingAgent) -> list[EventRow]:
     """Plays a short stream of the control track."""
     schedule = _make_schedule()
     console = ScriptedConsole(frame_skip=_CONTROL_FRAME_SKIP)
-    stream = Stream(schedule, range(len(schedule)), console, _CONTROL, TimestepRow)
+    driver = ActionDriver(TimestepRow)
+    stream = Stream(schedule, range(len(schedule)), console, _CONTROL, driver)
     return _play_stream(stream, ControlTrack(agent))
 
 
@@ -136,10 +138,10 @@ class _SimpleGuide:
     def decide(self, ram: memoryview, is_first: bool) -> Guidance:
         return Guidance(ram[0] % 18, 0.0)
 
-    def pass_by(self, ram: memoryview, is_first: bool) -> None:
+    def skip(self, ram: memoryview, is_first: bool) -> None:
         """Needs no memory of what was."""
 
-    def confirm(self, reward: float) -> None:
+    def check_reward(self, reward: float) -> None:
         """Takes what comes."""
 
 
@@ -147,14 +149,8 @@ def _play_prediction(agent: StreamingAgent) -> list[EventRow]:
     """Plays a short stream of the prediction track."""
     schedule = _make_schedule()
     console = ScriptedConsole(frame_skip=_CONTROL_FRAME_SKIP)
-    stream = GuidedStream(
-        schedule,
-        range(len(schedule)),
-        console,
-        _CONTROL,
-        PredictionRow,
-        guides={visit.visit_idx: _SimpleGuide() for visit in schedule},
-    )
+    driver = ReferenceDriver({visit.visit_idx: _SimpleGuide() for visit in schedule})
+    stream = Stream(schedule, range(len(schedule)), console, _CONTROL, driver)
     return _play_stream(stream, PredictionTrack(agent))
 
 

@@ -110,9 +110,10 @@ class Run:
 
     def _play_visit(self) -> None:
         stream, recorder, track = self._stream, self._recorder, self._track
+        looks_between_decisions = track.looks_between_decisions
         is_last_frame = False
         while not is_last_frame:
-            percept = stream.percept()
+            percept = stream.percept(looks_between_decisions)
             try:
                 answer = track.answer(percept)
             except (Exception, SystemExit) as error:

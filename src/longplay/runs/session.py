@@ -47,7 +47,7 @@ from longplay.errors import (
 )
 from longplay.plan import RunPlan
 from longplay.provenance import longplay_version, read_git_state
-from longplay.reference.guided_stream import make_stream
+from longplay.reference.driver import make_stream
 from longplay.runs.checkpoint import (
     Checkpoint,
     CheckpointWriter,

@@ -9,7 +9,13 @@ from longplay.stream import Percept
 
 
 class Track(Protocol):
-    """One agent on one track: what it is shown, and what is taken from it."""
+    """One agent on one track: what it is shown, and what is taken from it.
+
+    Attributes:
+        looks_between_decisions: Whether it wants the pixels of every frame.
+    """
+
+    looks_between_decisions: bool
 
     def answer(self, percept: Percept) -> Any:
         """The answer to one frame."""

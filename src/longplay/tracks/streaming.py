@@ -21,6 +21,9 @@ class StreamingTrack:
     def __init__(self, agent: StreamingAgent) -> None:
         self._agent = agent
         self._step = agent.step
+        self.looks_between_decisions: bool = getattr(
+            agent, "looks_between_decisions", True
+        )
         self._is_closed = False
 
     @classmethod
@@ -31,7 +34,7 @@ class StreamingTrack:
     def answer(self, percept: Percept) -> Any:
         """The agent's answer to one frame."""
         return self._step(
-            percept.observation,
+            percept.observation,  # type: ignore[arg-type] # None if it does not look
             percept.reward,
             percept.terminated,
             percept.truncated,

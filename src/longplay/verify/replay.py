@@ -44,7 +44,7 @@ from longplay.errors import (
     LongplayError,
     RowDifference,
 )
-from longplay.reference.guided_stream import make_stream
+from longplay.reference.driver import make_stream
 from longplay.runs.checked_rows import (
     LONGEST_ROW_BYTES,
     CheckedRows,

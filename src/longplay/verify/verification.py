@@ -42,7 +42,7 @@ from longplay.errors import (
     RowDifference,
 )
 from longplay.provenance import longplay_version
-from longplay.reference.guided_stream import find_guides
+from longplay.reference.driver import ReferenceDriver
 from longplay.runs.loop import Observer
 from longplay.runs.session import ignore_progress
 from longplay.validation import Report, validate_run
@@ -272,7 +272,7 @@ def check_playable(config: RunConfig) -> None:
             raise CannotVerifyError(f"cannot be played here: {error}") from error
     try:
         if config.track == "prediction":
-            find_guides(config)
+            ReferenceDriver.from_config(config)
     except (ConfigError, DocumentError) as error:
         raise CannotVerifyError(f"cannot be played here: {error}") from error
 
