@@ -35,7 +35,6 @@ import msgspec
 
 from longplay.console.base import Console, Observation
 from longplay.contract.records import (
-    EVENT_ROWS,
     GLOBAL_ACTION_SET,
     EpisodeRow,
     EventRow,
@@ -49,6 +48,17 @@ from longplay.driver import ActionDriver, Driver
 from longplay.errors import AgentError, ConfigError, ConsoleError
 
 _NUM_ACTIONS = len(GLOBAL_ACTION_SET)
+
+# What `info` of a percept holds. A track lists what of it an agent gets.
+INFO_KEYS = (
+    "lives",
+    "action_space_n",
+    "is_decision_frame",
+    "global_frame_idx",
+    "default_action_idx",
+    "prev_applied_action_idx",
+    "has_prev_applied_action",
+)
 
 
 @dataclass(frozen=True)
@@ -164,7 +174,7 @@ class Stream:
             reward=config.reward or "raw",
         )
         if driver is None:
-            driver = ActionDriver(EVENT_ROWS[config.benchmark_contract_version])
+            driver = ActionDriver(config.contract.row_type)
         seeds = config.emulator_seeds or ()
         return cls(config.schedule, seeds, console, mechanics, driver)
 

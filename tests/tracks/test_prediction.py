@@ -26,7 +26,7 @@ from longplay.reference.guide import (
 from longplay.reference.library import load_reference
 from longplay.reference.ram import pair_ram
 from longplay.stream import Mechanics, Stream
-from longplay.tracks.prediction import PredictionTrack
+from longplay.tracks.prediction import PREDICTION
 from made_up_references import GAMES, make_schedule, record_streams
 
 TIMESTEPS = 60
@@ -50,7 +50,7 @@ def make_module(step: Any, init: Any = lambda observation_shape: 0) -> ModuleTyp
 
 
 def play(stream: Stream, step: Any) -> list[Any]:
-    track = PredictionTrack(FunctionalAgent(make_module(step), None, 0))
+    track = PREDICTION.join(FunctionalAgent(make_module(step), None, 0))
     rows: list[EventRow] = []
     while not stream.done:
         rows.append(stream.advance(track.answer(stream.percept())))

@@ -21,7 +21,6 @@ from longplay.driver import unwrap_number
 from longplay.errors import AgentError, ConfigError, describe_value
 from longplay.reference.guide import Guide, open_guides
 from longplay.reference.library import hash_references
-from longplay.stream import Stream
 
 
 class ReferenceDriver:
@@ -101,14 +100,3 @@ def _find_guides(config: RunConfig) -> dict[int, Guide]:
     if config.seed is None:
         raise ConfigError("config.json seed: expected the run's seed, found none")
     return open_guides(config.schedule, config.seed)
-
-
-def make_stream(config: RunConfig, console: Console) -> Stream:
-    """The stream of a run of any track, on a console made with the same config.
-
-    Raises:
-        ConfigError, DocumentError: The reference of a prediction run is not there.
-    """
-    if config.track != "prediction":
-        return Stream.from_config(config, console)
-    return Stream.from_config(config, console, ReferenceDriver.from_config(config))
