@@ -162,7 +162,10 @@ def _describe_aggregate(views: Sequence[RunView]) -> str:
     total = _aggregate(scores)
     if total["mean"] is None:
         return "no run is complete: no mean, no interval"
-    name = track_of(views[0].plan.config).headline.replace("_", " ")
+    track = track_of(views[0].plan.config)
+    name = track.headline.replace("_", " ")
+    if track.less_is_better:
+        name += " (less is better)"
     seeds = "1 seed" if len(scores) == 1 else f"{len(scores)} seeds"
     words = f"{name}: {format_number(total['mean'])}, mean of {seeds}"
     if total["low"] is None:
