@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from longplay.contract.rundir import read_run
-from longplay.scoring.scores import score_run
+from longplay.tracks.scores import score_run
 from longplay.validation import validate_run
 from tampering import (
     CONFIG,

@@ -24,8 +24,8 @@ from longplay.contract.digests import Chain
 from longplay.contract.files import read_document
 from longplay.contract.records import RunConfig
 from longplay.runs.recorder import Recorder
-from longplay.scoring.scores import score_run, write_score
 from longplay.stream import Stream
+from longplay.tracks.scores import score_run, write_score
 
 Row = dict[str, Any]
 NO_OP = 0

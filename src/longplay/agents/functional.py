@@ -91,6 +91,8 @@ class FunctionalAgent:
     Without `num_actions` it is a predictor: its answers are values, not actions.
     """
 
+    looks_between_decisions = False
+
     def __init__(
         self, module: ModuleType, num_actions: int | None, seed: int, **agent_args: Any
     ) -> None:
@@ -160,7 +162,7 @@ class FunctionalAgent:
 
     def step(
         self,
-        obs_rgb: Observation,
+        obs_rgb: Observation | None,
         reward: float,
         terminated: bool,
         truncated: bool,
@@ -170,7 +172,7 @@ class FunctionalAgent:
         self._reward += reward
         self._terminated |= terminated
         self._truncated |= truncated
-        if info["is_decision_frame"]:
+        if obs_rgb is not None and info["is_decision_frame"]:
             self._action = self._ask(obs_rgb)
             self._previous = obs_rgb
             self._start_transition()
