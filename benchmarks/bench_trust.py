@@ -31,7 +31,7 @@ def play_stream(run_dir: Path, visit_frames: int, *, with_digests: bool) -> None
     from longplay.runs.loop import Run, StopRequest
     from longplay.runs.recorder import Recorder, RowFiles
     from longplay.stream import Stream
-    from longplay.tracks.streaming import StreamingTrack
+    from longplay.tracks.streaming import STREAMING
 
     class NoChain(Chain):
         def add(self, rows: bytes) -> None:
@@ -50,7 +50,7 @@ def play_stream(run_dir: Path, visit_frames: int, *, with_digests: bool) -> None
     recorder = Recorder(files) if with_digests else PlainRecorder(files, NoChain())
     if not with_digests:
         stream._ram = bytes
-    track = StreamingTrack(load_agent("random").build(0))
+    track = STREAMING.join(load_agent("random").build(0))
     Run(stream, track, recorder, lambda progress: None, StopRequest()).play()
     recorder.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from import_graph import (
+    PACKAGE,
     PAGE,
     RoomImport,
     fill_picture,
@@ -16,6 +18,8 @@ from import_graph import (
     find_violations,
     read_room_order,
 )
+from longplay.contract.records import CONTRACT_VERSIONS
+from longplay.tracks.catalogue import TRACKS
 
 
 def read_page() -> str:
@@ -78,6 +82,43 @@ def test_imports_of_every_spelling_are_found(tmp_path: Path, text: str):
     assert find_imports(tmp_path) == [expected]
     (violation,) = find_violations([expected], ["errors", "contract", "cli"])
     assert violation.startswith(f"contract/files.py:{line}: contract imports cli")
+
+
+# --- names of tracks --------------------------------------------------------------
+
+_NAMING_ROOMS = ("tracks", "contract", "scoring", "suites.py")
+
+
+def find_track_names(package: Path) -> set[str]:
+    """Files with a string that is the name of a track or of a contract version.
+
+    Two of them mean a suite of the same id, one the English word.
+    """
+    names = {*TRACKS, *CONTRACT_VERSIONS}
+    return {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if path.relative_to(package).parts[0] not in _NAMING_ROOMS
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in names
+    }
+
+
+def test_tracks_are_named_in_their_own_rooms():
+    assert find_track_names(PACKAGE) <= {
+        "agents/functional.py",
+        "gym/__init__.py",
+        "reference/library.py",
+    }
+
+
+def test_a_track_named_elsewhere_is_found(tmp_path: Path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/loop.py").write_text("if track == 'control': pass")
+    (tmp_path / "runs/other.py").write_text("noun = 'controls'")
+    (tmp_path / "tracks").mkdir()
+    (tmp_path / "tracks/control.py").write_text("name = 'control'")
+    assert find_track_names(tmp_path) == {"runs/loop.py"}
 
 
 # --- reading without what plays ---------------------------------------------------

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     )
     from longplay.experiments.experiment import Experiment, ExperimentResult, run
     from longplay.experiments.job import RunResult
-    from longplay.scoring.scores import score_run
     from longplay.suites import Suite, get_suite
+    from longplay.tracks.scores import score_run
     from longplay.validation import Report, validate_run
     from longplay.verify.verification import Verification, verify_run
 
@@ -69,7 +69,7 @@ _HOMES = {
     "read_experiment": "longplay.contract.layout",
     "read_run": "longplay.contract.rundir",
     "run": "longplay.experiments.experiment",
-    "score_run": "longplay.scoring.scores",
+    "score_run": "longplay.tracks.scores",
     "validate_run": "longplay.validation",
     "verify_run": "longplay.verify.verification",
 }

@@ -19,11 +19,11 @@ from longplay.contract.records import (
     ConfigGiven,
     RunConfig,
 )
-from longplay.contract.versions import CONTRACTS
 from longplay.reference.library import hash_references
 from longplay.schedule import make_schedule
 from longplay.seeds import check_seed, emulator_seed
 from longplay.suites import Suite, flatten_settings, get_suite, override_suite
+from longplay.tracks.catalogue import get_track
 
 # Measured over runs of the suites: a row of events.jsonl, and what belongs to it.
 BYTES_PER_FRAME = 275
@@ -134,7 +134,7 @@ def plan_again(given: ConfigGiven, seed: int) -> RunPlan:
 
 def _make_config(suite: Suite, seed: int, given: ConfigGiven) -> RunConfig:
     schedule = tuple(make_schedule(suite, seed))
-    contract = CONTRACTS[suite.track]
+    contract = get_track(suite.track).contract
     required = {
         name: getattr(given if name == "reference_sha256" else suite, name)
         for name in contract.settings
@@ -150,7 +150,7 @@ def _make_config(suite: Suite, seed: int, given: ConfigGiven) -> RunConfig:
         action_mapping_policy=ActionMappingPolicy(global_action_set=GLOBAL_ACTION_SET),
         default_action_idx=suite.default_action_idx,
         scoring_defaults=suite.scoring_defaults,
-        benchmark_contract_version=contract.version,
+        benchmark_contract_version=contract.name,
         benchmark_contract_hash="0" * 64,
         seed=seed,
         emulator_seeds=tuple(

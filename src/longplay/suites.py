@@ -27,7 +27,6 @@ from longplay.contract.records import (
     ScoringDefaults,
     Sticky,
 )
-from longplay.contract.versions import Track
 from longplay.errors import ConfigError, UnknownNameError
 
 # A schedule is drawn and written down before the first frame.
@@ -42,7 +41,8 @@ class Suite(Document):
 
     model_config = ConfigDict(extra="forbid")
 
-    track: ClassVar[Track] = "streaming"
+    # Name of an entry in `TRACKS`.
+    track: ClassVar[str] = "streaming"
     # Whether each cycle has its own order of games, drawn with the seed.
     is_shuffled: ClassVar[bool] = True
 
@@ -81,7 +81,7 @@ class Suite(Document):
 class ControlSuite(Suite):
     """A suite of the control track: timesteps of several emulator frames."""
 
-    track: ClassVar[Track] = "control"
+    track: ClassVar[str] = "control"
     is_shuffled: ClassVar[bool] = False
 
     num_cycles: Count = 1
@@ -97,7 +97,7 @@ class ControlSuite(Suite):
 class PredictionSuite(ControlSuite):
     """A suite of the prediction track: fixed policies play, the agent predicts."""
 
-    track: ClassVar[Track] = "prediction"
+    track: ClassVar[str] = "prediction"
     # Anything else would make the reference values wrong.
     _OVERRIDABLE: ClassVar[tuple[str, ...]] = ("games", "base_visit_frames")
 
@@ -169,7 +169,7 @@ _REFERENCES: Mapping[str, str] = {
     ),
 }
 
-SUITES: Mapping[str, Suite] = {
+SUITES: dict[str, Suite] = {
     suite.suite_id: suite
     for suite in (
         Suite(
@@ -247,6 +247,23 @@ SUITES: Mapping[str, Suite] = {
         ),
     )
 }
+
+
+def add_suite(suite: Suite) -> None:
+    """Adds a suite to the catalogue.
+
+    Raises:
+        ConfigError: There is one with this id, or it has a game that cannot be played.
+    """
+    if suite.suite_id in SUITES:
+        raise ConfigError(f"suite {suite.suite_id!r} is in the catalogue already")
+    _check_games(suite.games)
+    SUITES[suite.suite_id] = suite
+
+
+def remove_suite(suite: Suite) -> None:
+    """Undoes `add_suite`."""
+    del SUITES[suite.suite_id]
 
 
 def get_suite(suite_id: str) -> Suite:

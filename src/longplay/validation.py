@@ -17,12 +17,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from longplay.console.machines import Machine, machine_of
 from longplay.contract.columns import Chunk, RowReader
 from longplay.contract.digests import check_digests, read_last_chain
 from longplay.contract.files import read_document, shorten
 from longplay.contract.findings import Finding, Findings, Kind
 from longplay.contract.fingerprint import agent_id, contract_hash
 from longplay.contract.records import (
+    CONTRACT_VERSIONS,
     DigestRow,
     Document,
     EpisodeRow,
@@ -34,12 +36,11 @@ from longplay.contract.records import (
 from longplay.contract.rules import EventRules
 from longplay.contract.rundir import find_run
 from longplay.contract.spans import ENDED_BY, check_spans
-from longplay.contract.versions import VERSIONS
 from longplay.errors import ConfigError, DocumentError
 from longplay.plan import plan_again
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Forecasts, Play, played_visits
-from longplay.scoring.scores import compute_score
+from longplay.tracks.scores import compute_score
 
 # Relative difference up to which two tools' sums of the same rewards may differ.
 _TOLERANCE = 1e-12
@@ -139,11 +140,11 @@ class _Validation:
     # --- config.json ------------------------------------------------------------
 
     def _check_config(self, config: RunConfig) -> None:
-        if config.benchmark_contract_version not in VERSIONS:
+        if config.benchmark_contract_version not in CONTRACT_VERSIONS:
             self._add(
                 "contract version",
                 "config.json",
-                f"expected one of {', '.join(map(repr, VERSIONS))}, "
+                f"expected one of {', '.join(map(repr, CONTRACT_VERSIONS))}, "
                 f"found {config.benchmark_contract_version!r}",
                 "benchmark_contract_version",
             )
@@ -235,7 +236,7 @@ class _Validation:
                     name,
                 )
         self._check_second_delay(config)
-        self._check_provenance(config)
+        self._check_provenance(config, machine_of(derived.games))
 
     def _check_second_delay(self, config: RunConfig) -> None:
         """Other v1 tools look for the delay in other places first."""
@@ -254,15 +255,15 @@ class _Validation:
                     name,
                 )
 
-    def _check_provenance(self, config: RunConfig) -> None:
-        """What longplay always writes of agent and ROMs."""
+    def _check_provenance(self, config: RunConfig, machine: Machine) -> None:
+        """What longplay always writes of agent, emulator and ROMs."""
         versions = config.versions or {}
-        missing = [name for name in _TOOLS if name not in versions]
-        if missing or config.git is None:
+        tools = ("python", machine.name, "numpy", "longplay")
+        if config.git is None or any(name not in versions for name in tools):
             self._add(
                 "suite claim",
                 "config.json",
-                f"expected git and the versions of {', '.join(_TOOLS)}",
+                f"expected git and the versions of {', '.join(tools)}",
                 "versions",
             )
         for name in ("rom_md5", "rom_sha256"):
@@ -486,8 +487,6 @@ _DERIVED = (
 
 # Counts of run_summary.json, of the run and of each visit.
 _COUNTS = ("frames", "decision_frames", "emulator_frames", "episodes")
-
-_TOOLS = ("python", "ale_py", "numpy", "longplay")
 
 
 def _is_equal(expected: Any, found: Any) -> bool:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from longplay.agents.functional import FunctionalAgent
+from longplay.driver import unwrap_number
 from longplay.errors import AgentError, AgentLoadError
-from longplay.reference.guided_stream import read_number
-from longplay.stream import unwrap_number
+from longplay.reference.driver import read_number
 
 INIT = "observation_shape, num_actions"
 STEP = "state, previous_observation, observation, reward"

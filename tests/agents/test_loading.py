@@ -27,7 +27,7 @@ from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import EventRow, ScheduledVisit
 from longplay.errors import AgentLoadError, UnknownNameError
 from longplay.stream import Mechanics, Stream
-from longplay.tracks.streaming import StreamingTrack
+from longplay.tracks.streaming import STREAMING
 from playing import play_run
 
 AGENT = """
@@ -360,7 +360,7 @@ def play(loaded: LoadedAgent) -> list[EventRow]:
     ]
     mechanics = Mechanics(decision_interval=3, delay=1)
     stream = Stream(schedule, (1, 2), ScriptedConsole(life_frames=10), mechanics)
-    track, events = StreamingTrack(loaded.build(7)), []
+    track, events = STREAMING.join(loaded.build(7)), []
     while not stream.done:
         events.append(stream.advance(track.answer(stream.percept())))
     return events

@@ -66,12 +66,11 @@ def test_control_anchors_take_the_policies_of_prediction_runs(tmp_path):
     assert found.games["breakout"].random_forgetting is None
 
 
-def test_runs_that_do_not_fit_are_refused(tmp_path, randoms):
+def test_runs_that_do_not_fit_are_refused(randoms):
     with pytest.raises(ConfigError, match="expected runs of one suite, found none"):
         measure_suite((), ())
     with pytest.raises(ConfigError, match="expected a run of one game with its rows"):
         measure_suite(randoms, randoms)
-    config = make_config("control-smoke-v1", 0, {"base_visit_frames": 60}, "random")
-    write_run(tmp_path / "control", config, [0.0] * 180)
-    with pytest.raises(ConfigError, match="expected runs of a prediction suite"):
-        measure_suite(read(tmp_path / "control"), randoms)
+    both = (*randoms, *read(GOLDEN / "prediction-v1"))
+    with pytest.raises(ConfigError, match="or of specialists, found both"):
+        measure_suite(randoms, both)

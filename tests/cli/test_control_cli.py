@@ -116,9 +116,16 @@ def test_experiment_is_aggregated_by_cumulative_reward(
 
 
 def test_score_is_explained(control_run: Path, invoke: Callable[..., Any]) -> None:
-    answer = invoke("score", control_run, "--explain", "asterix")
-    assert answer.exit_code == 0
-    assert "why: asterix" in answer.stdout
+    score = invoke("score", control_run, "--explain", "asterix", "--json").json
+    visits = [row for row in score["explanation"] if row["window"] == "whole visit"]
+    totals = {
+        "reward_sum": score["per_game_cumulative_reward"]["asterix"],
+        "game_reward_sum": score["per_game_cumulative_game_score"]["asterix"],
+    }
+    assert {key: sum(row[key] for row in visits) for key in totals} == totals
+    shown = flat(invoke("score", control_run, "--explain", "asterix").stdout)
+    assert "why: asterix" in shown
+    assert "reward, game score = sums over whole visits" in shown
 
 
 def test_dry_run_plans_twenty_games(invoke: Callable[..., Any]) -> None:

@@ -76,7 +76,5 @@ def test_path_without_runs_is_refused(tmp_path, name, message):
 def test_broken_plan_is_refused(tmp_path):
     experiment = make_planned(tmp_path / "exp", (0,), begun=1)
     write(experiment / "experiment_config.json", {"seeds": "all"})
-    with pytest.raises(
-        DocumentError, match=r"experiment_config\.json .*expected a value"
-    ):
+    with pytest.raises(DocumentError, match=r"experiment_config\.json .*expected"):
         find_run_groups(experiment)

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -42,6 +41,8 @@ from longplay.eval_log.export import (
 from longplay.eval_log.records import EpisodeRecord, ExperimentRecord, UsageSummary
 from longplay.eval_log.schema import EVAL_LOG
 from longplay.eval_log.tasks import Benchmark
+from longplay.plan import name_benchmark
+from rows import read_rows
 
 
 @pytest.fixture
@@ -58,10 +59,6 @@ def describe(directory: Path, n_seeds: int = 3) -> ExperimentRecord:
         git_cwd=str(directory.parent),
     )
     return record.model_copy(update={"experiment_id": EXPERIMENT_ID})
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 # --- a run becomes a record ---------------------------------------------------------
@@ -204,7 +201,7 @@ def test_played_run_becomes_a_record(finished_run):
     assert record.reward == run.score.final_score
     assert record.n_steps == run.config.total_frames
     assert record.agent_id == run.config.agent.agent_id
-    assert record.task_id == f"{run.config.suite}/seed-0"
+    assert record.task_id == f"{name_benchmark(run.config)}/seed-0"
     assert record.trajectory_id == finished_run.name
 
 
@@ -332,7 +329,7 @@ def test_lines_are_whole_records(experiment, tmp_path, level, count):
     path = tmp_path / "out.jsonl"
     assert export_jsonl(experiment, path, level) == count
     validator = Draft202012Validator(EVAL_LOG.make_schemas()["episode_record.json"])
-    lines = read_lines(path)
+    lines = read_rows(path)
     assert len(lines) == count
     for line in lines:
         assert list(validator.iter_errors(line)) == []
@@ -483,7 +480,7 @@ def test_run_without_a_record_is_not_in_the_log(experiment):
 
 def test_experiment_without_an_id_is_refused(experiment):
     (experiment / "experiment_config.json").unlink()
-    with pytest.raises(DocumentError, match=r"experiment_config\.json: missing in"):
+    with pytest.raises(NotARunError, match=r"with experiment_config\.json in it"):
         list(iter_records(experiment))
 
 

@@ -191,11 +191,10 @@ def test_suite_that_is_not_in_the_catalogue_keeps_what_was_given():
 # --- names --------------------------------------------------------------------------
 
 
-def test_one_custom_run_lends_its_name():
-    benchmark = Benchmark.from_suite(SUITE, [4], {"delay": 5})
-    assert (
-        benchmark.benchmark_metadata.name == plan_run(SUITE, 4, {"delay": 5}).suite_name
-    )
+def test_a_custom_suite_is_named_alike_for_one_seed_and_for_many():
+    alone = Benchmark.from_suite(SUITE, [4], {"delay": 5})
+    together = Benchmark.from_suite(SUITE, [3, 4], {"delay": 5})
+    assert alone.benchmark_metadata.name == together.benchmark_metadata.name
 
 
 def test_custom_runs_share_the_name_of_their_settings():

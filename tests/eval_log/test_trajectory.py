@@ -19,6 +19,7 @@ from generated_runs import (
 from longplay.console.base import ACTION_NAMES
 from longplay.errors import DocumentError
 from longplay.eval_log.trajectory import Trajectory
+from longplay.plan import name_benchmark
 
 
 @pytest.fixture
@@ -143,6 +144,7 @@ def test_run_without_events_says_so(run_dir):
 
 def test_visits_are_trajectories_too(finished_run):
     run = longplay.read_run(finished_run)
+    suite = name_benchmark(run.config)
     visits = list(Trajectory(finished_run).visits())
     assert len(visits) == len(run.config.schedule) == 6
     for visit, planned, played in zip(
@@ -150,7 +152,7 @@ def test_visits_are_trajectories_too(finished_run):
     ):
         assert visit.id == f"{finished_run.name}/visit-{planned.visit_idx}"
         assert visit.metadata["task_id"] == (
-            f"{run.config.suite}/{planned.game_id}/cycle-{planned.cycle_idx}/seed-0"
+            f"{suite}/{planned.game_id}/cycle-{planned.cycle_idx}/seed-0"
         )
         assert visit.reward_info == {"reward": played.reward_sum}
         assert visit.summary_stats["n_steps"] == planned.visit_frames

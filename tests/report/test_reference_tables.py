@@ -91,7 +91,7 @@ def test_show_of_a_folder_where_nothing_is_made_says_so(
 
 def test_using_references_needs_no_torch() -> None:
     code = (
-        "import sys, longplay.reference.guided_stream\n"
+        "import sys, longplay.reference.driver\n"
         "import longplay.report.reference_tables\n"
         "import longplay.reference.recording, longplay.cli.reference\n"
         "assert 'torch' not in sys.modules"

@@ -23,7 +23,7 @@ from longplay.contract import files
 from longplay.contract.rundir import ROW_FILES
 from longplay.runs import loop
 from longplay.stream import Stream
-from longplay.tracks.streaming import StreamingTrack
+from longplay.tracks.participant import Participant
 
 # In looks at the clock; there is one on every decision frame.
 TICK_S, CHECKPOINT_S = 7.0, 29.0
@@ -101,8 +101,8 @@ class _Fate:
         shutil.rmtree = self._watch("rmtree", shutil.rmtree)  # type: ignore[assignment]
         Stream.advance = self._watch("frame", Stream.advance)  # type: ignore[method-assign]
         for name in ("save", "load"):
-            real = getattr(StreamingTrack, name)
-            setattr(StreamingTrack, name, self._watch(name, real))
+            real = getattr(Participant, name)
+            setattr(Participant, name, self._watch(name, real))
 
     def _watch(self, place: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*args: Any, **options: Any) -> Any:

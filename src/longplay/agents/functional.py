@@ -63,8 +63,8 @@ def _check_call(
     signature = inspect.signature(function)
     name = expected.partition("(")[0]
     try:
-        _check_places(list(signature.parameters), INIT if name == "init" else expected)
         signature.bind(*range(count), **named)
+        _check_places(list(signature.parameters), INIT if name == "init" else expected)
     except TypeError as error:
         raise AgentLoadError(
             f"{name}: expected {expected}, found {name}{signature}: {error}"
@@ -90,6 +90,8 @@ class FunctionalAgent:
 
     Without `num_actions` it is a predictor: its answers are values, not actions.
     """
+
+    looks_between_decisions = False
 
     def __init__(
         self, module: ModuleType, num_actions: int | None, seed: int, **agent_args: Any
@@ -160,7 +162,7 @@ class FunctionalAgent:
 
     def step(
         self,
-        obs_rgb: Observation,
+        obs_rgb: Observation | None,
         reward: float,
         terminated: bool,
         truncated: bool,
@@ -170,7 +172,7 @@ class FunctionalAgent:
         self._reward += reward
         self._terminated |= terminated
         self._truncated |= truncated
-        if info["is_decision_frame"]:
+        if obs_rgb is not None and info["is_decision_frame"]:
             self._action = self._ask(obs_rgb)
             self._previous = obs_rgb
             self._start_transition()

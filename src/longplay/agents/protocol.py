@@ -10,7 +10,9 @@ from longplay.console.base import Observation
 class StreamingAgent(Protocol):
     """An agent object.
 
-    `metrics`, `usage`, `save` with `load`, and `close` are optional.
+    `metrics`, `usage`, `save` with `load`, and `close` are optional. If it has
+    `looks_between_decisions = False`, it gets None in place of the observation on
+    frames that are not decision frames.
     """
 
     def step(

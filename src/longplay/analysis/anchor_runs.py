@@ -85,12 +85,15 @@ def measure_suite(
     if len(suites) != 1:
         names = ", ".join(sorted(conditions.suite for conditions in suites)) or "none"
         raise ConfigError(f"random agent: expected runs of one suite, found {names}")
-    is_control = random_runs[0].track == "control"
-    if is_control and any(run.track != "prediction" for run in upper_runs):
-        raise ConfigError("upper anchor: expected runs of a prediction suite")
+    are_policies = {run.track.predicts for run in upper_runs}
+    if len(are_policies) > 1:
+        raise ConfigError(
+            "upper anchor: expected runs of a prediction suite or of specialists, "
+            "found both"
+        )
     uppers: dict[str, UpperMeasurement] = {}
     if upper_runs:
-        measure = measure_policies if is_control else measure_specialists
+        measure = measure_policies if True in are_policies else measure_specialists
         uppers = measure(upper_runs)
     versions = random_runs[0].config.versions or {}
     return make_suite_anchors(

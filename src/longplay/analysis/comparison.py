@@ -186,7 +186,7 @@ class _Table:
 
     def _choose_error(self) -> tuple[str | None, str | None]:
         """The error that all runs have, and what to say about the choice."""
-        if self.track != "prediction":
+        if not self.track.predicts:
             return None, None
         rollouts = {getattr(run.score, "rollouts_sha256", None) for run in self.runs}
         if rollouts == {None}:
@@ -217,7 +217,8 @@ class _Table:
         )
         return SuiteComparison(
             suite=self.conditions.suite,
-            track=self.track,
+            track=self.track.name,
+            frame_noun=self.track.frame_noun,
             emulator=self.conditions.emulator,
             roms=self.conditions.roms,
             references=self.conditions.references,

@@ -84,7 +84,8 @@ class SuiteComparison(Document):
     """Agents on one suite, under one set of conditions."""
 
     suite: str
-    track: Literal["streaming", "control", "prediction"]
+    track: str
+    frame_noun: str = Field(description="What a frame of these runs is called.")
     emulator: str | None = Field(description="Version of ale-py.")
     roms: str | None = Field(description="Digest of the ROMs' digests.")
     references: str | None = Field(description="Digest; prediction suites.")

@@ -18,6 +18,7 @@ from longplay.contract.rundir import RunDirectory
 from longplay.scoring.baselines import random_baseline
 from longplay.scoring.metrics import bootstrap_interval, mean_or_none
 from longplay.scoring.prediction_baselines import prediction_baselines
+from longplay.tracks.catalogue import track_of
 
 if TYPE_CHECKING:
     from longplay.experiments.job import RunResult
@@ -26,30 +27,6 @@ if TYPE_CHECKING:
 
 # Below this many seeds an interval would say more about the bootstrap than the agent.
 _SEEDS_FOR_INTERVAL = 3
-
-
-# What an experiment shows of each run: heading -> key of score.json.
-_SCORE_COLUMNS = {
-    "streaming": {
-        "final": "final_score",
-        "mean": "mean_score",
-        "bottom-k": "bottom_k_score",
-        "forgetting": "forgetting_index_mean",
-        "plasticity": "plasticity_mean",
-    },
-    "control": {
-        "reward": "cumulative_reward",
-        "game score": "cumulative_game_score",
-        "final": "final_score",
-        "plasticity": "plasticity_mean",
-    },
-    "prediction": {
-        "nmse": "nmse",
-        "median nmse": "median_nmse",
-        "mse": "mse",
-        "return mse": "return_mse",
-    },
-}
 
 
 def _aggregate(scores: Sequence[float]) -> dict[str, float | None]:
@@ -113,7 +90,7 @@ def _score_to_json(view: RunView) -> dict[str, Any] | None:
 
 def show_experiment(directory: Path, views: Sequence[RunView]) -> list[RenderableType]:
     """One row per seed, and what they come to."""
-    columns = _SCORE_COLUMNS[views[0].plan.suite.track]
+    columns = track_of(views[0].plan.config).score_columns
     table = make_table(str(directory), "seed", "state", *columns, left=(1,))
     for view in views:
         score = _score_of(view)
@@ -185,7 +162,10 @@ def _describe_aggregate(views: Sequence[RunView]) -> str:
     total = _aggregate(scores)
     if total["mean"] is None:
         return "no run is complete: no mean, no interval"
-    name = views[0].plan.config.score_type.HEADLINE.replace("_", " ")
+    track = track_of(views[0].plan.config)
+    name = track.headline.replace("_", " ")
+    if track.less_is_better:
+        name += " (less is better)"
     seeds = "1 seed" if len(scores) == 1 else f"{len(scores)} seeds"
     words = f"{name}: {format_number(total['mean'])}, mean of {seeds}"
     if total["low"] is None:

@@ -26,6 +26,7 @@ from longplay.contract.rundir import PACK_SUFFIX, RunDirectory, find_run, find_r
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.plan import plan_run
 from longplay.suites import SUITES
+from longplay.tracks.catalogue import track_of
 
 
 def validate(directory: Directory, as_json: Json = False) -> None:
@@ -88,8 +89,8 @@ def _score_one(
     explain: str | None,
     as_json: bool,
 ) -> dict[str, Any]:
-    from longplay.scoring import scores
     from longplay.scoring.play import check_ended, read_play
+    from longplay.tracks import scores
 
     run_directory = RunDirectory(run_dir)
     own_config = run_directory.config
@@ -109,12 +110,13 @@ def _score_one(
     elif is_own and result.complete:
         scores.write_score(run_dir, result)
     document = result.model_dump(mode="json")
-    if explain is not None:
-        document["explanation"] = run_tables.explanation_to_json(play, explain)
     if not as_json:
         print_tables(*show_score(result, play.config))
-        if explain is not None:
-            print_tables(*run_tables.show_explanation(play, explain))
+    if explain is not None:
+        explanation = track_of(play.config).explain_game(play, explain)
+        document["explanation"] = explanation.rows
+        if not as_json:
+            print_tables(*run_tables.show_explanation(explain, explanation))
     return document
 
 

@@ -201,22 +201,23 @@ def record(
 ) -> None:
     """Record what a policy does in its visit of prediction-v1, for some seeds."""
     from longplay.cli.settings import parse_seeds
-    from longplay.console.ale import AleConsole
+    from longplay.console.machines import make_console
     from longplay.contract.records import ScheduledVisit
-    from longplay.reference.library import check_reference_game
+    from longplay.plan import plan_run
+    from longplay.reference.library import REFERENCE_SUITE, check_reference_game
     from longplay.reference.recording import record_visit
     from longplay.reference.streams import write_streams
-    from longplay.suites import get_suite
 
     check_reference_game(game)
-    suite = get_suite("prediction-v1")
+    suite = REFERENCE_SUITE
     visit = ScheduledVisit(
         visit_idx=suite.games.index(game),
         cycle_idx=0,
         game_id=game,
         visit_frames=timesteps,
     )
-    console = AleConsole(sticky=suite.sticky, full_action_space=True, frame_skip=4)
+    plan = plan_run(suite.suite_id, reference_sha256=suite.references)
+    console = make_console(plan.config)
     visits = {s: record_visit(visit, s, console, data) for s in parse_seeds(seeds)}
     write_streams(data, game, visit.visit_idx, visits)
     typer.echo(f"recorded {game}: {len(visits)} visits of {timesteps:,} timesteps")

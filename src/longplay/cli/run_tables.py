@@ -17,8 +17,7 @@ from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import prediction_baselines
 
 if TYPE_CHECKING:
-    from longplay.scoring.metrics import Span
-    from longplay.scoring.play import Play
+    from longplay.tracks.base import Explanation
     from longplay.validation import Report
 
 
@@ -211,92 +210,15 @@ def show_report(report: Report) -> list[RenderableType]:
 # --- explanation ----------------------------------------------------------------
 
 
-def explanation_to_json(play: Play, game_id: str) -> list[dict[str, Any]]:
-    """The sums behind a game's numbers."""
-    if play.forecasts is not None:
-        return _explain_errors(play, game_id)
-    return _explain_windows(play, game_id)
-
-
-def _explain_errors(play: Play, game_id: str) -> list[dict[str, Any]]:
-    from longplay.scoring.prediction import explain_game
-
-    return [
-        {
-            "differences": why.differences,
-            "timesteps": why.timesteps,
-            "sum_of_squares": why.total,
-            "mean": why.mean,
-        }
-        for why in explain_game(play, game_id)
-    ]
-
-
-def _explain_windows(play: Play, game_id: str) -> list[dict[str, Any]]:
-    from longplay.scoring.streaming import explain_game
-
-    why = explain_game(play, game_id)
-    windows: list[tuple[str, Span | None]] = [("score", why.score_window)]
-    for pre, post in why.revisits:
-        windows += [("forgetting: pre", pre), ("forgetting: post", post)]
-    if why.plasticity is not None:
-        early, late = why.plasticity
-        windows += [("plasticity: early", early), ("plasticity: late", late)]
-    return [
-        {
-            "window": name,
-            "visit_idx": next(
-                p.visit.visit_idx
-                for p in play.visits
-                if p.span.start <= span.start <= p.span.end
-            ),
-            "first_frame": span.start,
-            "last_frame": span.end,
-            "frames": span.length,
-            "reward_sum": play.rewards.total(span),
-            "rate": play.rewards.rate(span),
-        }
-        for name, span in windows
-        if span is not None
-    ]
-
-
-def show_explanation(play: Play, game_id: str) -> list[RenderableType]:
+def show_explanation(game_id: str, explanation: Explanation) -> list[RenderableType]:
     """The sums behind a game's numbers, for people."""
-    rows = explanation_to_json(play, game_id)
-    if play.forecasts is not None:
-        return [Text(), *_show_errors(game_id, rows)]
-    return [Text(), *_show_windows(game_id, rows)]
+    table = make_table(f"why: {game_id}", *explanation.headings.values())
+    for row in explanation.rows:
+        add_row(table, *(_format_cell(row[key]) for key in explanation.headings))
+    return [Text(), table, Text(f" {explanation.rule}", "dim")]
 
 
-def _show_errors(game_id: str, rows: list[dict[str, Any]]) -> list[RenderableType]:
-    columns = ("squares of", "timesteps", "sum", "mean")
-    table = make_table(f"why: {game_id}", *columns)
-    for row in rows:
-        add_row(
-            table,
-            row["differences"],
-            f"{row['timesteps']:,}",
-            format_number(row["sum_of_squares"]),
-            format_number(row["mean"]),
-        )
-    rule = " mse = first mean; nmse = first / second mean; return mse = third mean"
-    return [table, Text(rule, "dim")]
-
-
-def _show_windows(game_id: str, rows: list[dict[str, Any]]) -> list[RenderableType]:
-    columns = ("window", "visit", "first frame", "last frame", "frames", "sum", "rate")
-    table = make_table(f"why: {game_id}", *columns)
-    for row in rows:
-        add_row(
-            table,
-            row["window"],
-            str(row["visit_idx"]),
-            f"{row['first_frame']:,}",
-            f"{row['last_frame']:,}",
-            f"{row['frames']:,}",
-            f"{row['reward_sum']:g}",
-            format_number(row["rate"]),
-        )
-    rule = " forgetting = mean of pre - post over revisits; plasticity = late - early"
-    return [table, Text(rule, "dim")]
+def _format_cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else format_number(value, digits=6)

@@ -19,7 +19,6 @@ from longplay.console.base import ACTION_NAMES
 from longplay.contract.files import read_document
 from longplay.contract.layout import RUN_REQUEST, RunRequest
 from longplay.contract.records import (
-    EVENT_ROWS,
     EventRow,
     RunConfig,
     RunState,
@@ -127,8 +126,7 @@ class Trajectory:
         path = self.run.path / "events.jsonl"
         if not path.is_file():
             raise DocumentError(f"{path.name}: missing in {path.parent}")
-        row_type = EVENT_ROWS.get(self.config.benchmark_contract_version, EventRow)
-        decode = msgspec.json.Decoder(row_type).decode
+        decode = msgspec.json.Decoder(self.config.contract.row_type).decode
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 try:

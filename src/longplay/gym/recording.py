@@ -27,8 +27,8 @@ from longplay.runs.loop import Progress
 from longplay.runs.recorder import Recorder
 from longplay.runs.session import announce_run, complete_config, request_run
 from longplay.runs.status import HEARTBEAT_S
-from longplay.scoring.scores import score_run, write_score
 from longplay.stream import Stream
+from longplay.tracks.scores import score_run, write_score
 
 
 class Recording:

@@ -122,11 +122,6 @@ class Shown:
         """Whether some game has z."""
         return any("average" in agent.numbers for agent in self.suite.agents)
 
-    @property
-    def unit(self) -> str:
-        """What rates are per."""
-        return "frame" if self.suite.track == "streaming" else "timestep"
-
     def colour(self, agent: AgentNumbers) -> str:
         """The agent's colour: by its place in the table."""
         return agent_colour(self.suite.agents.index(agent))
@@ -150,7 +145,7 @@ def draw_curves(shown: Shown) -> Drawing:
         "curves",
         "Learning curves",
         "visits of the game",
-        f"reward per {shown.unit}",
+        f"reward per {shown.suite.frame_noun}",
         tuple(panels),
         "Reward rate within the visits of each game; mean and 95 % interval over runs.",
     )
@@ -196,8 +191,8 @@ def _to_series(
 def draw_games(shown: Shown) -> Drawing:
     """Average performance in every game, or the reward rate where there is no z."""
     metric = "average" if shown.has_z else "rate"
-    word = "z" if shown.has_z else f"reward per {shown.unit}"
-    if shown.suite.track == "prediction":
+    word = "z" if shown.has_z else f"reward per {shown.suite.frame_noun}"
+    if shown.suite.error is not None:
         raise _nothing("games", "prediction suites have --kind predictions")
     panel = _dots_by_game(shown, metric, marks=(0.0, 1.0) if shown.has_z else ())
     return Drawing(
@@ -246,7 +241,7 @@ def _dots(label: str, colour: str, points: Sequence[tuple[float, Estimate]]) -> 
 
 def draw_predictions(shown: Shown) -> Drawing:
     """The error of every game, less is better."""
-    if shown.suite.track != "prediction":
+    if shown.suite.error is None:
         raise _nothing("predictions", "it is not a prediction suite")
     panel = _dots_by_game(shown, "error", (1.0,), is_log=True)
     return Drawing(
@@ -339,14 +334,14 @@ def draw_stream(shown: Shown) -> Drawing:
             panels.append(_stream_panel(agent.label, runs[0], shown))
     if not panels:
         raise _nothing("stream", "no run has its rows")
-    word = "z" if shown.has_z else f"reward per {shown.unit}"
+    word = "z" if shown.has_z else f"reward per {shown.suite.frame_noun}"
     return Drawing(
         "stream",
         "The stream",
-        shown.unit,
+        shown.suite.frame_noun,
         word,
         tuple(panels),
-        f"From the first {shown.unit} to the last, one run per agent.",
+        f"From the first {shown.suite.frame_noun} to the last, one run per agent.",
     )
 
 

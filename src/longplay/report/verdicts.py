@@ -17,6 +17,7 @@ from pathlib import Path
 
 from longplay.analysis.curves import read_curves
 from longplay.analysis.runs import MeasuredRun, OpenedPack
+from longplay.console.ale import ALE_VERSION
 from longplay.contract.files import make_directory, read_document, write_document
 from longplay.contract.records import Document, ProofLevel
 from longplay.contract.rundir import JUDGED_FILES, RunDirectory
@@ -26,10 +27,11 @@ from longplay.errors import (
     LongplayError,
     RecordingError,
 )
+from longplay.provenance import longplay_version
 from longplay.validation import validate_run
 from longplay.verify.pack import unpack_run
 from longplay.verify.pack_file import PackFile
-from longplay.verify.verification import read_versions, verify_run
+from longplay.verify.verification import verify_run
 
 
 class Verdict(Document):
@@ -113,7 +115,7 @@ class Judge:
         else:
             hashes = RunDirectory(path).hash_judged()
         judged = {name: hashes.get(name) for name in JUDGED_FILES}
-        here = {name: read_versions()[name] for name in ("longplay", "ale_py")}
+        here = [longplay_version(), ALE_VERSION]
         text = json.dumps([judged, here], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -25,14 +25,15 @@ from longplay.contract.records import (
     ScheduledVisit,
     TimestepRow,
 )
+from longplay.driver import ActionDriver
 from longplay.errors import LongplayError
+from longplay.reference.driver import ReferenceDriver
 from longplay.reference.guide import Guidance
-from longplay.reference.guided_stream import GuidedStream
 from longplay.stream import Mechanics, Stream
-from longplay.tracks.base import Track
-from longplay.tracks.control import ControlTrack
-from longplay.tracks.prediction import PredictionTrack
-from longplay.tracks.streaming import StreamingTrack
+from longplay.tracks.control import CONTROL
+from longplay.tracks.participant import Participant
+from longplay.tracks.prediction import PREDICTION
+from longplay.tracks.streaming import STREAMING
 
 _VISIT_FRAMES = (300, 170, 240)
 _SEED = 7
@@ -119,15 +120,16 @@ def _play(agent: StreamingAgent) -> list[EventRow]:
     """Plays a short stream of the streaming track."""
     schedule, console = _make_schedule(), ScriptedConsole()
     stream = Stream(schedule, range(len(schedule)), console, _STREAMING)
-    return _play_stream(stream, StreamingTrack(agent))
+    return _play_stream(stream, STREAMING.join(agent))
 
 
 def _play_control(agent: StreamingAgent) -> list[EventRow]:
     """Plays a short stream of the control track."""
     schedule = _make_schedule()
     console = ScriptedConsole(frame_skip=_CONTROL_FRAME_SKIP)
-    stream = Stream(schedule, range(len(schedule)), console, _CONTROL, TimestepRow)
-    return _play_stream(stream, ControlTrack(agent))
+    driver = ActionDriver(TimestepRow)
+    stream = Stream(schedule, range(len(schedule)), console, _CONTROL, driver)
+    return _play_stream(stream, CONTROL.join(agent))
 
 
 class _SimpleGuide:
@@ -136,10 +138,10 @@ class _SimpleGuide:
     def decide(self, ram: memoryview, is_first: bool) -> Guidance:
         return Guidance(ram[0] % 18, 0.0)
 
-    def pass_by(self, ram: memoryview, is_first: bool) -> None:
+    def skip(self, ram: memoryview, is_first: bool) -> None:
         """Needs no memory of what was."""
 
-    def confirm(self, reward: float) -> None:
+    def check_reward(self, reward: float) -> None:
         """Takes what comes."""
 
 
@@ -147,15 +149,9 @@ def _play_prediction(agent: StreamingAgent) -> list[EventRow]:
     """Plays a short stream of the prediction track."""
     schedule = _make_schedule()
     console = ScriptedConsole(frame_skip=_CONTROL_FRAME_SKIP)
-    stream = GuidedStream(
-        schedule,
-        range(len(schedule)),
-        console,
-        _CONTROL,
-        PredictionRow,
-        guides={visit.visit_idx: _SimpleGuide() for visit in schedule},
-    )
-    return _play_stream(stream, PredictionTrack(agent))
+    driver = ReferenceDriver({visit.visit_idx: _SimpleGuide() for visit in schedule})
+    stream = Stream(schedule, range(len(schedule)), console, _CONTROL, driver)
+    return _play_stream(stream, PREDICTION.join(agent))
 
 
 def _make_agent(loaded: LoadedAgent) -> StreamingAgent:
@@ -178,10 +174,10 @@ def _answer_anew(loaded: LoadedAgent) -> Sequence[float]:
         return _answer_all(loaded, _make_agent(loaded))
 
 
-def _play_stream(stream: Stream, track: Track) -> list[EventRow]:
+def _play_stream(stream: Stream, participant: Participant) -> list[EventRow]:
     events = []
     while not stream.done:
-        events.append(stream.advance(track.answer(stream.percept())))
+        events.append(stream.advance(participant.answer(stream.percept())))
     return events
 
 
@@ -240,7 +236,7 @@ def _metrics(loaded: LoadedAgent) -> str:
     if not hasattr(agent, "metrics"):
         raise _NotOfferedError
     _answer_all(loaded, agent)
-    names = StreamingTrack(agent).metrics()
+    names = STREAMING.join(agent).metrics()
     if not names:
         raise _NotOfferedError
     return ", ".join(names)

@@ -1,4 +1,4 @@
-"""The loop: stream x track -> records, to a recorder.
+"""The loop: stream x participant -> records, to a recorder.
 
 Everything a run does per frame is on this page. What surrounds it (folders, status,
 signals) is the harness's; what an agent may know is the stream's.
@@ -20,7 +20,7 @@ from longplay.errors import (
 )
 from longplay.runs.recorder import Recorder
 from longplay.stream import Stream
-from longplay.tracks.base import Track
+from longplay.tracks.participant import Participant
 
 # Seconds between two looks at what is not a frame's business.
 _TICK_S = 0.25
@@ -73,14 +73,14 @@ class Run:
     def __init__(
         self,
         stream: Stream,
-        track: Track,
+        participant: Participant,
         recorder: Recorder,
         observer: Observer,
         stop: StopRequest,
         checkpoint: Callable[[], None] = lambda: None,
     ) -> None:
         self._stream = stream
-        self._track = track
+        self._participant = participant
         self._recorder = recorder
         self._observer = observer
         self._stop = stop
@@ -103,18 +103,20 @@ class Run:
             stream.begin_visit()
             recorder.begin_visit(stream.visit, stream.console.actions)
             self._play_visit()
-            recorder.end_visit(self.ask(self._track.metrics))
+            recorder.end_visit(self.ask(self._participant.metrics))
             self._make_checkpoint()
             self._stop_if_asked()
         recorder.sync()
 
     def _play_visit(self) -> None:
-        stream, recorder, track = self._stream, self._recorder, self._track
+        stream, recorder = self._stream, self._recorder
+        participant = self._participant
+        looks_between_decisions = participant.looks_between_decisions
         is_last_frame = False
         while not is_last_frame:
-            percept = stream.percept()
+            percept = stream.percept(looks_between_decisions)
             try:
-                answer = track.answer(percept)
+                answer = participant.answer(percept)
             except (Exception, SystemExit) as error:
                 self._blame_agent(error)
             del percept  # its memory is the next frame's, still warm in the cache

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from longplay.agents.global_random import GlobalRandom
 from longplay.agents.loading import LoadedAgent
-from longplay.console.machines import machine_of, make_console
+from longplay.console.machines import machine_of
 from longplay.contract.files import (
     DiskReserve,
     describe_invalid,
@@ -47,7 +47,6 @@ from longplay.errors import (
 )
 from longplay.plan import RunPlan
 from longplay.provenance import longplay_version, read_git_state
-from longplay.reference.guided_stream import make_stream
 from longplay.runs.checkpoint import (
     Checkpoint,
     CheckpointWriter,
@@ -65,19 +64,9 @@ from longplay.runs.recovery import (
 )
 from longplay.runs.signals import stop_on_signals
 from longplay.runs.status import StatusWriter
-from longplay.scoring.scores import score_run, write_score
 from longplay.seeds import agent_seed
-from longplay.stream import Stream
-from longplay.tracks.control import ControlTrack
-from longplay.tracks.prediction import PredictionTrack
-from longplay.tracks.streaming import StreamingTrack
-
-# Track -> what shows its agent the frames.
-TRACKS: Mapping[str, type[StreamingTrack]] = {
-    "streaming": StreamingTrack,
-    "control": ControlTrack,
-    "prediction": PredictionTrack,
-}
+from longplay.tracks.catalogue import get_track, make_stream
+from longplay.tracks.scores import score_run, write_score
 
 
 def ignore_progress(progress: Progress) -> None:
@@ -120,9 +109,9 @@ class Session:
         self._config = complete_config(plan, agent)
         self._randomness = GlobalRandom(agent_seed(plan.seed))
         with self._output.capture(), self._randomness.in_use():
-            track = TRACKS[plan.suite.track]
-            self._track = track.build(agent, agent_seed(plan.seed))
-        self._stream = self._make_stream()
+            track = get_track(plan.suite.track)
+            self._participant = track.build(agent, agent_seed(plan.seed))
+        self._stream = make_stream(self._config)
         self._recorder: Recorder | None = None
         # How a stopped run was resumed, in words.
         self.resumed_from: str | None = None
@@ -171,7 +160,7 @@ class Session:
         return (
             checkpoint is not None
             and checkpoint.agent_dir is not None
-            and self._track.can_save
+            and self._participant.can_save
             and is_covered(self._run_dir, checkpoint)
         )
 
@@ -196,7 +185,7 @@ class Session:
     def _load_agent(self, checkpoint: Checkpoint) -> None:
         assert checkpoint.agent_dir is not None
         try:
-            self._track.load(checkpoint.agent_dir)
+            self._participant.load(checkpoint.agent_dir)
             checkpoint.restore_global_random()
         except (Exception, SystemExit) as error:
             raise ResumeError(
@@ -255,11 +244,16 @@ class Session:
             self._randomness.in_use(),
         ):
             run = Run(
-                self._stream, self._track, recorder, self._watch, stop, self._checkpoint
+                self._stream,
+                self._participant,
+                recorder,
+                self._watch,
+                stop,
+                self._checkpoint,
             )
             run.play()
-            usage = run.ask(lambda: _check_usage(self._track.usage()))
-            run.ask(self._track.close)
+            usage = run.ask(lambda: _check_usage(self._participant.usage()))
+            run.ask(self._participant.close)
         assert self._status is not None  # there was a last row to be written
         self._reserve.release()
         summary = self._close_files(recorder, usage)
@@ -280,7 +274,7 @@ class Session:
             return  # nothing has been written yet
         state = self._recorder.snapshot()
         self._recorder.sync()
-        save = self._track.save if self._track.can_save else None
+        save = self._participant.save if self._participant.can_save else None
         self._checkpoints.write(self._stream.snapshot(), state, save)
 
     @contextlib.contextmanager
@@ -301,9 +295,9 @@ class Session:
         usage = None
         with self._output.capture(), self._randomness.in_use():
             with contextlib.suppress(Exception, SystemExit):
-                usage = _check_usage(self._track.usage())
+                usage = _check_usage(self._participant.usage())
             with contextlib.suppress(Exception, SystemExit):
-                self._track.close()
+                self._participant.close()
         if self._status is None:
             return  # nothing was changed so far
         if isinstance(error, AgentError) and error.__cause__ is not None:
@@ -326,9 +320,6 @@ class Session:
         write_document(self._run_dir / "run_summary.json", summary)
         self._output.finish()
         return summary
-
-    def _make_stream(self) -> Stream:
-        return make_stream(self._config, make_console(self._config))
 
 
 def complete_config(plan: RunPlan, agent: LoadedAgent) -> RunConfig:

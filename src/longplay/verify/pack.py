@@ -31,6 +31,7 @@ from longplay.contract.records import RunConfig
 from longplay.contract.rundir import ROW_FILES, find_run
 from longplay.errors import AgentError, CannotVerifyError, OutputError, PackError
 from longplay.runs.recorder import Recorder, RowFiles
+from longplay.tracks.catalogue import make_stream, track_of
 from longplay.verify.archive import render_archive
 from longplay.verify.pack_file import (
     ANSWERS,
@@ -46,7 +47,6 @@ from longplay.verify.replay import (
     ReplayWatch,
     feed_stream,
     ignore_replay,
-    open_stream,
     read_decisions,
 )
 from longplay.verify.verification import (
@@ -102,7 +102,7 @@ def _read_contents(run_dir: Path) -> dict[str, bytes]:
 def _read_answers(run_dir: Path) -> bytes:
     config = read_document(run_dir / "config.json", RunConfig)
     decisions = read_decisions(run_dir / ROW_FILES[0], 0, config.total_frames)
-    if config.track == "prediction":
+    if track_of(config).predicts:
         return np.array([one.answer for one in decisions], _PREDICTION).tobytes()
     return bytes(one.action for one in decisions if one.is_decision_frame)
 
@@ -183,7 +183,7 @@ def _play_answers(
 ) -> None:
     answers = _Answers(_split_answers(pack.read_answers(), config))
     files = [_AnnouncedRows(folder / name, pack.manifest) for name in ROW_FILES]
-    recorder, stream = Recorder(RowFiles(*files)), open_stream(config)
+    recorder, stream = Recorder(RowFiles(*files)), make_stream(config)
     played = [0] * len(config.schedule)
     watch = ReplayWatch([v.visit_frames for v in config.schedule], observer)
     try:
@@ -206,7 +206,7 @@ def _play_answers(
 
 
 def _split_answers(content: bytes, config: RunConfig) -> Sequence[float]:
-    if config.track != "prediction":
+    if not track_of(config).predicts:
         return content
     if len(content) % _PREDICTION.itemsize:
         raise PackError(f"{ANSWERS}: expected 8 bytes for each prediction")

@@ -23,9 +23,8 @@ from longplay.errors import CannotVerifyError, DifferenceError, RowDifference
 from longplay.runs.checked_rows import CheckedRows
 from longplay.runs.loop import Observer, Run, StopRequest
 from longplay.runs.recorder import Recorder, RowFiles
-from longplay.runs.session import TRACKS
 from longplay.seeds import agent_seed
-from longplay.verify.replay import open_stream
+from longplay.tracks.catalogue import make_stream, track_of
 
 
 def load_same_agent(config: RunConfig, reference: str | None) -> LoadedAgent:
@@ -79,13 +78,14 @@ def _play(
 ) -> None:
     seed = agent_seed(config.seed or 0)
     with agent.output.capture(), GlobalRandom(seed).in_use():
-        track_type = TRACKS[config.track or "streaming"]
-        track = track_type.build(agent, seed)
+        participant = track_of(config).build(agent, seed)
         try:
-            run = Run(open_stream(config), track, recorder, observer, StopRequest())
+            run = Run(
+                make_stream(config), participant, recorder, observer, StopRequest()
+            )
             run.play()
-            run.ask(track.close)
+            run.ask(participant.close)
         finally:
             # After an error, and in vain if it was closed: what came first counts.
             with contextlib.suppress(Exception):
-                track.close()
+                participant.close()

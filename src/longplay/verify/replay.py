@@ -29,7 +29,6 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
-from longplay.console.machines import make_console
 from longplay.contract.digests import BLOCK_FRAMES, NO_CHAIN, Chain, ends_block
 from longplay.contract.records import (
     GLOBAL_ACTION_SET,
@@ -44,7 +43,6 @@ from longplay.errors import (
     LongplayError,
     RowDifference,
 )
-from longplay.reference.guided_stream import make_stream
 from longplay.runs.checked_rows import (
     LONGEST_ROW_BYTES,
     CheckedRows,
@@ -53,6 +51,7 @@ from longplay.runs.checked_rows import (
 )
 from longplay.runs.recorder import Recorder, RowFiles
 from longplay.stream import Stream, StreamState
+from longplay.tracks.catalogue import make_stream
 
 _CHUNK_BYTES = 1024 * 1024
 _TICK_S = 0.25
@@ -145,11 +144,6 @@ class VisitOutcome:
 # --- Feeding a stream -----------------------------------------------------------
 
 
-def open_stream(config: RunConfig) -> Stream:
-    """The stream of a run, on a console of its own."""
-    return make_stream(config, make_console(config))
-
-
 def feed_stream(
     stream: Stream,
     recorder: Recorder,
@@ -238,7 +232,7 @@ def replay_visit(task: VisitTask, report: Callable[[int], None]) -> VisitOutcome
 
 def _play_again(task: VisitTask, ids: RowIds, report: Callable[[int], None]) -> RowIds:
     """Plays a visit against its log; returns the ids that come after it."""
-    stream = open_stream(task.config)
+    stream = make_stream(task.config)
     start = StreamState(
         global_frame_idx=task.first_frame,
         episode_start=task.first_frame,

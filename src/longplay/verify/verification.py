@@ -22,11 +22,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from longplay.console.machines import ALE, find_machine, machine_of
+from longplay.console.machines import find_machine, machine_of
 from longplay.contract.digests import BLOCK_FRAMES
 from longplay.contract.files import write_document
 from longplay.contract.records import (
-    EVENT_ROWS,
+    CONTRACT_VERSIONS,
     GLOBAL_ACTION_SET,
     Difference,
     RunConfig,
@@ -42,9 +42,9 @@ from longplay.errors import (
     RowDifference,
 )
 from longplay.provenance import longplay_version
-from longplay.reference.guided_stream import find_guides
 from longplay.runs.loop import Observer
 from longplay.runs.session import ignore_progress
+from longplay.tracks.catalogue import track_of
 from longplay.validation import Report, validate_run
 from longplay.verify.reexecution import load_same_agent, reexecute_run
 from longplay.verify.replay import (
@@ -101,6 +101,7 @@ class Verification:
 
     def to_record(self) -> VerificationRecord:
         """How the verdict on a whole run is kept."""
+        run = RunDirectory(self.run_dir)
         level = "replayed" if self.method == "replay" else "re-executed"
         return VerificationRecord(
             level=level if self.passed else "claimed",  # type: ignore[arg-type]
@@ -109,8 +110,8 @@ class Verification:
             first_difference=self.difference,
             findings=self._count_findings(),
             frames=self.frames,
-            sha256=RunDirectory(self.run_dir).hash_judged(),
-            versions=read_versions(),
+            sha256=run.hash_judged(),
+            versions=_read_versions(run.config),
         )
 
     def _count_findings(self) -> dict[str, int]:
@@ -245,8 +246,8 @@ def check_playable(config: RunConfig) -> None:
     seeds = config.emulator_seeds or ()
     checks = {
         "benchmark_contract_version": (
-            config.benchmark_contract_version in EVENT_ROWS,
-            f"one of {', '.join(EVENT_ROWS)}",
+            config.benchmark_contract_version in CONTRACT_VERSIONS,
+            f"one of {', '.join(CONTRACT_VERSIONS)}",
         ),
         "emulator_seeds": (
             len(seeds) == len(config.schedule),
@@ -271,8 +272,7 @@ def check_playable(config: RunConfig) -> None:
         except ConfigError as error:
             raise CannotVerifyError(f"cannot be played here: {error}") from error
     try:
-        if config.track == "prediction":
-            find_guides(config)
+        track_of(config).make_driver(config)
     except (ConfigError, DocumentError) as error:
         raise CannotVerifyError(f"cannot be played here: {error}") from error
 
@@ -383,11 +383,12 @@ def compare_emulators(config: RunConfig) -> list[str]:
     return others
 
 
-def read_versions() -> dict[str, str]:
+def _read_versions(config: RunConfig) -> dict[str, str]:
     """The versions that judge."""
+    machine = find_machine(config.schedule[0].game_id)
     return {
         "python": platform.python_version(),
-        ALE.name: ALE.read_version(),
+        machine.name: machine.read_version(),
         "numpy": np.__version__,
         "longplay": longplay_version(),
     }

@@ -1,4 +1,4 @@
-"""Run directory -> score.json, by the rules of its contract version.
+"""Run directory -> score.json, by the rules of its track.
 
 score.json only ever holds a whole run's own score. Other windows can be asked for, and
 have the hash of their own settings.
@@ -6,7 +6,7 @@ have the hash of their own settings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +17,13 @@ from longplay.contract.fingerprint import contract_hash
 from longplay.contract.records import RunConfig, Score, ScoringDefaults
 from longplay.contract.rundir import read_run
 from longplay.errors import ConfigError, UnknownNameError
-from longplay.scoring import control, prediction, streaming
 from longplay.scoring.play import Play, read_play
-
-_COMPUTE: Mapping[str, Callable[[Play], Score]] = {
-    "v1": streaming.compute_score,
-    "control-v1": control.compute_score,
-    "prediction-v1": prediction.compute_score,
-}
+from longplay.tracks.catalogue import track_of
 
 
 def compute_score(play: Play) -> Score:
-    """Computes the score of a run; of a version nobody knows, v1's keys."""
-    version = play.config.benchmark_contract_version
-    return _COMPUTE.get(version, streaming.compute_score)(play)
+    """Computes the score of a run; v1's keys if its contract version is unknown."""
+    return track_of(play.config).compute_score(play)
 
 
 def change_scoring(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
