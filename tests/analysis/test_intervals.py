@@ -9,13 +9,13 @@ import pytest
 
 from longplay.analysis.intervals import (
     Estimate,
+    bootstrap_interval,
     estimate_difference,
     estimate_mean,
     standard_error,
     t_quantile,
     welch_half_width,
 )
-from longplay.scoring.metrics import bootstrap_interval
 
 
 def t_tail(t: float, degrees: int) -> float:

@@ -140,7 +140,6 @@ def test_contradicting_runs_can_be_left_out(tmp_path):
 
 def test_pack_has_curves_once_its_rows_were_scanned(tmp_path):
     run_dir = one_run(tmp_path)
-    edit(run_dir / "run_summary.json", chain_head="0" * 64)
     events, cache = run_dir / "events.jsonl", tmp_path / "cache"
     size_bytes = events.stat().st_size
     pack = tmp_path / "packs" / "one.longplay"
@@ -150,9 +149,11 @@ def test_pack_has_curves_once_its_rows_were_scanned(tmp_path):
     def open_pack(_: Path) -> OpenedPack:
         return OpenedPack(RunDirectory(run_dir), size_bytes)
 
-    reader = RunReader(cache, open_pack)
+    reader, lazy = RunReader(cache, open_pack), RunReader(cache, scans=False)
     assert reader.read([pack]).runs[0].curves is None
+    assert lazy.read([run_dir]).runs[0].curves is None
     reader.read([run_dir])
+    assert lazy.read([run_dir]).runs[0].curves is not None
     curves = reader.read([pack]).runs[0].curves
     assert curves is not None
     assert curves.rates()[0] == 1.0
