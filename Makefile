@@ -8,7 +8,7 @@ INSTALLED_REPORT := $(VENV)/.installed-report
 INSTALLED_LEARN := $(VENV)/.installed-learn
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-learn test-all check format schema facts bench baselines prediction-baselines learning pictures doctor-traces wheel clean help
+.PHONY: demo test test-learn test-all check format schema facts bench baselines prediction-baselines learning pictures doctor-traces leaderboard wheel clean help
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 29
@@ -79,6 +79,10 @@ pictures: $(INSTALLED_DEV) ## draw the pictures of docs/prediction.md again
 
 doctor-traces: $(INSTALLED_DEV) ## play the traces that `longplay doctor` compares with again
 	$(BIN)/python -m longplay.verify.doctor
+
+leaderboard: $(INSTALLED_REPORT) ## the site of the shipped results/, into build/leaderboard
+	rm -rf build/leaderboard
+	$(BIN)/longplay leaderboard results -o build/leaderboard
 
 wheel: $(INSTALLED_DEV) ## build the wheel into dist/
 	$(PIP) wheel --no-deps -w dist .

@@ -155,7 +155,7 @@ def test_coverage_on_normal_data(runs):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("runs", "printed"), [(3, 0.89), (5, 0.88), (10, 0.90), (40, 0.93)]
+    ("runs", "printed"), [(3, 0.88), (5, 0.87), (10, 0.90), (40, 0.92)]
 )
 def test_coverage_on_skewed_data_is_as_printed(runs, printed):
     """Exponential data; the shares stand in docs/analysis.md."""
