@@ -187,7 +187,7 @@ def identify_rows(run: RunDirectory) -> str:
         "version": _CACHE_VERSION,
         "rows": head or hash_file(path),
         "size_bytes": path.stat().st_size,
-        "visit_frames": [visit.visit_frames for visit in run.config.schedule],
+        "visit_frames": [visit.visit_frames for visit in run.config.played_schedule],
         "contract": run.config.benchmark_contract_version,
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
@@ -204,7 +204,7 @@ def scan_events(run: RunDirectory) -> Curves:
     if issubclass(run.config.event_row, PredictionRow):
         sums |= _PREDICTION_SUMS
         needs += _PREDICTION_COLUMNS
-    lengths = [visit.visit_frames for visit in run.config.schedule]
+    lengths = [visit.visit_frames for visit in run.config.played_schedule]
     rows = run.events.group(
         f"visit_idx, visit_frame_idx * {WINDOWS} // {lengths}[visit_idx + 1]",
         f"count(*), max(global_frame_idx), {', '.join(sums.values())}",
@@ -251,7 +251,7 @@ def _to_json(curves: Curves) -> dict[str, Any]:
 
 def _read_cached(run: RunDirectory, path: Path) -> Curves | None:
     """What an earlier scan found; None if there is none, or it is damaged."""
-    lengths = [visit.visit_frames for visit in run.config.schedule]
+    lengths = [visit.visit_frames for visit in run.config.played_schedule]
     shape = (len(lengths), WINDOWS)
     try:
         found = read_json(path)

@@ -253,6 +253,11 @@ class ConfigGiven(Document):
         exclude_if=is_none,
         description="References that were there; prediction runs.",
     )
+    stop_after: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Fraction of the schedule that a tuning run plays.",
+    )
 
 
 class RunConfig(Document):
@@ -334,6 +339,11 @@ class RunConfig(Document):
     git: GitState | None = Field(
         default=None, description="Checkout the run was started in."
     )
+    stop_frame: Count | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="A tuning run ends before this frame; not hashed.",
+    )
     config_given: ConfigGiven | None = Field(
         default=None, description="Suite and overrides as asked for."
     )
@@ -403,9 +413,28 @@ class RunConfig(Document):
         return bool(self.versions and "longplay" in self.versions)
 
     @property
+    def is_tuning(self) -> bool:
+        """Whether the run stops on purpose before the end of its schedule."""
+        return self.stop_frame is not None
+
+    @property
+    def played_schedule(self) -> tuple[ScheduledVisit, ...]:
+        """The visits to be played: the schedule, cut at a tuning run's last frame."""
+        if self.stop_frame is None:
+            return self.schedule
+        played, left = [], self.stop_frame
+        for visit in self.schedule:
+            if left <= 0:
+                break
+            frames = min(left, visit.visit_frames)
+            played.append(visit.model_copy(update={"visit_frames": frames}))
+            left -= frames
+        return tuple(played)
+
+    @property
     def total_frames(self) -> int:
-        """Frames of the whole schedule."""
-        return sum(visit.visit_frames for visit in self.schedule)
+        """Frames to be played."""
+        return sum(visit.visit_frames for visit in self.played_schedule)
 
 
 class VisitSummary(Document):
@@ -426,6 +455,13 @@ class VisitSummary(Document):
         min_length=1, description="Actions the game has."
     )
     metrics: dict[str, float] = Field(description="What the agent's metrics() said.")
+
+
+class FileDigest(Document):
+    """A file as it was when its run was complete."""
+
+    bytes: int = Field(ge=0, description="Its length.")
+    sha256: Sha256 = Field(description="SHA-256 of its content.")
 
 
 class RunSummary(Document):
@@ -450,6 +486,16 @@ class RunSummary(Document):
         default=None,
         exclude_if=is_none,
         description="What the agent's usage() said; only where it has one.",
+    )
+    rows: dict[str, FileDigest] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Row file -> its length and hash; only of a complete run.",
+    )
+    score_sha256: Sha256 | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="SHA-256 of score.json, or of a tuning run's tuning.json.",
     )
 
 

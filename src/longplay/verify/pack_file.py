@@ -39,13 +39,15 @@ VERSION = 1
 MANIFEST = "manifest.json"
 ANSWERS = "answers"
 _NEEDED = ("config.json", "run_summary.json", "score.json")
+# Kept verbatim, whatever is in them: replay cannot make them again.
+ATTACHMENTS = ("agent_output.txt", "metrics.jsonl")
 DOCUMENTS = (
     *_NEEDED,
     "status.json",
     "episode_config.json",
     "episode_record.json",
     "verification.json",
-    "agent_output.txt",
+    *ATTACHMENTS,
 )
 
 # Fixed: the same directory must give the same bytes.
