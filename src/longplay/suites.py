@@ -255,6 +255,10 @@ SUITES: dict[str, Suite] = {
 }
 
 
+# The suite that references are made for, and whose visits are recorded.
+REFERENCE_SUITE = SUITES["prediction-v1"]
+
+
 def add_suite(suite: Suite) -> None:
     """Adds a suite to the catalogue.
 
