@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed-core
 INSTALLED_DEV := $(VENV)/.installed-dev
+INSTALLED_REPORT := $(VENV)/.installed-report
 INSTALLED_LEARN := $(VENV)/.installed-learn
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
@@ -23,12 +24,18 @@ $(INSTALLED_DEV): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@ $(INSTALLED)
 
+$(INSTALLED_REPORT): $(INSTALLED)
+	$(PIP) install -c constraints.txt -e '.[report]'
+	@touch $@
+
 $(INSTALLED_LEARN): $(INSTALLED_DEV)
 	$(PIP) install -c constraints.txt -e '.[dev,learn]'
 	@touch $@
 
-demo: $(INSTALLED) ## set up, play stream-smoke-v1 with the random agent, validate, score, show
-	$(BIN)/longplay run stream-smoke-v1 --agent random --seed 0
+demo: $(INSTALLED_REPORT) ## set up, play stream-smoke-v1 with the random agent, validate, score, report
+	out=runs/demo-$$(date -u +%Y%m%dT%H%M%SZ) && \
+	$(BIN)/longplay run stream-smoke-v1 --agent random --seed 0 --out $$out && \
+	$(BIN)/longplay report $$out -o $$out-report
 
 test: $(INSTALLED_DEV) ## the tests that run in minutes
 	$(BIN)/python -m pytest -n 2 --dist loadfile
