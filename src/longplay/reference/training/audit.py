@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from longplay.console.ale import BranchingAleConsole
+from longplay.reference.continuations import Luck, Player, branch_off
 from longplay.reference.facts import AuditedState, AuditSummary
 from longplay.reference.policy import Chooser, FixedPolicy
 from longplay.reference.ram import RamPair
-from longplay.reference.training.frozen_play import Player, draw_seeds
+from longplay.reference.training.frozen_play import draw_seeds
 from longplay.reference.training.play import FRAME_SKIP
 from longplay.reference.training.returns import HORIZON_TIMESTEPS
 from longplay.reference.values import ValueFunction
@@ -110,37 +111,30 @@ class Auditor:
         measured = []
         for timestep in range(int(places.max()) + 1):
             if timestep in places:
-                returns = self._branch_off(console, player, luck)
+                returns = self._measure(console, player, luck)
                 measured.append(_describe(visit, timestep, player.pair, returns))
             player.play(chooser.choose(player.pair))
         return measured
 
-    def _branch_off(
+    def _measure(
         self,
         console: BranchingAleConsole,
         player: Player,
         luck: np.random.SeedSequence,
     ) -> Reals:
-        branch, memory, fate = console.save(), player.save(), console.fate
-        returns = np.empty(self._continuations)
-        for index, child in enumerate(luck.spawn(self._continuations)):
-            policy_seed, fate_seed = child.generate_state(2).tolist()
-            console.fate = np.random.default_rng(fate_seed)
-            returns[index] = self._play_on(player, Chooser(self._policy, policy_seed))
-            console.go_back(branch)
-            player.go_back(memory)
-        console.fate = fate
-        return returns
+        continuations = branch_off(
+            console,
+            player,
+            map(self._draw_luck, luck.spawn(self._continuations)),
+            HORIZON_TIMESTEPS,
+            self._discount,
+        )
+        return np.array([played.discounted_reward for played in continuations])
 
-    def _play_on(self, player: Player, chooser: Chooser) -> float:
-        total, weight = 0.0, 1.0
-        for _ in range(HORIZON_TIMESTEPS):
-            game_reward, is_over = player.play(chooser.choose(player.pair))
-            total += weight * float(np.sign(game_reward))
-            weight *= self._discount
-            if is_over:
-                break
-        return total
+    def _draw_luck(self, luck: np.random.SeedSequence) -> Luck:
+        policy_seed, sticky_seed = luck.generate_state(2).tolist()
+        chooser = Chooser(self._policy, policy_seed)
+        return Luck(chooser, np.random.default_rng(sticky_seed))
 
 
 def _describe(

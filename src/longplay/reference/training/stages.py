@@ -21,6 +21,7 @@ from longplay.contract.files import (
     write_document,
 )
 from longplay.errors import ConfigError
+from longplay.reference.continuations import Player
 from longplay.reference.facts import (
     AuditedState,
     AuditFacts,
@@ -45,7 +46,6 @@ from longplay.reference.training.fitting import (
 from longplay.reference.training.freezing import freeze_network
 from longplay.reference.training.frozen_play import (
     PlayedVisit,
-    Player,
     draw_seeds,
     measure_scores,
     play_visit,
