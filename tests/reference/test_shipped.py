@@ -7,6 +7,7 @@ import pytest
 
 from longplay.console.ale import AleConsole
 from longplay.plan import plan_run
+from longplay.reference.auditing import summarise
 from longplay.reference.library import (
     DATA,
     hash_references,
@@ -15,7 +16,6 @@ from longplay.reference.library import (
 )
 from longplay.reference.recording import record_visit
 from longplay.reference.streams import find_recorded_visit
-from longplay.reference.training.audit import summarise
 from longplay.suites import get_suite
 
 GAMES = list_references(DATA)

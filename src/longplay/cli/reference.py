@@ -223,6 +223,46 @@ def record(
 
 
 @_command
+def rollouts(
+    games: Annotated[
+        list[str], typer.Option("--game", help="One of the track's games; repeatable.")
+    ],
+    work: Work,
+    data: Annotated[
+        Path, typer.Option(help="Folder of its reference and recordings, as shipped.")
+    ],
+    seeds: Annotated[
+        str, typer.Option(metavar="0-4", help="Run seeds, one recorded visit each.")
+    ] = "0-4",
+    continuations: Annotated[
+        int, typer.Option(min=2, help="How often to continue from each state.")
+    ] = 8,
+    horizon: Annotated[
+        int, typer.Option(min=1, help="Timesteps before the network's value is used.")
+    ] = 100,
+    every: Annotated[
+        int, typer.Option(min=1, help="Timesteps from state to state.")
+    ] = 40,
+) -> None:
+    """Measure what the states of recorded visits are worth, or resume doing so."""
+    from longplay.cli.settings import parse_seeds
+    from longplay.reference.rollouts import RolloutPlan, RolloutWork, ship_rollouts
+    from longplay.reference.workplace import Workplace
+
+    plan = RolloutPlan(
+        every_timesteps=every, continuations=continuations, horizon_timesteps=horizon
+    )
+    for game in games:
+        place = Workplace(work, game)
+        with place.hold():
+            measuring = RolloutWork(place, plan, data)
+            visits = {seed: measuring.measure(seed) for seed in parse_seeds(seeds)}
+            facts = ship_rollouts(game, visits, plan, data)
+            place.report("rollouts", seeds=len(visits), r2=facts.audit.r2)
+        typer.echo(f"measured {game}: {len(visits)} visits")
+
+
+@_command
 def show(
     work: Annotated[
         Path | None, typer.Option(help="How far things are in this folder instead.")

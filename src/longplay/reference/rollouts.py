@@ -16,7 +16,7 @@ killed at any moment continues with the next visit that has none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,12 +26,20 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from longplay.contract.files import make_directory
 from longplay.errors import ConfigError, ConsoleError
+from longplay.reference.auditing import bootstrap_r2, summarise
 from longplay.reference.continuations import RetracedVisit, draw_luck
+from longplay.reference.facts import AuditedState, RolloutAudit, RolloutFacts
 from longplay.reference.library import (
     REFERENCE_GAMES,
     Reference,
     hash_references,
     load_reference,
+)
+from longplay.reference.rollout_file import (
+    RolloutValues,
+    hash_content,
+    render_rollouts,
+    write_rollouts,
 )
 from longplay.reference.streams import RecordedVisit, find_recorded_visit
 from longplay.reference.training.array_file import read_arrays, write_arrays
@@ -232,3 +240,84 @@ class RolloutWork:
                 place.report("rollouts", seed=seed, states=states, rate=rate)
 
         return measure_visit(place.game_id, seed, self._plan, self._data, report)
+
+
+def summarise_visits(visits: Mapping[int, MeasuredVisit]) -> dict[int, RolloutValues]:
+    """Seed -> the rollout values of its visit."""
+    return {
+        seed: RolloutValues(
+            visit.timesteps,
+            visit.returns.mean(axis=1).astype(np.float32),
+            visit.returns.var(axis=1, ddof=1).astype(np.float32),
+            visit.returns.shape[1],
+        )
+        for seed, visit in visits.items()
+    }
+
+
+def audit_visits(
+    visits: Mapping[int, MeasuredVisit], plan: RolloutPlan
+) -> RolloutAudit:
+    """Rollout values and network against longer continuations of the same states."""
+    if not all(len(visit.audit_timesteps) for visit in visits.values()):
+        raise ConfigError(
+            f"expected audited states in every visit, found one with none: every "
+            f"{plan.audit_every_states}th of the measured states is one; measure more"
+        )
+    measured = summarise_visits(visits)
+    rollouts = [
+        state
+        for seed, visit in visits.items()
+        for state in _audit(seed, visit, measured[seed].mean)
+    ]
+    network = [
+        state
+        for seed, visit in visits.items()
+        for state in _audit(seed, visit, visit.network_values)
+    ]
+    summary = summarise(rollouts)
+    return RolloutAudit(
+        states=summary.states,
+        continuations=summary.continuations,
+        horizon_timesteps=plan.audit_horizon_timesteps,
+        bias=summary.bias,
+        rmse_corrected=summary.rmse_corrected,
+        network=bootstrap_r2(network),
+        **bootstrap_r2(rollouts).model_dump(),
+    )
+
+
+def _audit(
+    seed: int, visit: MeasuredVisit, values: NDArray[np.float32]
+) -> Iterator[AuditedState]:
+    """Values of the audited states beside what was measured from them."""
+    places = np.searchsorted(visit.timesteps, visit.audit_timesteps)
+    for place, returns in zip(places, visit.audit_returns, strict=True):
+        yield AuditedState(
+            visit=seed,
+            timestep=int(visit.timesteps[place]),
+            value=float(values[place]),
+            mean_return=float(returns.mean()),
+            sampling_variance=float(returns.var(ddof=1) / len(returns)),
+            continuations=len(returns),
+        )
+
+
+def ship_rollouts(
+    game_id: str, visits: Mapping[int, MeasuredVisit], plan: RolloutPlan, data: Path
+) -> RolloutFacts:
+    """Writes the rollout values of a game beside its reference, and their facts."""
+    content = render_rollouts(summarise_visits(visits), plan.horizon_timesteps)
+    facts = RolloutFacts(
+        rollouts_sha256=hash_content(content),
+        reference_sha256=hash_references([game_id], data),
+        visit_idx=REFERENCE_GAMES.index(game_id),
+        visit_timesteps=len(_find_recording(game_id, min(visits), data)),
+        every_timesteps=plan.every_timesteps,
+        seeds=tuple(visits),
+        continuations=plan.continuations,
+        horizon_timesteps=plan.horizon_timesteps,
+        audit=audit_visits(visits, plan),
+    )
+    write_rollouts(data, game_id, content, facts)
+    return facts

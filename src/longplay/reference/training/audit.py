@@ -9,15 +9,13 @@ values that are held against it, so values fitted again need no new measurement.
 
 from __future__ import annotations
 
-from math import sqrt
-
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from longplay.console.ale import BranchingAleConsole
 from longplay.reference.continuations import Luck, Player, branch_off
-from longplay.reference.facts import AuditedState, AuditSummary
+from longplay.reference.facts import AuditedState
 from longplay.reference.policy import Chooser, FixedPolicy
 from longplay.reference.ram import RamPair
 from longplay.reference.training.frozen_play import draw_seeds
@@ -47,33 +45,6 @@ class MeasuredState(BaseModel):
         pair: RamPair = np.frombuffer(bytes.fromhex(self.pair), np.uint8)
         measured = self.model_dump(exclude={"pair"})
         return AuditedState(value=float(values.evaluate(pair)), **measured)
-
-
-def summarise(states: list[AuditedState]) -> AuditSummary:
-    """R², bias and root mean squared error.
-
-    `r2` compares with the measured means as they are; `r2_corrected` and
-    `rmse_corrected` take off the part of the differences that is the sampling error
-    of those means. R² is null where the means do not differ beyond it.
-    """
-    values = np.array([state.value for state in states])
-    means = np.array([state.mean_return for state in states])
-    sampling = float(np.mean([state.sampling_variance for state in states]))
-    error = float(np.mean((values - means) ** 2))
-    spread = float(means.var())
-    is_flat = spread <= 2 * sampling
-    return AuditSummary(
-        states=len(states),
-        continuations=min(state.continuations for state in states),
-        r2=None if spread == 0 else 1 - error / spread,
-        r2_corrected=None
-        if is_flat
-        else 1 - max(0.0, error - sampling) / (spread - sampling),
-        bias=float(np.mean(values - means)),
-        rmse_corrected=sqrt(max(0.0, error - sampling)),
-        value_std=float(values.std()),
-        sampling_error=sqrt(sampling),
-    )
 
 
 class Auditor:

@@ -21,6 +21,7 @@ from longplay.contract.files import (
     write_document,
 )
 from longplay.errors import ConfigError
+from longplay.reference.auditing import summarise
 from longplay.reference.continuations import Player
 from longplay.reference.facts import (
     AuditedState,
@@ -32,7 +33,7 @@ from longplay.reference.facts import (
 from longplay.reference.network import ExactNetwork
 from longplay.reference.policy import Chooser, FixedPolicy
 from longplay.reference.training.array_file import read_arrays, write_arrays
-from longplay.reference.training.audit import Auditor, MeasuredState, summarise
+from longplay.reference.training.audit import Auditor, MeasuredState
 from longplay.reference.training.checkpoint import (
     load_network,
 )
