@@ -62,11 +62,18 @@ def continue_recorded(
     return seen
 
 
-def check_exactness(game: str, seed: int, states: int, timesteps: int) -> None:
-    """With the recording's luck a continuation is the recording; with other, not."""
+def check_exactness(
+    game: str, *, seed: int, states: int, timesteps: int, until: int
+) -> int:
+    """With the luck of the recording a continuation is the recording.
+
+    Returns:
+        At how many states other luck made a difference. It need not at all of them: a
+        game may not look at an action for a while, or be about to end.
+    """
     visit, recorded = retrace(game, seed)
     policy = load_reference(game, DATA).policy
-    places = np.random.default_rng([seed, len(game)]).choice(4000, states, False)
+    places = np.random.default_rng([seed, len(game)]).choice(until, states, False)
     expected: dict[int, list[int]] = {}
     seen: list[int] = []
     changed = 0
@@ -92,18 +99,19 @@ def check_exactness(game: str, seed: int, states: int, timesteps: int) -> None:
     for place, continued in expected.items():
         assert continued == seen[place : place + len(continued)]
     visit.check_state()
-    # Not everywhere: a policy may walk in circles, or a game be about to end.
-    assert changed >= 0.5 * states
+    return changed
 
 
-@pytest.mark.parametrize(
-    "game",
-    [
-        pytest.param(game, marks=() if game in ("qbert", "fishing_derby") else WHOLE)
-        for game in REFERENCE_GAMES
-    ],
-)
+@pytest.mark.parametrize(("game", "changed"), [("qbert", 0), ("fishing_derby", 3)])
+def test_some_recorded_states_are_reached_exactly(game: str, changed: int) -> None:
+    """Qbert ends games often; Fishing Derby starts one from ALE's generator."""
+    found = check_exactness(game, seed=0, states=4, timesteps=60, until=1500)
+    assert found >= changed
+
+
+@WHOLE
+@pytest.mark.parametrize("game", REFERENCE_GAMES)
 def test_with_the_luck_of_the_recording_a_continuation_is_the_recording(
     game: str,
 ) -> None:
-    check_exactness(game, seed=0, states=10, timesteps=200)
+    assert check_exactness(game, seed=0, states=10, timesteps=200, until=4000) >= 5

@@ -158,4 +158,11 @@ def _find_facts(visit: ScheduledVisit, seed: int, folder: Path) -> RolloutFacts 
 def _read_visit(path: Path, facts: RolloutFacts, seed: int) -> RolloutValues:
     arrays = read_safetensors(path, facts.rollouts_sha256)
     visit = pick_visit(arrays, seed, _DTYPES, path.name)
+    timesteps = visit["timesteps"]
+    if not (timesteps.min() >= 0 and timesteps.max() < facts.visit_timesteps):
+        raise DocumentError(
+            f"{path.name} seed-{seed}.timesteps: expected 0 … "
+            f"{facts.visit_timesteps - 1}, found {timesteps.min()} … {timesteps.max()};"
+            " measure it again"
+        )
     return RolloutValues(**visit, continuations=facts.continuations)
