@@ -19,10 +19,10 @@ from longplay.reference.streams import find_recorded_visit
 from longplay.suites import get_suite
 
 GAMES = list_references(DATA)
-SEEDS = (0, 1, 2)
 # What comes from the start of a visit is the same whatever its length.
 TIMESTEPS = 250
 WHOLE = pytest.mark.exhaustive
+SEEDS = (0, 1, 2, pytest.param(3, marks=WHOLE), pytest.param(4, marks=WHOLE))
 
 
 @pytest.mark.parametrize("game", GAMES)

@@ -193,8 +193,8 @@ def record(
     game: Game,
     data: Annotated[Path, typer.Option(help="Folder of its reference, as shipped.")],
     seeds: Annotated[
-        str, typer.Option(metavar="0-2", help="Run seeds, one visit each.")
-    ] = "0-2",
+        str, typer.Option(metavar="0-4", help="Run seeds, one visit each.")
+    ] = "0-4",
     timesteps: Annotated[
         int, typer.Option(min=1, help="Length of the visits.")
     ] = 10_000,
@@ -243,11 +243,20 @@ def rollouts(
     every: Annotated[
         int, typer.Option(min=1, help="Timesteps from state to state.")
     ] = 40,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="A page whose table to make anew."
+        ),
+    ] = None,
 ) -> None:
     """Measure what the states of recorded visits are worth, or resume doing so."""
     from longplay.cli.settings import parse_seeds
+    from longplay.contract.files import write_file
+    from longplay.reference.report import fill_marked
     from longplay.reference.rollouts import RolloutPlan, RolloutWork, ship_rollouts
     from longplay.reference.workplace import Workplace
+    from longplay.scoring.rollout_table import read_rows, render_rollouts
 
     plan = RolloutPlan(
         every_timesteps=every, continuations=continuations, horizon_timesteps=horizon
@@ -260,6 +269,10 @@ def rollouts(
             facts = ship_rollouts(game, visits, plan, data)
             place.report("rollouts", seeds=len(visits), r2=facts.audit.r2)
         typer.echo(f"measured {game}: {len(visits)} visits")
+    if page is not None:
+        table = render_rollouts(read_rows(data))
+        filled = fill_marked(page.read_text(encoding="utf-8"), "rollouts", table)
+        write_file(page, filled.encode())
 
 
 @_command

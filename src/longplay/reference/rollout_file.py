@@ -96,6 +96,20 @@ def hash_content(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
+def read_rollouts(game_id: str, data: Path | None = None) -> dict[int, RolloutValues]:
+    """Seed -> the rollout values of its visit; empty for a game without any.
+
+    Raises:
+        DocumentError: A file is missing or damaged.
+    """
+    folder = data or find_data()
+    facts = read_facts(game_id, folder).rollouts
+    if facts is None:
+        return {}
+    path = folder / rollouts_name(game_id)
+    return {seed: _read_visit(path, facts, seed) for seed in facts.seeds}
+
+
 @dataclass(frozen=True)
 class RunRollouts:
     """The rollout values of those games of a run that have them.
