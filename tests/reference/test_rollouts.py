@@ -16,12 +16,13 @@ import longplay
 from longplay.contract.rundir import read_run
 from longplay.errors import ConfigError, DocumentError
 from longplay.reference import rollouts
-from longplay.reference.library import read_facts
+from longplay.reference.library import DATA, load_reference, read_facts
 from longplay.reference.rollout_file import find_rollouts
 from longplay.reference.rollouts import (
     MeasuredVisit,
     RolloutPlan,
     RolloutWork,
+    StateMeasurer,
     audit_visits,
     measure_visit,
     summarise_visits,
@@ -120,6 +121,24 @@ def test_measured_visits_of_another_reference_are_refused(
 def test_a_visit_that_was_not_recorded_is_named(recorded: Path) -> None:
     with pytest.raises(ConfigError, match="expected a recorded visit of seed 1"):
         measure_visit("pong", 1, PLAN, recorded)
+
+
+@pytest.mark.exhaustive
+def test_the_mean_of_other_continuations_has_just_its_own_luck() -> None:
+    """On Pong itself: its error is mean(s² / K') within its own sampling error."""
+    recorded = find_recorded_visit("pong", 0, 0, DATA)
+    assert recorded is not None
+    measurer = StateMeasurer("pong", 0, load_reference("pong", DATA), recorded)
+    returns, others = [], []
+    for timestep in range(0, 6000, 40):
+        measurer.move_to(timestep)
+        returns.append(measurer.measure(range(8), 100, is_bootstrapped=True))
+        others.append(measurer.measure(range(100, 104), 100, is_bootstrapped=True))
+    m, said = np.mean(returns, axis=1), np.mean(others, axis=1)
+    luck = np.var(others, axis=1, ddof=1) / 4
+    excess = (said - m) ** 2 - np.var(returns, axis=1, ddof=1) / 8 - luck
+    assert luck.mean() > 0.005
+    assert abs(excess.mean()) < 3 * excess.std() / np.sqrt(len(excess))
 
 
 def make_visit(returns: list[list[float]], audit: list[list[float]]) -> MeasuredVisit:

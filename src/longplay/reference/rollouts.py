@@ -94,8 +94,8 @@ class MeasuredVisit:
     audit_returns: Reals
 
 
-class _Continuing:
-    """Continues from the moments of one recorded visit."""
+class StateMeasurer:
+    """Measures the states of one recorded visit, in order."""
 
     def __init__(
         self, game_id: str, seed: int, reference: Reference, recorded: RecordedVisit
@@ -159,7 +159,7 @@ def measure_visit(
         ConsoleError: The recorded state is not reached exactly.
     """
     recorded = _find_recording(game_id, seed, data)
-    continuing = _Continuing(game_id, seed, load_reference(game_id, data), recorded)
+    measurer = StateMeasurer(game_id, seed, load_reference(game_id, data), recorded)
     timesteps = np.arange(0, len(recorded), plan.every_timesteps, dtype=np.int32)
     audited = [plan.is_audited(index) for index in range(len(timesteps))]
     numbers = range(plan.continuations)
@@ -168,13 +168,13 @@ def measure_visit(
     )
     returns, audit_returns = [], []
     for index, timestep in enumerate(timesteps.tolist()):
-        continuing.move_to(timestep)
+        measurer.move_to(timestep)
         horizon = plan.horizon_timesteps
-        returns.append(continuing.measure(numbers, horizon, is_bootstrapped=True))
+        returns.append(measurer.measure(numbers, horizon, is_bootstrapped=True))
         if audited[index]:
             horizon = plan.audit_horizon_timesteps
             audit_returns.append(
-                continuing.measure(audit_numbers, horizon, is_bootstrapped=False)
+                measurer.measure(audit_numbers, horizon, is_bootstrapped=False)
             )
         report(index + 1)
     return MeasuredVisit(
