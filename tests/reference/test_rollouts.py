@@ -196,6 +196,18 @@ def test_a_run_is_scored_with_the_rollouts_of_its_visit(
     assert not result.report.findings.note_counts
 
 
+def test_the_sums_behind_a_value_error_are_explained(
+    shipped: Path, tmp_path: Path, invoke: Callable
+) -> None:
+    run = longplay.run("prediction-v1", ZERO, out=tmp_path / "run", overrides=RUN)
+    answer = invoke("score", run.run_dir, "--explain", "pong", "--json").json
+    rows = answer["explanation"]
+    means = {row["differences"]: row["mean"] for row in rows[-3:]}
+    assert [row["timesteps"] for row in rows[-3:]] == [15] * 3
+    error = means["prediction - rollout value"] - means["luck of the rollout value"]
+    assert run.score.value_mse == pytest.approx(error)
+
+
 @pytest.mark.parametrize(
     ("seed", "changes"),
     [

@@ -267,7 +267,10 @@ def rollouts(
             measuring = RolloutWork(place, plan, data)
             visits = {seed: measuring.measure(seed) for seed in parse_seeds(seeds)}
             facts = ship_rollouts(game, visits, plan, data)
-            place.report("rollouts", seeds=len(visits), r2=facts.audit.r2)
+            r2 = facts.audit.r2
+            place.report(
+                "rollouts", seeds=len(visits), r2=None if r2 is None else round(r2, 3)
+            )
         typer.echo(f"measured {game}: {len(visits)} visits")
     if page is not None:
         table = render_rollouts(read_rows(data))

@@ -158,6 +158,8 @@ class SquaredSum(NamedTuple):
 def explain_game(play: Play, game_id: str) -> list[SquaredSum]:
     """The sums that a game's errors are made of; none if it was not come to."""
     sums = []
+    rollouts = find_rollouts(play.config)
+    values = None if rollouts is None else rollouts.games.get(game_id)
     for visit in play.visits_of(game_id):
         found = collect_forecasts(play, visit)
         until_known = found.predictions[: len(found.returns)]
@@ -167,10 +169,25 @@ def explain_game(play: Play, game_id: str) -> list[SquaredSum]:
             "prediction - return": until_known - found.returns,
         }
         sums += [
-            SquaredSum(name, len(values), sum_squares(values))
-            for name, values in differences.items()
+            SquaredSum(name, len(rows), sum_squares(rows))
+            for name, rows in differences.items()
         ]
+        if values is not None:
+            sums += _explain_values(found.predictions[values.timesteps], values)
     return sums
+
+
+def _explain_values(predictions: Reals, values: RolloutValues) -> list[SquaredSum]:
+    """value_mse is the first mean less the last, D the second less the last."""
+    states = len(predictions)
+    return [
+        SquaredSum(name, states, total)
+        for name, total in (
+            ("prediction - rollout value", sum_squares(predictions - values.means)),
+            ("rollout value - mean of these", sum_squares(from_mean(values.means))),
+            ("luck of the rollout value", math.fsum(values.noise)),
+        )
+    ]
 
 
 def compute_score(play: Play) -> PredictionScore:
