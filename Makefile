@@ -7,7 +7,7 @@ INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_LEARN := $(VENV)/.installed-learn
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-learn test-all check format schema bench baselines prediction-baselines learning pictures doctor-traces wheel clean help
+.PHONY: demo test test-learn test-all check format schema facts bench baselines prediction-baselines learning pictures doctor-traces wheel clean help
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 29
@@ -50,7 +50,10 @@ format: $(INSTALLED_DEV) ## let ruff mend what it can
 
 schema: $(INSTALLED_DEV) ## write JSON Schemas and the field tables in docs/ again
 	$(BIN)/python -m longplay.contract.schema
-	$(BIN)/python -m longplay.evallog.schema
+	$(BIN)/python -m longplay.eval_log.schema
+
+facts: $(INSTALLED_DEV) schema ## write all parts of docs/ that come from code again
+	$(BIN)/python docs/generate/import_graph.py
 
 bench: $(INSTALLED_DEV) ## speed against bare ALE and plain JSON
 	$(BIN)/python benchmarks/bench.py
@@ -68,7 +71,7 @@ pictures: $(INSTALLED_DEV) ## draw the pictures of docs/prediction.md again
 	$(BIN)/python benchmarks/pictures.py
 
 doctor-traces: $(INSTALLED_DEV) ## play the traces that `longplay doctor` compares with again
-	$(BIN)/python -m longplay.trust.doctor
+	$(BIN)/python -m longplay.verify.doctor
 
 wheel: $(INSTALLED_DEV) ## build the wheel into dist/
 	$(PIP) wheel --no-deps -w dist .

@@ -22,7 +22,7 @@ from longplay.contract.findings import Kind
 from longplay.contract.fingerprint import contract_hash
 from longplay.contract.records import RunConfig
 from longplay.plan import plan_run
-from longplay.scoring.scores import score_run, write_score
+from longplay.tracks.scores import score_run, write_score
 
 Row = dict[str, Any]
 Trick = Callable[[Path], None]

@@ -402,6 +402,8 @@ NO_ACTIONS = [
     ("[3]", "found [3] (list)"),
     ("(3,)", "found (3,) (tuple)"),
     ("np.array([3, 4])", "found array([3, 4]) (ndarray)"),
+    ("np.array([3.0])", "found array([3.]) (ndarray)"),
+    ("np.array([True])", "found array([ True]) (ndarray)"),
 ]
 
 
@@ -415,7 +417,9 @@ def test_answer_that_is_no_action(
 ) -> None:
     agent = write_agent(f"return {answer} if frame == 8 else 2")
     message = run_to_failure(agent, *ONE_VISIT)
-    assert "the agent's answer is no action: expected an int in 0 … 17" in message
+    assert (
+        "the agent's answer is not a valid action: expected an int in 0 … 17" in message
+    )
     assert found in message
     assert "at frame 8 of pong" in message
     assert left.check_rows() == 8
@@ -428,11 +432,21 @@ def play(invoke: Callable[..., Any], agent: object, out: Path, *args: object) ->
     return Left(out)
 
 
-@pytest.mark.parametrize("kind", ["int64", "int32", "int8", "uint8", "uint64"])
+NUMPY_ACTIONS = [
+    *(f"np.{kind}(3)" for kind in ("int64", "int32", "int8", "uint8", "uint64")),
+    "np.array([3])",
+    "np.array([[3]])",
+]
+
+
+@pytest.mark.parametrize("action", NUMPY_ACTIONS)
 def test_numpy_integer_is_an_action(
-    kind: str, invoke: Callable[..., Any], write_agent: Callable[..., Path], left: Left
+    action: str,
+    invoke: Callable[..., Any],
+    write_agent: Callable[..., Path],
+    left: Left,
 ) -> None:
-    agent = write_agent(f"return np.{kind}(3)")
+    agent = write_agent(f"return {action}")
     rows = play(invoke, agent, left.out).rows()
     assert {row["decided_action_idx"] for row in rows} == {3}
 
@@ -502,7 +516,7 @@ BAD_STEPS = [
     ("return None", f"{MUST_RETURN} NoneType"),
     ("return (state,)", f"{MUST_RETURN} 1 values"),
     ("return state, 1, {}, 0", f"{MUST_RETURN} 4 values"),
-    ("return [state, 1]", f"{MUST_RETURN} list"),
+    ("return [state]", f"{MUST_RETURN} 1 values"),
     ("return state, 1, 0.5", "step's metrics must be a dict, found 0.5"),
     ("return state, 1, {'loss': float('nan')}", "'loss']: expected a finite number"),
     ("return state, 1, {'loss': float('inf')}", "found inf"),
@@ -893,8 +907,8 @@ def sabotage(
         saboteur = Sabotage(name, n)
         monkeypatch.setattr(files, name, saboteur)
         # No clock in the number of writes: one heartbeat, then none for an hour.
-        monkeypatch.setattr("longplay.harness.status.HEARTBEAT_S", 3600.0)
-        monkeypatch.setattr("longplay.runner._TICK_S", 3600.0)
+        monkeypatch.setattr("longplay.runs.status.HEARTBEAT_S", 3600.0)
+        monkeypatch.setattr("longplay.runs.loop._TICK_S", 3600.0)
         left = Left(tmp_path / f"{name}-{n}")
         args = ("--agent", "random", "--out", left.out, *THREE_VISITS, "--quiet")
         return saboteur, invoke("run", SUITE, *args), left

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from longplay.contract.rundir import read_run
-from longplay.scoring.scores import score_run
+from longplay.tracks.scores import score_run
 from longplay.validation import validate_run
 from tampering import (
     CONFIG,
@@ -493,6 +493,59 @@ def test_metadata_of_its_own_is_its_own_business(
     assert report.is_valid
     assert not report.findings.notes
     assert score_run(foreign_run).complete
+
+
+PROFILES = [
+    ({"runner_mode": "asks_after_the_step"}, "runner_mode"),
+    ({"multi_run_profile": "asks_after_the_step"}, "multi_run_profile"),
+]
+
+
+@pytest.mark.parametrize(("keys", "field"), PROFILES)
+def test_profile_of_its_own_is_a_note(
+    keys: dict[str, str], field: str, foreign_run: Path
+) -> None:
+    """A loop that asks the agent after the step fills v1's keys, too."""
+    on_json(CONFIG, lambda config: config.update(keys))(foreign_run)
+    report = validate_run(foreign_run)
+    assert report.is_valid
+    (note,) = report.findings.notes
+    assert (note.kind, note.file, note.field) == ("runner profile", CONFIG, field)
+    assert "found 'asks_after_the_step'" in note.message
+
+
+def test_the_profile_of_v1_is_no_note(foreign_run: Path) -> None:
+    put(CONFIG, "runner_mode", "standard")(foreign_run)
+    assert validate_run(foreign_run).findings.notes == []
+
+
+def test_show_counts_its_rows_and_advises_nothing_that_refuses(
+    foreign_run: Path, invoke: Callable[..., Any]
+) -> None:
+    shown = " ".join(invoke("show", foreign_run).stdout.split())
+    assert "`longplay score` scores it" in shown
+    for visit_idx, (game, cycle, frames) in enumerate(VISITS):
+        assert f"{visit_idx} {cycle} {game} {frames} – – – –" in shown
+    assert "another tool's run, which cannot be played again" in shown
+    assert "longplay verify" not in shown
+    assert invoke("score", foreign_run).exit_code == 0
+
+
+def test_show_of_a_part_of_it(foreign_run: Path, invoke: Callable[..., Any]) -> None:
+    on_events(lambda rows: rows.__delitem__(slice(15, None)))(foreign_run)
+    shown = " ".join(invoke("show", foreign_run).stdout.split())
+    assert "0 0 snake 12 – – – – 1 0 tron 3/9 – – – – 2 1 tron 0/10" in shown
+
+
+def test_export_refuses_it_by_its_own_name(
+    foreign_run: Path, invoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    answer = invoke("export", foreign_run, "--jsonl", tmp_path / "lines.jsonl")
+    assert answer.exit_code == 2
+    message = " ".join(answer.stderr.split())
+    assert (
+        f"{foreign_run}: expected a run of longplay's, found another tool's" in message
+    )
 
 
 def test_borrowed_suite_name_is_not_shown(foreign_run: Path, invoke: Callable) -> None:

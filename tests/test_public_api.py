@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
 import json
 import shutil
@@ -15,9 +16,10 @@ import numpy as np
 import pytest
 
 import longplay
-from longplay import errors
+from longplay import errors, eval_log
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError, NotARunError
+from playing import play_run
 
 HEAVY = ("ale_py", "duckdb", "typer", "rich", "torch", "pyarrow")
 
@@ -43,43 +45,57 @@ def read_rows(run_dir: Path, name: str) -> list[dict[str, Any]]:
 # --- names ----------------------------------------------------------------------
 
 
+FUNCTIONS = """get_suite load_agent read_experiment read_run run score_run validate_run
+    verify_run""".split()
+RECORDS = """ControlScore Experiment ExperimentDirectory ExperimentResult LoadedAgent
+    PredictionScore Report RunDirectory RunResult Score Suite Verification""".split()
+ERRORS = [
+    name
+    for name, value in vars(errors).items()
+    if inspect.isclass(value) and issubclass(value, Exception)
+]
+
+
 def test_all_is_pinned():
-    assert longplay.__all__ == [
-        "read_run",
-        "run",
-        "score_run",
-        "validate_run",
-        "verify_run",
-    ]
+    assert longplay.__all__ == sorted([*FUNCTIONS, *RECORDS, *ERRORS, "__version__"])
 
 
-def test_all_names_exist_and_are_listed():
+def test_dir_shows_the_public_names_and_nothing_else():
+    assert dir(longplay) == longplay.__all__
+
+
+def test_all_names_exist():
     for name in longplay.__all__:
-        assert callable(getattr(longplay, name))
-        assert name in dir(longplay)
+        assert getattr(longplay, name) is not None
 
 
 def test_other_names_do_not_exist():
-    with pytest.raises(AttributeError, match="no attribute 'runs'"):
-        longplay.runs  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'play'"):
+        longplay.play  # noqa: B018
 
 
-@pytest.mark.parametrize(
-    "name", ["read_run", "run", "score_run", "validate_run", "verify_run"]
-)
-def test_public_functions_are_documented(name):
+def test_the_version_has_one_source():
+    assert longplay.__version__ == importlib.metadata.version("longplay")
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *RECORDS])
+def test_public_names_are_documented(name):
     assert inspect.getdoc(getattr(longplay, name))
 
 
+def test_eval_log_exports_every_class_of_the_format():
+    assert set(eval_log.__all__) == set(
+        """UsageSummary AgentInfo BenchmarkSubset InvestigatorLLMConfig Findings
+        Verifier ExperimentRecord EpisodeRecord EvalLog""".split()
+    )
+    for name in eval_log.__all__:
+        assert inspect.isclass(getattr(eval_log, name))
+
+
 def test_every_error_is_drawn_in_the_tree():
-    classes = [
-        name
-        for name, value in vars(errors).items()
-        if inspect.isclass(value) and issubclass(value, Exception)
-    ]
-    assert len(classes) > 10
+    assert len(ERRORS) > 10
     drawn = {word for line in errors.__doc__.splitlines() for word in line.split()}
-    assert [name for name in classes if name not in drawn] == []
+    assert [name for name in ERRORS if name not in drawn] == []
 
 
 def test_the_tree_draws_no_error_that_is_not_there():
@@ -274,7 +290,7 @@ TINY = {"games": ["pong"], "num_cycles": 1, "base_visit_frames": 40, "delay": 0}
 
 
 def test_run_takes_a_class(tmp_path):
-    result = longplay.run(
+    result = play_run(
         "stream-smoke-v1",
         Fixed,
         out=tmp_path / "out",
@@ -282,7 +298,7 @@ def test_run_takes_a_class(tmp_path):
         agent_args={"action": 7},
     )
     assert result.report.is_valid
-    assert result.experiment_dir == tmp_path / "out"
+    assert result.run_dir.parents[1] == tmp_path / "out"
     run = longplay.read_run(result.run_dir)
     assert set(run.events.numpy("applied_action_idx")["applied_action_idx"]) == {7}
     assert run.config.agent.config["_type"].endswith("test_public_api.Fixed")
@@ -301,7 +317,7 @@ class Slow(Fixed):
 
 def test_run_tells_an_observer(tmp_path):
     seen: list[Any] = []
-    result = longplay.run(
+    result = play_run(
         "stream-smoke-v1",
         Slow,
         out=tmp_path / "out",

@@ -33,10 +33,7 @@ import difflib
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from longplay.trust.checked_rows import RowDifference
+from typing import NamedTuple
 
 
 class LongplayError(Exception):
@@ -89,6 +86,35 @@ class IncompleteRunError(LongplayError):
     """A run that has not played all its frames."""
 
     exit_code = 1
+
+
+class RowDifference(NamedTuple):
+    """The first row that came out otherwise.
+
+    Attributes:
+        file: Name of the row file.
+        line: Line in it, from 1.
+        frame: The frame it belongs to, by the row that was expected there.
+        field: The first field that differs; `row` if the line is none, or says the
+            same in another spelling.
+        logged: What stands in the file, as JSON; None if nothing does.
+        found: What came out, as JSON.
+    """
+
+    file: str
+    line: int
+    frame: int
+    field: str
+    logged: str | None
+    found: str
+
+    def __str__(self) -> str:
+        """`events.jsonl:17 reward: logged 1.0, found 0.0 at frame 16`."""
+        logged = "nothing" if self.logged is None else self.logged
+        return (
+            f"{self.file}:{self.line} {self.field}: logged {logged}, "
+            f"found {self.found} at frame {self.frame}"
+        )
 
 
 class DifferenceError(LongplayError):

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from longplay.console.games import check_game
+from longplay.console.machines import machine_of
 from longplay.contract.files import describe_invalid
 from longplay.contract.records import (
     ActionIdx,
@@ -27,7 +27,6 @@ from longplay.contract.records import (
     ScoringDefaults,
     Sticky,
 )
-from longplay.contract.version import Track
 from longplay.errors import ConfigError, UnknownNameError
 
 # A schedule is drawn and written down before the first frame.
@@ -42,7 +41,8 @@ class Suite(Document):
 
     model_config = ConfigDict(extra="forbid")
 
-    track: ClassVar[Track] = "streaming"
+    # Name of an entry in `TRACKS`.
+    track: ClassVar[str] = "streaming"
     # Whether each cycle has its own order of games, drawn with the seed.
     is_shuffled: ClassVar[bool] = True
 
@@ -69,14 +69,6 @@ class Suite(Document):
         """Digest of the references that the suite means; None if it needs none."""
         return None
 
-    def find_references(self, given_sha256: str | None) -> str | None:
-        """Digest of the references to play with: those given, or those installed.
-
-        Raises:
-            ConfigError: A game has none.
-        """
-        return None
-
     def check_change(self, name: str) -> None:
         """Refuses to override what gives the suite its meaning."""
 
@@ -89,7 +81,7 @@ class Suite(Document):
 class ControlSuite(Suite):
     """A suite of the control track: timesteps of several emulator frames."""
 
-    track: ClassVar[Track] = "control"
+    track: ClassVar[str] = "control"
     is_shuffled: ClassVar[bool] = False
 
     num_cycles: Count = 1
@@ -105,7 +97,7 @@ class ControlSuite(Suite):
 class PredictionSuite(ControlSuite):
     """A suite of the prediction track: fixed policies play, the agent predicts."""
 
-    track: ClassVar[Track] = "prediction"
+    track: ClassVar[str] = "prediction"
     # Anything else would make the reference values wrong.
     _OVERRIDABLE: ClassVar[tuple[str, ...]] = ("games", "base_visit_frames")
 
@@ -121,16 +113,6 @@ class PredictionSuite(ControlSuite):
     def references(self) -> str | None:
         """With others it is another suite, called by another name."""
         return _REFERENCES[self.suite_id]
-
-    def find_references(self, given_sha256: str | None) -> str | None:
-        """Digest of the policies and values of its games.
-
-        Raises:
-            ConfigError: A game has none.
-        """
-        from longplay.reference.library import hash_references
-
-        return given_sha256 or hash_references(self.games)
 
 
 def _scoring(window_frames: int, revisit_frames: int) -> ScoringDefaults:
@@ -187,7 +169,7 @@ _REFERENCES: Mapping[str, str] = {
     ),
 }
 
-SUITES: Mapping[str, Suite] = {
+SUITES: dict[str, Suite] = {
     suite.suite_id: suite
     for suite in (
         Suite(
@@ -267,6 +249,23 @@ SUITES: Mapping[str, Suite] = {
 }
 
 
+def add_suite(suite: Suite) -> None:
+    """Adds a suite to the catalogue.
+
+    Raises:
+        ConfigError: There is one with this id, or it has a game that cannot be played.
+    """
+    if suite.suite_id in SUITES:
+        raise ConfigError(f"suite {suite.suite_id!r} is in the catalogue already")
+    _check_games(suite.games)
+    SUITES[suite.suite_id] = suite
+
+
+def remove_suite(suite: Suite) -> None:
+    """Undoes `add_suite`."""
+    del SUITES[suite.suite_id]
+
+
 def get_suite(suite_id: str) -> Suite:
     """Returns a suite of the catalogue."""
     if suite_id not in SUITES:
@@ -342,8 +341,7 @@ def _check_plain(name: str, value: Any) -> Any:
 
 
 def _check_games(games: tuple[str, ...]) -> None:
-    for game_id in games:
-        check_game(game_id)
+    machine_of(games)
     if len(set(games)) != len(games):
         twice = next(game for game in games if games.count(game) > 1)
         raise ConfigError(f"games: expected no duplicates, found {twice!r} twice")

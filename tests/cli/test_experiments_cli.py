@@ -235,15 +235,29 @@ def test_answer_of_several_seeds_for_people(invoke, tmp_path):
     assert "no interval" in answer.stdout
 
 
-@pytest.mark.parametrize("options", [(), ("--seed", 3)])
-def test_answer_of_one_seed_is_as_before(invoke, tmp_path, options):
-    answer = invoke(
+@pytest.mark.parametrize(
+    ("options", "seeds"),
+    [((), [0]), (("--seed", 3), [3]), (("--seeds", "0-1"), [0, 1])],
+)
+def test_answers_have_one_shape_whatever_the_number_of_seeds(
+    invoke, tmp_path, options, seeds
+):
+    out = tmp_path / "out"
+    played = invoke(
         *("run", "stream-smoke-v1", "--agent", "random", *SHORT, *options),
-        *("--out", tmp_path / "out", "--quiet", "--json"),
+        *("--out", out, "--quiet", "--json"),
     )
-    assert answer.exit_code == 0, answer.stderr
-    assert {"experiment_dir", "run_dir", "score", "validation"} <= answer.json.keys()
-    assert "runs" not in answer.json
+    assert played.exit_code == 0, played.stderr
+    answers = [played, *(invoke(c, out, "--json") for c in ("resume", "retry"))]
+    for answer in answers:
+        assert answer.exit_code == 0
+        assert list(answer.json) == ["experiment_dir", "runs", "aggregate"]
+        assert [run["seed"] for run in answer.json["runs"]] == seeds
+        assert answer.json["runs"][0].keys() == played.json["runs"][0].keys()
+    for run in played.json["runs"]:
+        assert run["valid"] is run["validation"]["valid"] is True
+        assert run["score"]["frames"] == run["frames_total"] == run["frame"]
+        assert run["resumed_from"] is run["refused"] is run["error"] is None
 
 
 @pytest.mark.parametrize("options", [("--seed", 1), ("--seeds", "0-1")])

@@ -18,6 +18,7 @@ from longplay.plan import plan_run
 from longplay.scoring.control import compute_score
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Play, played_visits
+from longplay.tracks.control import CONTROL
 
 SETTINGS = {
     "games": ["pong", "qbert"],
@@ -65,6 +66,30 @@ def test_curve_has_a_point_per_window_of_each_visit() -> None:
         RatePoint(timestep=10, rate=0.25),  # 6 … 9: 1
         RatePoint(timestep=12, rate=0.5),  # 10, 11: 1
     )
+
+
+def test_totals_are_explained_by_the_visits() -> None:
+    visit, score, early, late = CONTROL.explain_game(make_play(), "pong").rows
+    # Frames 0 … 5 of the game: 10 - 2 + 4, each delivered as its sign.
+    assert visit == {
+        "window": "whole visit",
+        "visit_idx": 0,
+        "first_frame": 0,
+        "last_frame": 5,
+        "frames": 6,
+        "reward_sum": 1.0,
+        "game_reward_sum": 12.0,
+        "rate": 1 / 6,
+    }
+    assert (score["window"], score["reward_sum"], score["game_reward_sum"]) == (
+        "score",
+        0.0,  # 2 … 5: -1 + 1
+        2.0,  # 2 … 5: -2 + 4
+    )
+    assert [early["window"], late["window"]] == [
+        "plasticity: early",
+        "plasticity: late",
+    ]
 
 
 def test_keys_of_v1_are_computed_on_delivered_rewards() -> None:

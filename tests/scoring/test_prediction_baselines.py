@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import longplay
-from longplay.agents.base import load_agent
+from longplay.agents.loading import load_agent
 from longplay.contract.records import PredictionScore
 from longplay.plan import plan_run
-from longplay.reference.report import fill_baselines, render_baselines
+from longplay.report.reference_tables import fill_baselines, render_baselines
 from longplay.scoring import prediction_baselines as module
 from longplay.scoring.prediction_baselines import (
     PREDICTORS,
@@ -22,6 +22,7 @@ from longplay.scoring.prediction_baselines import (
     read_data,
     summarise_errors,
 )
+from playing import play_run
 
 ROOT = Path(__file__).parent.parent.parent
 SUITE = "prediction-smoke-v1"
@@ -140,7 +141,7 @@ def test_other_suites_and_references_have_none(
 @pytest.fixture
 def experiment(references: Path, tmp_path: Path) -> Path:
     agent, out = str(ROOT / "examples" / "prediction_zero.py"), tmp_path / "e"
-    longplay.run(SUITE, agent, out=out, overrides=SHORT)
+    play_run(SUITE, agent, out=out, overrides=SHORT)
     return out
 
 
@@ -181,6 +182,7 @@ def test_show_of_several_seeds_names_the_baselines(
         "nmse of the baselines: zero 20, running mean 2, TD(λ) 1; mean of 3 seeds"
         in shown
     )
+    assert "nmse (less is better): " in shown
 
 
 # --- the page -------------------------------------------------------------------

@@ -174,9 +174,9 @@ def collect(
     require_torch()
     from longplay.contract.files import write_file
     from longplay.reference.library import REFERENCE_GAMES, read_all_facts
-    from longplay.reference.report import fill_table
     from longplay.reference.training.collecting import collect_reference
     from longplay.reference.workplace import Workplace
+    from longplay.report.reference_tables import fill_table
 
     for game in games or REFERENCE_GAMES:
         place = Workplace(work, game)
@@ -201,22 +201,23 @@ def record(
 ) -> None:
     """Record what a policy does in its visit of prediction-v1, for some seeds."""
     from longplay.cli.settings import parse_seeds
-    from longplay.console.ale import AleConsole
+    from longplay.console.machines import make_console
     from longplay.contract.records import ScheduledVisit
-    from longplay.reference.library import check_reference_game
+    from longplay.plan import plan_run
+    from longplay.reference.library import REFERENCE_SUITE, check_reference_game
     from longplay.reference.recording import record_visit
     from longplay.reference.streams import write_streams
-    from longplay.suites import get_suite
 
     check_reference_game(game)
-    suite = get_suite("prediction-v1")
+    suite = REFERENCE_SUITE
     visit = ScheduledVisit(
         visit_idx=suite.games.index(game),
         cycle_idx=0,
         game_id=game,
         visit_frames=timesteps,
     )
-    console = AleConsole(sticky=suite.sticky, full_action_space=True, frame_skip=4)
+    plan = plan_run(suite.suite_id, reference_sha256=suite.references)
+    console = make_console(plan.config)
     visits = {s: record_visit(visit, s, console, data) for s in parse_seeds(seeds)}
     write_streams(data, game, visit.visit_idx, visits)
     typer.echo(f"recorded {game}: {len(visits)} visits of {timesteps:,} timesteps")
@@ -253,10 +254,10 @@ def rollouts(
     """Measure what the states of recorded visits are worth, or resume doing so."""
     from longplay.cli.settings import parse_seeds
     from longplay.contract.files import write_file
-    from longplay.reference.report import fill_marked
     from longplay.reference.rollouts import RolloutPlan, RolloutWork, ship_rollouts
     from longplay.reference.workplace import Workplace
-    from longplay.scoring.rollout_table import read_rows, render_rollouts
+    from longplay.report.reference_tables import fill_marked
+    from longplay.report.rollout_table import read_rows, render_rollouts
 
     plan = RolloutPlan(
         every_timesteps=every, continuations=continuations, horizon_timesteps=horizon
@@ -319,7 +320,7 @@ def _show_making(work: Path, as_json: bool) -> None:
 
 def references_table(references: list[ReferenceFacts]) -> Table:
     """One row per game: what the policy scores, how good its values are."""
-    from longplay.reference.report import describe_r2
+    from longplay.report.reference_tables import describe_r2
 
     columns = ("game", "score", "random", "value std", "bias", "RMSE", "R²")
     table = make_table("Reference policies and values", *columns)

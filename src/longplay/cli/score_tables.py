@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import RenderableType
@@ -16,20 +16,19 @@ from longplay.scoring.prediction_baselines import (
     PredictorBaseline,
     prediction_baselines,
 )
+from longplay.tracks.catalogue import track_of
+
+_Tabulate = Callable[[Any, RunConfig], Table]
+_Caption = Callable[[Score, RunConfig], Iterator[str]]
 
 
 def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
     """The table of the run's track, and what its columns mean."""
-    table, captions = _tabulate_streaming, _caption_rates
-    if isinstance(score, ControlScore):
-        table, captions = _tabulate_control, _caption_totals
-    tables = []
-    if isinstance(score, PredictionScore):
-        table, captions = _tabulate_prediction, _caption_errors
-        if score.rollouts_sha256 is not None:
-            tables.append(_tabulate_values(score, config))
-    lines = [*captions(score, config), *_caption_play(score)]
-    tables.append(table(score, config))
+    table, captions = _TABLES.get(type(score), (_tabulate_totals, _caption_nothing))
+    lines = [*captions(score, config), *_caption_play(score, config)]
+    tables = [table(score, config)]
+    if isinstance(score, PredictionScore) and score.rollouts_sha256 is not None:
+        tables.insert(0, _tabulate_values(score, config))
     return [*tables, *(Text(f" {line}", "dim") for line in lines)]
 
 
@@ -71,7 +70,11 @@ def _tabulate_streaming(score: Score, config: RunConfig) -> Table:
         table,
         Text("final score", "bold"),
         Text(format_number(score.final_score), "bold green"),
-        format_number(baseline.final_score if baseline and is_same_suite else None),
+        format_number(
+            baseline.final_score
+            if baseline and is_same_suite and score.complete
+            else None
+        ),
     )
     return table
 
@@ -93,13 +96,14 @@ def _tabulate_control(score: Any, config: RunConfig) -> Table:
             str(score.per_game_episode_counts.get(game, 0)),
             f"{score.per_game_visit_frames.get(game, 0):,}",
         )
+    total = baseline if score.complete else None  # a part has nothing to stand beside
     add_row(
         table,
         Text("total", "bold"),
         Text(format_number(score.cumulative_reward), "bold green"),
-        format_number(baseline.cumulative_reward if baseline else None),
+        format_number(total.cumulative_reward if total else None),
         Text(format_number(score.cumulative_game_score), "bold"),
-        format_number(baseline.cumulative_game_score if baseline else None),
+        format_number(total.cumulative_game_score if total else None),
     )
     return table
 
@@ -237,11 +241,33 @@ def _caption_errors(score: Score, config: RunConfig) -> Iterator[str]:
         yield f"{names}: nmse of the baselines, mean of {len(baselines[0].seeds)} seeds"
 
 
-def _caption_play(score: Score) -> Iterator[str]:
+# Kind of score -> its table, and what the columns mean.
+_TABLES: Mapping[type[Score], tuple[_Tabulate, _Caption]] = {
+    Score: (_tabulate_streaming, _caption_rates),
+    ControlScore: (_tabulate_control, _caption_totals),
+    PredictionScore: (_tabulate_prediction, _caption_errors),
+}
+
+
+def _tabulate_totals(score: Score, config: RunConfig) -> Table:
+    """The totals of a score without a table of its own."""
+    track = track_of(config)
+    table = make_table(_describe_run(config), "", track.name)
+    for heading, key in track.score_columns.items():
+        is_headline = key == track.headline
+        value = Text(format_number(getattr(score, key)), "bold" if is_headline else "")
+        add_row(table, heading, value)
+    return table
+
+
+def _caption_nothing(score: Score, config: RunConfig) -> Iterator[str]:
+    """The headings have to speak for themselves."""
+    return iter(())
+
+
+def _caption_play(score: Score, config: RunConfig) -> Iterator[str]:
     fps = "" if score.fps is None else f", {score.fps:,.0f} fps"
-    has_timesteps = isinstance(score, ControlScore | PredictionScore)
-    unit = "timesteps" if has_timesteps else "frames"
-    yield f"{score.frames:,} {unit}{fps}"
+    yield f"{score.frames:,} {track_of(config).frame_noun}s{fps}"
     if not score.complete:
         missing = ", ".join(map(str, score.incomplete_visits))
         yield f"PARTIAL: visits {missing} were not played to their end"

@@ -23,6 +23,7 @@ from longplay.console.base import (
     ACTION_NAMES,
     ConsoleStep,
     Observation,
+    Rom,
     check_frame_skip,
 )
 from longplay.console.games import check_game
@@ -34,15 +35,6 @@ ALE_VERSION: str = ale_py.__version__
 
 _MAX_EMULATOR_SEED = 2**31 - 1
 _RAM_BYTES = 128
-
-
-@dataclass(frozen=True)
-class Rom:
-    """A ROM file that is what ale-py says it should be."""
-
-    path: Path
-    md5: str
-    sha256: str
 
 
 def read_rom(game_id: str) -> Rom:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from longplay.contract.records import Document
-from longplay.contract.version import SCHEMA_VERSION
+from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import DocumentError, RecordingError
 
 os_write = os.write

@@ -44,6 +44,7 @@ Kind = Literal[
     "score",
     "other rollouts",
     "state",
+    "runner profile",
 ]
 
 # Not stated by the contract document: notes for the runs of other tools.
@@ -55,6 +56,7 @@ UNSTATED: frozenset[Kind] = frozenset(
         "decision cadence",
         "held decision",
         "delay law",
+        "runner profile",
     }
 )
 

@@ -10,7 +10,6 @@ another tool with the contract's required keys alone can be read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
@@ -24,7 +23,8 @@ from pydantic import (
     model_validator,
 )
 
-from longplay.contract.version import SCHEMA_VERSION, VERSIONS
+from longplay.contract.versions import SCHEMA_VERSION, ContractVersion
+from longplay.errors import ConfigError
 
 GLOBAL_ACTION_SET = tuple(range(18))
 
@@ -105,14 +105,6 @@ class PredictionRow(TimestepRow, gc=False):
 
     prediction: Annotated[float, _value("What the agent said before the timestep.")]
     target: Annotated[float, _value("The reference value, a float32.")]
-
-
-# Contract version -> a row of events.jsonl as longplay writes it.
-EVENT_ROWS: Mapping[str, type[EventRow]] = {
-    "v1": EventRow,
-    "control-v1": TimestepRow,
-    "prediction-v1": PredictionRow,
-}
 
 
 EndedBy = Literal["terminated", "truncated"]
@@ -241,6 +233,15 @@ class AgentEntry(Document):
     agent_id: str = Field(description="SHA-256 of the config's sorted JSON.")
 
 
+class AgentFileEntry(Document):
+    """One file that the agent was made of."""
+
+    path: str = Field(
+        min_length=1, description="Relative to the agent's folder, with slashes."
+    )
+    sha256: Sha256 = Field(description="SHA-256 of the file.")
+
+
 class GitState(Document):
     """The checkout the run was started in."""
 
@@ -329,6 +330,11 @@ class RunConfig(Document):
         Field(default=None, description="SHA-256 of each game's ROM.")
     )
     agent: AgentEntry | None = Field(default=None, description="Agent measured.")
+    agent_files: tuple[AgentFileEntry, ...] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Files it was made of, by path; no key of longplay's own agents.",
+    )
     versions: dict[str, str] | None = Field(
         default=None, description="python, ale_py, numpy, longplay."
     )
@@ -358,7 +364,8 @@ class RunConfig(Document):
             name for name, field in cls.model_fields.items() if field.is_required()
         }
         version = given.get("benchmark_contract_version")
-        required |= set(VERSIONS.get(version, ()) if isinstance(version, str) else ())
+        if isinstance(version, str) and version in CONTRACT_VERSIONS:
+            required |= set(CONTRACT_VERSIONS[version].settings)
         ours = cls.model_fields.keys() - required
         given = {name: value for name, value in given.items() if name not in ours}
         if "delay_frames" in given:
@@ -371,11 +378,16 @@ class RunConfig(Document):
     @model_validator(mode="after")
     def _check_track(self) -> Self:
         """The settings that the contract version requires beside those of v1."""
-        version = self.benchmark_contract_version
-        for name in VERSIONS.get(version, ()):
+        for name in self.contract.settings:
             if getattr(self, name) is None:
+                version = self.benchmark_contract_version
                 raise ValueError(f"expected a {name}, which {version} requires")
         return self
+
+    @property
+    def contract(self) -> ContractVersion:
+        """Its contract version; v1 in place of an unknown one."""
+        return CONTRACT_VERSIONS.get(self.benchmark_contract_version, _V1)
 
     @property
     def event_row(self) -> type[RequiredEventRow]:
@@ -383,15 +395,14 @@ class RunConfig(Document):
 
         Of another tool's v1 run, the keys that the contract document names.
         """
-        version = self.benchmark_contract_version
-        if not self.is_longplay and not VERSIONS.get(version):
+        if not self.is_longplay and self.contract.row_type is EventRow:
             return RequiredEventRow
-        return EVENT_ROWS.get(version, EventRow)
+        return self.contract.row_type
 
     @property
     def score_type(self) -> type[Score]:
         """What score.json must hold."""
-        return SCORES.get(self.benchmark_contract_version, Score)
+        return self.contract.score_type
 
     @property
     def is_longplay(self) -> bool:
@@ -512,6 +523,16 @@ class Score(Document):
         """What records call the reward of the run: more is better, 0.0 if unknown."""
         return self.headline or 0.0
 
+    @classmethod
+    def visit_reward(cls, visit: VisitSummary, score: Score | None) -> float:
+        """What records call the reward of one visit: the sum of delivered rewards.
+
+        Args:
+            visit: The visit.
+            score: The run's score; None if the run did not end well.
+        """
+        return visit.reward_sum
+
 
 class RatePoint(Document):
     """A point of the learning curve."""
@@ -611,6 +632,14 @@ class PredictionScore(Score):
         """1 - nmse; 0.0 where that is null."""
         return 0.0 if self.nmse is None else 1.0 - self.nmse
 
+    @classmethod
+    def visit_reward(cls, visit: VisitSummary, score: Score | None) -> float:
+        """1 - nmse of the visit's game; the rewards are the fixed policy's."""
+        if not isinstance(score, PredictionScore):
+            return 0.0
+        nmse = score.per_game_nmse.get(visit.game_id)
+        return 0.0 if nmse is None else 1.0 - nmse
+
 
 # Keys of a prediction score that only runs with rollout values have.
 ROLLOUT_KEYS = (
@@ -624,12 +653,39 @@ ROLLOUT_KEYS = (
 )
 
 
-# Contract version -> score.json.
-SCORES: Mapping[str, type[Score]] = {
-    "v1": Score,
-    "control-v1": ControlScore,
-    "prediction-v1": PredictionScore,
+_V1 = ContractVersion("v1", (), EventRow, Score)
+_TIMESTEP_SETTINGS = ("track", "frame_skip", "reward", "discount")
+
+CONTRACT_VERSIONS: dict[str, ContractVersion] = {
+    version.name: version
+    for version in (
+        _V1,
+        ContractVersion("control-v1", _TIMESTEP_SETTINGS, TimestepRow, ControlScore),
+        ContractVersion(
+            "prediction-v1",
+            (*_TIMESTEP_SETTINGS, "reference_sha256"),
+            PredictionRow,
+            PredictionScore,
+        ),
+    )
 }
+
+
+def add_contract_version(version: ContractVersion) -> None:
+    """Makes the contract version of another track known.
+
+    Raises:
+        ConfigError: There is one of this name.
+    """
+    if version.name in CONTRACT_VERSIONS:
+        raise ConfigError(f"contract version {version.name!r} is known already")
+    CONTRACT_VERSIONS[version.name] = version
+
+
+def remove_contract_version(version: ContractVersion) -> None:
+    """Undoes `add_contract_version`."""
+    del CONTRACT_VERSIONS[version.name]
+
 
 RunState = Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED", "STALE"]
 

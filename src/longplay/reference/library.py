@@ -35,7 +35,9 @@ from longplay.reference.values import ValueFunction
 from longplay.suites import SUITES
 
 # The prediction track's games, in its order.
-REFERENCE_GAMES = SUITES["prediction-v1"].games
+# The suite that references are made for, and whose visits are recorded.
+REFERENCE_SUITE = SUITES["prediction-v1"]
+REFERENCE_GAMES = REFERENCE_SUITE.games
 
 DATA = Path(__file__).parent / "data"
 

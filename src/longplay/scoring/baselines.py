@@ -8,21 +8,12 @@ from, and said to be.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from longplay.contract.version import Track
 from longplay.scoring.metrics import mean_or_none
-
-# Track -> the suite whose speed stands for those that were not measured.
-_TYPICAL_SUITES: Mapping[Track, str] = {
-    "streaming": "stream-8x3-v1",
-    "control": "control-v1",
-    "prediction": "control-v1",
-}
 
 
 @dataclass(frozen=True)
@@ -109,8 +100,14 @@ def random_baseline(suite_name: str) -> RandomBaseline | None:
     )
 
 
-def expected_seconds(suite_name: str, track: Track, frames: int) -> float:
-    """About how long playing takes; what an agent computes comes on top."""
-    measured = random_baseline(suite_name) or random_baseline(_TYPICAL_SUITES[track])
+def expected_seconds(suite_name: str, typical_suite: str, frames: int) -> float:
+    """About how long playing takes; what an agent computes comes on top.
+
+    Args:
+        suite_name: The suite played.
+        typical_suite: One that was measured, in case this one was not.
+        frames: How much is played.
+    """
+    measured = random_baseline(suite_name) or random_baseline(typical_suite)
     assert measured is not None
     return measured.us_per_frame * frames / 1e6
