@@ -20,6 +20,7 @@ import pytest
 from longplay.contract.rundir import read_run
 from longplay.tracks.scores import score_run
 from longplay.validation import validate_run
+from rows import read_rows
 from tampering import (
     CONFIG,
     EPISODES,
@@ -49,10 +50,6 @@ SECONDS_PER_FRAME = 0.02
 def write_lines(path: Path, rows: list[Row]) -> None:
     """As json.dumps spells rows: spaces after commas and colons."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def read_lines(path: Path) -> list[Row]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def make_config() -> dict[str, Any]:
@@ -150,7 +147,7 @@ def make_spans(events: list[Row], key: str) -> list[Row]:
 
 def on_events(edit: Callable[[list[Row]], Any]) -> Trick:
     def trick(run: Path) -> None:
-        rows = read_lines(run / EVENTS)
+        rows = read_rows(run / EVENTS)
         edit(rows)
         write_lines(run / EVENTS, rows)
 
@@ -163,7 +160,7 @@ def set_event(index: int, **values: Any) -> Trick:
 
 def set_span(file: str, index: int, **values: Any) -> Trick:
     def trick(run: Path) -> None:
-        rows = read_lines(run / file)
+        rows = read_rows(run / file)
         rows[index].update({k.rstrip("_"): v for k, v in values.items()})
         write_lines(run / file, rows)
 
@@ -278,7 +275,7 @@ def test_life_loss_may_end_segments_or_not(foreign_run: Path) -> None:
     mend_hash(foreign_run)
     assert validate_run(foreign_run).is_valid
     on_events(one_segment_per_visit)(foreign_run)
-    events = read_lines(foreign_run / EVENTS)
+    events = read_rows(foreign_run / EVENTS)
     spans = make_spans(events, "segment_id")
     write_lines(foreign_run / SEGMENTS, spans)
     assert validate_run(foreign_run).is_valid
@@ -304,7 +301,7 @@ def mend_hash(run: Path) -> None:
 def _number_from_one(key: str, file: str) -> Trick:
     def trick(run: Path) -> None:
         for name in (EVENTS, file):
-            rows = read_lines(run / name)
+            rows = read_rows(run / name)
             for row in rows:
                 row[key] += 1
             write_lines(run / name, rows)

@@ -15,6 +15,7 @@ from longplay.agents.loading import load_agent
 from longplay.contract.rundir import ROW_FILES
 from longplay.reference.streams import find_recorded_visit, write_streams
 from playing import play_run
+from rows import read_rows
 
 SUITE = "prediction-smoke-v1"
 SHORT = {"games": ["pong", "breakout"], "base_visit_frames": 120}
@@ -49,11 +50,6 @@ def run_dir(references: Path, tmp_path: Path) -> Path:
     return play_run(SUITE, TD, out=tmp_path / "e", overrides=SHORT).run_dir
 
 
-def read_rows(run_dir: Path) -> list[dict[str, Any]]:
-    text = (run_dir / "events.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
-
-
 @pytest.mark.parametrize("name", ["zero", "mean", "td_lambda"])
 def test_baseline_runs_and_validates(
     references: Path, tmp_path: Path, name: str
@@ -61,7 +57,7 @@ def test_baseline_runs_and_validates(
     agent = str(EXAMPLES / f"prediction_{name}.py")
     result = play_run(SUITE, agent, out=tmp_path / "e", overrides=SHORT)
     assert result.report.is_valid
-    rows = read_rows(result.run_dir)
+    rows = read_rows(result.run_dir / "events.jsonl")
     assert list(rows[0])[-3:] == ["emulator_frames", "prediction", "target"]
     errors = [(row["prediction"] - row["target"]) ** 2 for row in rows]
     assert result.score.mse == pytest.approx(np.mean(errors))
@@ -191,7 +187,9 @@ def test_other_references_are_another_suite(
 def test_errors_are_explained_by_their_sums(run_dir: Path, invoke: Callable) -> None:
     answer = invoke("score", run_dir, "--explain", "pong", "--json").json
     errors, spread, missed = answer["explanation"]
-    rows = [row for row in read_rows(run_dir) if row["game_id"] == "pong"]
+    rows = [
+        row for row in read_rows(run_dir / "events.jsonl") if row["game_id"] == "pong"
+    ]
     squares = [(row["prediction"] - row["target"]) ** 2 for row in rows]
     assert errors["timesteps"] == spread["timesteps"] == len(rows)
     assert errors["sum_of_squares"] == pytest.approx(sum(squares))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from longplay.console.ale import AleConsole
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import PredictionScore
 from playing import play_run
+from rows import read_rows
 
 SUITE = "prediction-smoke-v1"
 TIMESTEPS = 60
@@ -56,8 +56,7 @@ def play(references: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
         result = play_run(SUITE, str(agent), out=out, overrides=overrides)
         assert result.report.is_valid
         assert isinstance(result.score, PredictionScore)
-        lines = (result.run_dir / "events.jsonl").read_text().splitlines()
-        return [json.loads(line) for line in lines], result.score
+        return read_rows(result.run_dir / "events.jsonl"), result.score
 
     return play
 

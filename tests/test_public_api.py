@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
-import json
 import shutil
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from longplay import errors, eval_log
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError, NotARunError
 from playing import play_run
+from rows import read_rows
 
 HEAVY = ("ale_py", "duckdb", "typer", "rich", "torch", "pyarrow")
 
@@ -36,10 +36,6 @@ def imported_by(statement: str) -> list[str]:
     """Which heavy packages are there after a statement."""
     code = f"import sys\n{statement}\nprint(*[m for m in {HEAVY} if m in sys.modules])"
     return run_python(code).split()
-
-
-def read_rows(run_dir: Path, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run_dir / name).read_bytes().splitlines()]
 
 
 # --- names ----------------------------------------------------------------------
@@ -129,7 +125,7 @@ import longplay
 run_dir = sys.argv[1]
 print(longplay.validate_run(run_dir).is_valid, longplay.score_run(run_dir).frames)
 """
-    frames = len(read_rows(finished_run, "events.jsonl"))
+    frames = len(read_rows(finished_run / "events.jsonl"))
     assert run_python(code, finished_run).split() == ["True", str(frames)]
 
 
@@ -140,7 +136,7 @@ NUMPY_KINDS = {int: "i", float: "f", bool: "b", str: "O"}
 
 @pytest.mark.parametrize("name", ["events", "episodes", "segments"])
 def test_numpy_columns_hold_the_rows(finished_run, name):
-    rows = read_rows(finished_run, f"{name}.jsonl")
+    rows = read_rows(finished_run / f"{name}.jsonl")
     columns = getattr(longplay.read_run(finished_run), name).numpy(*rows[0])
     assert list(columns) == list(rows[0])
     for key, column in columns.items():
@@ -158,12 +154,12 @@ def test_all_columns_without_naming_them(finished_run):
     events = longplay.read_run(finished_run).events
     columns = events.numpy()
     assert tuple(columns) == events.columns
-    assert set(read_rows(finished_run, "events.jsonl")[0]) <= set(columns)
+    assert set(read_rows(finished_run / "events.jsonl")[0]) <= set(columns)
 
 
 @pytest.mark.parametrize("name", ["events", "episodes", "segments"])
 def test_arrow_columns_hold_the_rows(finished_run, name):
-    rows = read_rows(finished_run, f"{name}.jsonl")
+    rows = read_rows(finished_run / f"{name}.jsonl")
     reader = getattr(longplay.read_run(finished_run), name).arrow(*rows[0])
     assert reader.schema.names == list(rows[0])
     assert reader.read_all().to_pylist() == rows
@@ -257,7 +253,7 @@ def test_folder_that_does_not_exist_is_refused(tmp_path):
 def test_folder_names_are_only_names(finished_run, tmp_path, name):
     run_dir = Path(shutil.copytree(finished_run, tmp_path / name))
     rewards = longplay.read_run(run_dir).events.numpy("reward")["reward"]
-    assert len(rewards) == len(read_rows(finished_run, "events.jsonl"))
+    assert len(rewards) == len(read_rows(finished_run / "events.jsonl"))
     assert len(longplay.read_run(run_dir).episodes.arrow().read_all()) > 0
     assert longplay.score_run(run_dir) == longplay.score_run(finished_run)
     assert longplay.validate_run(run_dir).is_valid
@@ -268,7 +264,7 @@ def test_pattern_in_a_folder_name_matches_no_other_folder(finished_run, tmp_path
     for folder in (name, "runa", "runb"):
         shutil.copytree(finished_run, tmp_path / folder)
     rewards = longplay.read_run(tmp_path / name).events.numpy("reward")["reward"]
-    assert len(rewards) == len(read_rows(finished_run, "events.jsonl"))
+    assert len(rewards) == len(read_rows(finished_run / "events.jsonl"))
     assert longplay.score_run(tmp_path / name) == longplay.score_run(finished_run)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from longplay.scoring.scores import compute_score
 
 from generated_runs import GAME_ACTIONS, STARTED, make_status, write
 from longplay.contract.fingerprint import agent_id
@@ -16,6 +15,7 @@ from longplay.contract.records import EpisodeRow, EventRow, RunConfig, TimestepR
 from longplay.contract.rundir import RunDirectory
 from longplay.plan import plan_run
 from longplay.scoring.play import read_play
+from longplay.tracks.scores import compute_score
 
 # Three games, two cycles, visits of 60 frames: a window is a frame.
 SHORT = {"base_visit_frames": 60, "jitter_pct": 0.0}

@@ -34,7 +34,7 @@ def test_run_is_read_with_what_it_may_be_compared_by(tmp_path):
     assert run.agent.name == "alpha"
     assert (run.agent.isolation, run.agent.tuning_frames) == ("none", None)
     assert run.conditions.emulator == "0.12.1"
-    assert run.track == "streaming"
+    assert run.track.name == "streaming"
     assert run.measure().average.tolist() == [1.0, 1.0, 1.0]
 
 

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from rows import read_rows
+
 SHORT = (
     *("--set", 'games=["qbert"]', "--set", "num_cycles=1"),
     *("--set", "base_visit_frames=40", "--set", "jitter_pct=0"),
@@ -588,7 +590,7 @@ def test_retry_of_a_folder_that_is_no_experiment(invoke, tmp_path):
 def export(invoke, directory: Path, file: Path, *options: object) -> list[Any]:
     answer = invoke("export", directory, "--jsonl", file, *options)
     assert answer.exit_code == 0, answer.stderr
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    return read_rows(file)
 
 
 def test_export_of_runs(invoke, played, tmp_path):

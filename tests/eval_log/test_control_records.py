@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from longplay.contract.records import TimestepRow
 from longplay.eval_log.export import export_jsonl
 from longplay.eval_log.trajectory import Trajectory
 from longplay.plan import name_benchmark
+from rows import read_rows
 
 
 @pytest.fixture(scope="module")
@@ -20,22 +20,17 @@ def experiment(control_run: Path) -> Path:
     return control_run.parent.parent
 
 
-def read_rows(control_run: Path) -> list[dict[str, Any]]:
-    lines = (control_run / "events.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
 def export(experiment: Path, folder: Path, level: Any) -> list[dict[str, Any]]:
     path = folder / "records.jsonl"
     export_jsonl(experiment, path, level)
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return read_rows(path)
 
 
 def test_reward_of_a_run_is_its_cumulative_reward(
     experiment: Path, control_run: Path, tmp_path: Path
 ) -> None:
     (record,) = export(experiment, tmp_path, "run")
-    rows = read_rows(control_run)
+    rows = read_rows(control_run / "events.jsonl")
     assert record["reward"] == sum(row["reward"] for row in rows)
     assert record["success"] is True
 
@@ -44,7 +39,9 @@ def test_environment_steps_are_emulator_frames(
     experiment: Path, control_run: Path, tmp_path: Path
 ) -> None:
     (record,) = export(experiment, tmp_path, "run")
-    frames = sum(row["emulator_frames"] for row in read_rows(control_run))
+    frames = sum(
+        row["emulator_frames"] for row in read_rows(control_run / "events.jsonl")
+    )
     steps = (record["n_steps"], record["n_agent_steps"], record["n_env_steps"])
     assert steps == (900, 900, frames)
     assert 900 < frames < 3600
@@ -60,7 +57,7 @@ def test_rewards_of_visits_add_up_to_the_delivered_ones(
     experiment: Path, control_run: Path, tmp_path: Path
 ) -> None:
     records = export(experiment, tmp_path, "visit")
-    rows = read_rows(control_run)
+    rows = read_rows(control_run / "events.jsonl")
     assert [record["reward"] for record in records] == [
         sum(row["reward"] for row in rows if row["visit_idx"] == visit)
         for visit in (0, 1)

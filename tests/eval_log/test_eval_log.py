@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -43,6 +42,7 @@ from longplay.eval_log.records import EpisodeRecord, ExperimentRecord, UsageSumm
 from longplay.eval_log.schema import EVAL_LOG
 from longplay.eval_log.tasks import Benchmark
 from longplay.plan import name_benchmark
+from rows import read_rows
 
 
 @pytest.fixture
@@ -59,10 +59,6 @@ def describe(directory: Path, n_seeds: int = 3) -> ExperimentRecord:
         git_cwd=str(directory.parent),
     )
     return record.model_copy(update={"experiment_id": EXPERIMENT_ID})
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 # --- a run becomes a record ---------------------------------------------------------
@@ -333,7 +329,7 @@ def test_lines_are_whole_records(experiment, tmp_path, level, count):
     path = tmp_path / "out.jsonl"
     assert export_jsonl(experiment, path, level) == count
     validator = Draft202012Validator(EVAL_LOG.make_schemas()["episode_record.json"])
-    lines = read_lines(path)
+    lines = read_rows(path)
     assert len(lines) == count
     for line in lines:
         assert list(validator.iter_errors(line)) == []

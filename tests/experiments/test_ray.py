@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from rows import read_rows
+
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 
 FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl")
@@ -337,7 +339,7 @@ def test_log_holds_one_record_for_each_run(troubled, tmp_path):
     lines = tmp_path / "runs.jsonl"
     command = [sys.executable, "-m", "longplay", "export", str(lab.out)]
     subprocess.run([*command, "--jsonl", str(lines)], check=True, capture_output=True)
-    records = [json.loads(line) for line in lines.read_text().splitlines()]
+    records = read_rows(lines)
     records.sort(key=lambda record: record["seed"])
     assert [record["seed"] for record in records] == [0, 1, 2, 3]
     assert [r["error_type"] for r in records] == [None, "ValueError", None, None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load, save
+from typer.testing import CliRunner
 
-import longplay
+from longplay.cli.app import app
 from longplay.contract.rundir import read_run
 from longplay.errors import ConfigError, DocumentError
 from longplay.reference import rollouts
-from longplay.reference.library import DATA, load_reference, read_facts
+from longplay.reference.library import (
+    DATA,
+    REFERENCE_GAMES,
+    load_reference,
+    read_facts,
+)
 from longplay.reference.rollout_file import find_rollouts
 from longplay.reference.rollouts import (
     MeasuredVisit,
@@ -30,6 +37,8 @@ from longplay.reference.rollouts import (
 from longplay.reference.streams import find_recorded_visit
 from longplay.reference.workplace import Workplace
 from longplay.validation import validate_run
+from made_up_references import write_references
+from playing import play_run
 
 TIMESTEPS = 60
 PLAN = RolloutPlan(
@@ -44,25 +53,34 @@ RUN: dict[str, Any] = {"games": ["pong"], "base_visit_frames": TIMESTEPS}
 ZERO = str(Path(__file__).parents[2] / "examples" / "prediction_zero.py")
 
 
-@pytest.fixture
-def recorded(references: Path, invoke: Callable) -> Path:
-    """Made-up references with a recorded visit of pong, seed 0."""
-    record = ("reference", "record", "--game", "pong", "--data", references)
-    assert invoke(*record, "--seeds", "0", "--timesteps", TIMESTEPS).exit_code == 0
-    return references
+def invoke_reference(*args: object) -> None:
+    result = CliRunner().invoke(app, ["reference", *map(str, args)])
+    assert result.exit_code == 0, result.output
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made-up references; a visit of pong is recorded and measured by the commands."""
+    folder = tmp_path_factory.mktemp("references")
+    write_references(folder, REFERENCE_GAMES)
+    place = ("--game", "pong", "--data", folder)
+    invoke_reference("record", *place, "--seeds", "0", "--timesteps", TIMESTEPS)
+    work = tmp_path_factory.mktemp("work")
+    invoke_reference("rollouts", *place, "--work", work, *OPTIONS)
+    return folder
 
 
 @pytest.fixture
-def shipped(recorded: Path, tmp_path: Path, invoke: Callable) -> Path:
-    """The same with rollout values, by the command that measures them."""
-    place = ("--game", "pong", "--work", tmp_path / "work", "--data", recorded)
-    assert invoke("reference", "rollouts", *place, *OPTIONS).exit_code == 0
-    return recorded
+def shipped(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, to be changed, and in use."""
+    folder = Path(shutil.copytree(template, tmp_path / "references"))
+    monkeypatch.setenv("LONGPLAY_REFERENCES", str(folder))
+    return folder
 
 
-def test_a_visit_is_measured_in_the_recorded_states(recorded: Path) -> None:
-    visit = measure_visit("pong", 0, PLAN, recorded)
-    stream = find_recorded_visit("pong", 0, 0, recorded)
+def test_a_visit_is_measured_in_the_recorded_states(shipped: Path) -> None:
+    visit = measure_visit("pong", 0, PLAN, shipped)
+    stream = find_recorded_visit("pong", 0, 0, shipped)
     assert stream is not None
     assert visit.timesteps.tolist() == list(range(0, TIMESTEPS, 4))
     assert visit.returns.shape == (15, 2)
@@ -72,34 +90,34 @@ def test_a_visit_is_measured_in_the_recorded_states(recorded: Path) -> None:
     assert visit.audit_returns.shape == (1, 2)
 
 
-def test_the_rest_of_a_return_is_the_value_network(recorded: Path) -> None:
+def test_the_rest_of_a_return_is_the_value_network(shipped: Path) -> None:
     """At first nothing moves in Pong: whatever is done, the next state is the same."""
     plan = PLAN.model_copy(update={"horizon_timesteps": 1})
-    visit = measure_visit("pong", 0, plan, recorded)
-    stream = find_recorded_visit("pong", 0, 0, recorded)
+    visit = measure_visit("pong", 0, plan, shipped)
+    stream = find_recorded_visit("pong", 0, 0, shipped)
     assert stream is not None
     assert stream.rewards[0] == 0
     assert visit.returns[0] == pytest.approx(0.99 * float(stream.values[1]))
 
 
-def test_measuring_again_gives_the_same_bits(recorded: Path) -> None:
-    once, again = (measure_visit("pong", 0, PLAN, recorded) for _ in range(2))
+def test_measuring_again_gives_the_same_bits(shipped: Path) -> None:
+    once, again = (measure_visit("pong", 0, PLAN, shipped) for _ in range(2))
     assert once.returns.tobytes() == again.returns.tobytes()
     assert once.audit_returns.tobytes() == again.audit_returns.tobytes()
 
 
-def test_more_continuations_begin_with_the_same_ones(recorded: Path) -> None:
+def test_more_continuations_begin_with_the_same_ones(shipped: Path) -> None:
     more = measure_visit(
-        "pong", 0, PLAN.model_copy(update={"continuations": 4}), recorded
+        "pong", 0, PLAN.model_copy(update={"continuations": 4}), shipped
     )
-    fewer = measure_visit("pong", 0, PLAN, recorded)
+    fewer = measure_visit("pong", 0, PLAN, shipped)
     np.testing.assert_array_equal(more.returns[:, :2], fewer.returns)
 
 
 def test_what_was_measured_is_not_measured_again(
-    recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = RolloutWork(Workplace(tmp_path, "pong"), PLAN, recorded)
+    work = RolloutWork(Workplace(tmp_path, "pong"), PLAN, shipped)
     once = work.measure(0)
     monkeypatch.delattr(rollouts, "measure_visit")
     again = work.measure(0)
@@ -107,20 +125,20 @@ def test_what_was_measured_is_not_measured_again(
 
 
 def test_measured_visits_of_another_reference_are_refused(
-    recorded: Path, tmp_path: Path
+    shipped: Path, tmp_path: Path
 ) -> None:
-    RolloutWork(Workplace(tmp_path, "pong"), PLAN, recorded).measure(0)
-    path = recorded / "pong.json"
+    RolloutWork(Workplace(tmp_path, "pong"), PLAN, shipped).measure(0)
+    path = shipped / "pong.json"
     facts = json.loads(path.read_text())
     facts["policy"]["exploration"] = 0.5
     path.write_text(json.dumps(facts))
     with pytest.raises(ConfigError, match=r"seed-0.*expected rollouts of .*, found"):
-        RolloutWork(Workplace(tmp_path, "pong"), PLAN, recorded).measure(0)
+        RolloutWork(Workplace(tmp_path, "pong"), PLAN, shipped).measure(0)
 
 
-def test_a_visit_that_was_not_recorded_is_named(recorded: Path) -> None:
+def test_a_visit_that_was_not_recorded_is_named(shipped: Path) -> None:
     with pytest.raises(ConfigError, match="expected a recorded visit of seed 1"):
-        measure_visit("pong", 1, PLAN, recorded)
+        measure_visit("pong", 1, PLAN, shipped)
 
 
 @pytest.mark.exhaustive
@@ -180,7 +198,7 @@ def test_a_plan_that_audits_nothing_is_refused() -> None:
 def test_a_run_is_scored_with_the_rollouts_of_its_visit(
     shipped: Path, tmp_path: Path
 ) -> None:
-    result = longplay.run("prediction-v1", ZERO, out=tmp_path / "run", overrides=RUN)
+    result = play_run("prediction-v1", ZERO, out=tmp_path / "run", overrides=RUN)
     values = find_rollouts(read_run(result.run_dir).config)
     assert values is not None
     means, noise = values.games["pong"].means, values.games["pong"].noise
@@ -199,7 +217,7 @@ def test_a_run_is_scored_with_the_rollouts_of_its_visit(
 def test_the_sums_behind_a_value_error_are_explained(
     shipped: Path, tmp_path: Path, invoke: Callable
 ) -> None:
-    run = longplay.run("prediction-v1", ZERO, out=tmp_path / "run", overrides=RUN)
+    run = play_run("prediction-v1", ZERO, out=tmp_path / "run", overrides=RUN)
     answer = invoke("score", run.run_dir, "--explain", "pong", "--json").json
     rows = answer["explanation"]
     means = {row["differences"]: row["mean"] for row in rows[-3:]}
@@ -220,7 +238,7 @@ def test_the_sums_behind_a_value_error_are_explained(
 def test_other_runs_have_no_such_keys(
     shipped: Path, tmp_path: Path, seed: int, changes: dict[str, Any]
 ) -> None:
-    result = longplay.run(
+    result = play_run(
         "prediction-v1", ZERO, seed=seed, out=tmp_path / "run", overrides=RUN | changes
     )
     keys = json.loads((result.run_dir / "score.json").read_text()).keys()
@@ -230,7 +248,7 @@ def test_other_runs_have_no_such_keys(
 
 def test_games_without_rollouts_are_left_out(shipped: Path, tmp_path: Path) -> None:
     both = RUN | {"games": ["pong", "breakout"]}
-    result = longplay.run("prediction-v1", ZERO, out=tmp_path / "run", overrides=both)
+    result = play_run("prediction-v1", ZERO, out=tmp_path / "run", overrides=both)
     assert list(result.score.per_game_value_mse) == ["pong"]
     assert result.score.value_states == 15
 
@@ -261,7 +279,7 @@ def remove_rollouts(folder: Path) -> None:
 def test_a_score_with_other_rollouts_is_noted(
     shipped: Path, tmp_path: Path, change: Callable[[Path], None]
 ) -> None:
-    run = longplay.run("prediction-v1", ZERO, out=tmp_path / "run", overrides=RUN)
+    run = play_run("prediction-v1", ZERO, out=tmp_path / "run", overrides=RUN)
     change(shipped)
     report = validate_run(run.run_dir)
     assert report.is_valid
@@ -270,7 +288,7 @@ def test_a_score_with_other_rollouts_is_noted(
 
 
 def test_a_false_value_error_is_found(shipped: Path, tmp_path: Path) -> None:
-    run = longplay.run("prediction-v1", ZERO, out=tmp_path / "run", overrides=RUN)
+    run = play_run("prediction-v1", ZERO, out=tmp_path / "run", overrides=RUN)
     path = run.run_dir / "score.json"
     score = json.loads(path.read_text())
     path.write_text(json.dumps(score | {"value_mse": score["value_mse"] - 0.1}))
@@ -304,7 +322,7 @@ def change_reference(folder: Path) -> None:
 def test_damaged_rollouts_are_refused(
     shipped: Path, tmp_path: Path, damage: Callable[[Path], None], message: str
 ) -> None:
-    run = longplay.run("prediction-v1", ZERO, out=tmp_path / "run", overrides=RUN)
+    run = play_run("prediction-v1", ZERO, out=tmp_path / "run", overrides=RUN)
     damage(shipped)
     with pytest.raises(DocumentError, match=message):
         find_rollouts(read_run(run.run_dir).config)

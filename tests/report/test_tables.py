@@ -62,6 +62,7 @@ def suite(*agents: AgentNumbers, **changes) -> SuiteComparison:
     fields = {
         "suite": "control-v1",
         "track": "control",
+        "frame_noun": "timestep",
         "emulator": "0.12.1",
         "references": None,
         "headline": "cumulative_reward",

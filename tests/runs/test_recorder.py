@@ -16,6 +16,7 @@ from longplay.contract.records import EpisodeRow, EventRow, ScheduledVisit, Segm
 from longplay.errors import RecordingError
 from longplay.runs.recorder import Recorder
 from longplay.stream import Mechanics, Stream
+from rows import read_rows
 
 FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl")
 
@@ -80,10 +81,6 @@ def record_stream(
 
 def read_bytes(run_dir: Path) -> list[bytes]:
     return [(run_dir / name).read_bytes() for name in FILES]
-
-
-def read_rows(run_dir: Path, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run_dir / name).read_bytes().splitlines()]
 
 
 # --- bytes ----------------------------------------------------------------------
@@ -152,8 +149,8 @@ def test_ends_of_a_visit_belong_to_it_whatever_its_length(tmp_path, frames):
     """A visit may end exactly where a chunk does."""
     recorder = record_stream(tmp_path, [frames, frames])
     summary = recorder.summarise()
-    episodes = read_rows(tmp_path, "episodes.jsonl")
-    segments = read_rows(tmp_path, "segments.jsonl")
+    episodes = read_rows(tmp_path / "episodes.jsonl")
+    segments = read_rows(tmp_path / "segments.jsonl")
     assert episodes[-1]["end_global_frame_idx"] == 2 * frames - 1
     assert segments[-1]["end_global_frame_idx"] == 2 * frames - 1
     in_first = [e for e in episodes if e["end_global_frame_idx"] < frames]
@@ -167,7 +164,7 @@ def test_rows_reach_the_disk_with_the_flush(tmp_path):
     recorder.begin_visit(make_visit(visit_frames=9), [0])
     recorder.write(msgspec.structs.replace(EVENT, truncated=False))
     recorder.flush()
-    assert len(read_rows(tmp_path, "events.jsonl")) == 1
+    assert len(read_rows(tmp_path / "events.jsonl")) == 1
     recorder.close()
 
 
@@ -199,7 +196,7 @@ def test_clocks_change_no_row(tmp_path, monkeypatch):
 
 def test_summary_of_a_stream_worked_out_from_its_rows(tmp_path):
     recorder = record_stream(tmp_path, [300, 41])
-    events = read_rows(tmp_path, "events.jsonl")
+    events = read_rows(tmp_path / "events.jsonl")
     summary = recorder.summarise()
     assert (summary.frames, summary.emulator_frames) == (341, 341)
     decided = [event["is_decision_frame"] for event in events]
@@ -257,10 +254,10 @@ def test_summary_of_a_real_run(finished_run):
             "metrics"
         ).split()
     )
-    events = read_rows(finished_run, "events.jsonl")
+    events = read_rows(finished_run / "events.jsonl")
     assert summary["frames"] == len(events)
-    assert summary["episodes"] == len(read_rows(finished_run, "episodes.jsonl"))
-    assert summary["segments"] == len(read_rows(finished_run, "segments.jsonl"))
+    assert summary["episodes"] == len(read_rows(finished_run / "episodes.jsonl"))
+    assert summary["segments"] == len(read_rows(finished_run / "segments.jsonl"))
     rewards = [visit["reward_sum"] for visit in summary["visits"]]
     assert sum(rewards) == sum(event["reward"] for event in events)
     assert summary["tries"] == 1

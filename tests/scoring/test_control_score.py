@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from longplay.scoring.control import compute_score
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Play, played_visits
 from longplay.tracks.control import CONTROL
+from rows import read_rows
 
 SETTINGS = {
     "games": ["pong", "qbert"],
@@ -124,13 +123,11 @@ def test_nothing_played_comes_to_nothing() -> None:
 # --- runs ---------------------------------------------------------------------------
 
 
-def read_rows(run_dir: Path) -> list[dict[str, Any]]:
-    lines = (run_dir / "events.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
 def test_totals_of_a_run_are_the_sums_over_its_rows(control_run: Path) -> None:
-    rows, score = read_rows(control_run), longplay.read_run(control_run).score
+    rows, score = (
+        read_rows(control_run / "events.jsonl"),
+        longplay.read_run(control_run).score,
+    )
     assert isinstance(score, ControlScore)
     assert score.cumulative_reward == sum(row["reward"] for row in rows)
     assert score.cumulative_game_score == sum(row["game_reward"] for row in rows)
@@ -178,7 +175,7 @@ def test_run_cut_short_is_scored_in_part(
         longplay.score_run(path.parent)
     score = longplay.score_run(path.parent, partial=True)
     assert isinstance(score, ControlScore)
-    rows = read_rows(control_run)[:450]
+    rows = read_rows(control_run / "events.jsonl")[:450]
     assert score.cumulative_reward == sum(row["reward"] for row in rows)
     assert set(score.per_game_cumulative_reward) == {"breakout"}
 
@@ -187,13 +184,16 @@ def test_columns_of_a_control_run(control_run: Path) -> None:
     events = longplay.read_run(control_run).events
     assert events.columns[-3:] == ("lives", "game_reward", "emulator_frames")
     columns = events.numpy("game_reward", "emulator_frames")
-    rows = read_rows(control_run)
+    rows = read_rows(control_run / "events.jsonl")
     for name, column in columns.items():
         assert column.tolist() == [row[name] for row in rows]
 
 
 def test_summary_of_a_control_run_adds_up_its_rows(control_run: Path) -> None:
-    rows, summary = read_rows(control_run), longplay.read_run(control_run).summary
+    rows, summary = (
+        read_rows(control_run / "events.jsonl"),
+        longplay.read_run(control_run).summary,
+    )
     assert summary is not None
     assert summary.frames == summary.decision_frames == 900
     assert summary.emulator_frames == sum(row["emulator_frames"] for row in rows)

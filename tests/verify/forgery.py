@@ -26,8 +26,8 @@ from longplay.contract.records import RunConfig
 from longplay.runs.recorder import Recorder
 from longplay.stream import Stream
 from longplay.tracks.scores import score_run, write_score
+from rows import Row, read_rows
 
-Row = dict[str, Any]
 NO_OP = 0
 
 
@@ -60,11 +60,6 @@ class Visit:
 
 Story = list[Visit]
 Lie = Callable[[Story], object]
-
-
-def read_rows(path: Path) -> list[Row]:
-    rows: list[Row] = msgspec.json.Decoder().decode_lines(path.read_bytes())
-    return rows
 
 
 def read_story(run: Path) -> Story:

@@ -63,8 +63,8 @@ def _check_call(
     signature = inspect.signature(function)
     name = expected.partition("(")[0]
     try:
-        _check_places(list(signature.parameters), INIT if name == "init" else expected)
         signature.bind(*range(count), **named)
+        _check_places(list(signature.parameters), INIT if name == "init" else expected)
     except TypeError as error:
         raise AgentLoadError(
             f"{name}: expected {expected}, found {name}{signature}: {error}"

@@ -21,7 +21,7 @@ _NOT_BY_RUN = "the shipped figures have no rates run by run"
 def shipped_agents(run: MeasuredRun) -> dict[AgentKey, AgentArrays]:
     """The baselines that stand beside a run: none if its suite was changed."""
     suite, games = run.conditions.suite, run.config.games
-    if run.track == "prediction":
+    if run.track.predicts:
         return {
             AgentKey(f"{baseline.label} (shipped)", None): _predictor(baseline, games)
             for baseline in prediction_baselines(suite, run.conditions.references)

@@ -160,7 +160,7 @@ class _Table:
 
     def _choose_error(self) -> tuple[str | None, str | None]:
         """The error that all runs have, and what to say about the choice."""
-        if self.track != "prediction":
+        if not self.track.predicts:
             return None, None
         rollouts = {getattr(run.score, "rollouts_sha256", None) for run in self.runs}
         if rollouts == {None}:
@@ -191,7 +191,8 @@ class _Table:
         )
         return SuiteComparison(
             suite=self.conditions.suite,
-            track=self.track,
+            track=self.track.name,
+            frame_noun=self.track.frame_noun,
             emulator=self.conditions.emulator,
             references=self.conditions.references,
             headline=self.runs[0].score.HEADLINE,

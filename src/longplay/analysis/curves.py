@@ -46,6 +46,8 @@ SECOND_HALF = slice(30, 60)
 
 _CACHE_VERSION = 1
 _SUMS = {"rewards": "fsum(reward)"}
+# What prediction rows add to those of the other tracks: the prediction, the target.
+_PREDICTION_COLUMNS = PredictionRow.__struct_fields__[-2:]
 _PREDICTION_SUMS = {
     "squared_errors": "fsum((prediction - target) ** 2)",
     "targets": "fsum(target)",
@@ -201,7 +203,7 @@ def scan_events(run: RunDirectory) -> Curves:
     needs = ["visit_idx", "visit_frame_idx", "global_frame_idx", "reward"]
     if issubclass(run.config.event_row, PredictionRow):
         sums |= _PREDICTION_SUMS
-        needs += ["prediction", "target"]
+        needs += _PREDICTION_COLUMNS
     lengths = [visit.visit_frames for visit in run.config.schedule]
     rows = run.events.group(
         f"visit_idx, visit_frame_idx * {WINDOWS} // {lengths}[visit_idx + 1]",

@@ -84,7 +84,8 @@ class SuiteComparison(Document):
     """Agents on one suite, under one set of conditions."""
 
     suite: str
-    track: Literal["streaming", "control", "prediction"]
+    track: str
+    frame_noun: str = Field(description="What a frame of these runs is called.")
     emulator: str | None = Field(description="Version of ale-py.")
     references: str | None = Field(description="Digest; prediction suites.")
     headline: str = Field(description="Key of score.json that is the headline.")

@@ -20,8 +20,9 @@ from longplay.contract.files import read_json
 from longplay.contract.layout import RunGroup, find_run_groups
 from longplay.contract.records import AgentEntry, ConfigGiven, RunConfig, Score
 from longplay.contract.rundir import RunDirectory
-from longplay.contract.versions import CONTRACTS, Track
 from longplay.errors import ConfigError, DocumentError, LongplayError
+from longplay.tracks.base import Track
+from longplay.tracks.catalogue import track_of
 
 PackOpener = Callable[[Path], RunDirectory]
 ScanObserver = Callable[[int, int], None]
@@ -113,10 +114,8 @@ class MeasuredRun:
 
     @property
     def track(self) -> Track:
-        """Of a contract version that is not known, streaming."""
-        version = self.config.benchmark_contract_version
-        tracks = {contract.version: track for track, contract in CONTRACTS.items()}
-        return tracks.get(version, "streaming")
+        """The run's track."""
+        return track_of(self.config)
 
     def measure(self) -> GameRates:
         """Its rates per game, in the order of the suite's games."""

@@ -27,6 +27,7 @@ from longplay.contract.records import Document
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import IncompleteRunError
 from longplay.scoring.baselines import random_baseline
+from longplay.tracks.catalogue import track_of
 
 Unit = Literal["z", "x / b", "-nmse"]
 
@@ -138,7 +139,7 @@ def score_tuning(
     """
     if run.summary is None:
         raise IncompleteRunError(f"{run.path}: expected a run_summary.json, found none")
-    if run.config.track == "prediction":
+    if track_of(run.config).predicts:
         nmse = read_curves(run, cache).normalised_errors()
         games = [visit.game_id for visit in run.summary.visits]
         return score_predictions(

@@ -31,6 +31,7 @@ from longplay.reference.continuations import RetracedVisit, draw_luck
 from longplay.reference.facts import AuditedState, RolloutAudit, RolloutFacts
 from longplay.reference.library import (
     REFERENCE_GAMES,
+    REFERENCE_SUITE,
     Reference,
     hash_references,
     load_reference,
@@ -45,7 +46,7 @@ from longplay.reference.streams import RecordedVisit, find_recorded_visit
 from longplay.reference.training.array_file import read_arrays, write_arrays
 from longplay.reference.workplace import Pace, Workplace
 from longplay.seeds import continuation_seeds, emulator_seed
-from longplay.suites import PredictionSuite, get_suite
+from longplay.suites import PredictionSuite
 
 # The audit's continuations are numbered from here: none has the luck of a rollout.
 _FIRST_AUDIT_NUMBER = 2**16
@@ -100,7 +101,7 @@ class StateMeasurer:
     def __init__(
         self, game_id: str, seed: int, reference: Reference, recorded: RecordedVisit
     ) -> None:
-        suite = get_suite("prediction-v1")
+        suite = REFERENCE_SUITE
         assert isinstance(suite, PredictionSuite)
         self._seed, self._visit_idx = seed, suite.games.index(game_id)
         self._reference, self._recorded = reference, recorded
@@ -145,7 +146,7 @@ def measure_visit(
     data: Path | None = None,
     report: Callable[[int], None] = lambda states: None,
 ) -> MeasuredVisit:
-    """Measures the states of one recorded visit of prediction-v1.
+    """Measures the states of one recorded visit.
 
     Args:
         game_id: One of the track's games.

@@ -197,8 +197,8 @@ def _head_metric(suite: SuiteComparison, name: str) -> str:
 
 
 def _head_game_metric(suite: SuiteComparison, name: str) -> str:
-    if name == "rate" and suite.track != "streaming":
-        return "reward per timestep"
+    if name == "rate":
+        return f"reward per {suite.frame_noun}"
     if name == "error" and suite.error is not None:
         return suite.error.replace("_", " ")
     return GAME_METRICS[name]
