@@ -25,9 +25,11 @@ from longplay.contract.findings import Finding, Findings, Kind
 from longplay.contract.fingerprint import agent_id, contract_hash
 from longplay.contract.records import (
     CONTRACT_VERSIONS,
+    ROLLOUT_KEYS,
     DigestRow,
     Document,
     EpisodeRow,
+    PredictionScore,
     RunConfig,
     RunStatus,
     RunSummary,
@@ -434,7 +436,24 @@ class _Validation:
         except DocumentError as error:
             self._add("score", "score.json", f"cannot be computed again: {error}")
             return
+        if isinstance(score, PredictionScore):
+            self._check_rollouts(expected, score)
         self._compare("score", "score.json", expected, score)
+
+    def _check_rollouts(self, expected: dict[str, Any], score: PredictionScore) -> None:
+        """Notes a score with other rollout values, and leaves these keys out."""
+        wanted, found = expected["rollouts_sha256"], score.rollouts_sha256
+        if wanted == found:
+            return
+        for name in ROLLOUT_KEYS:
+            del expected[name]
+        self._add(
+            "other rollouts",
+            "score.json",
+            f"scored with other rollouts: here are {shorten(wanted or 'none')}, "
+            f"found {shorten(found or 'none')}; `longplay score` scores again",
+            "rollouts_sha256",
+        )
 
     def _check_state(self, config: RunConfig) -> None:
         """A run is complete when it says so, which it does last of all."""

@@ -11,10 +11,10 @@ import pytest
 
 from longplay.console.scripted import ScriptedConsole
 from longplay.errors import ConfigError
+from longplay.reference.auditing import summarise
 from longplay.reference.facts import AuditedState
 from longplay.reference.library import load_reference
 from longplay.reference.training import stages
-from longplay.reference.training.audit import summarise
 from longplay.reference.training.collecting import collect_reference
 from longplay.reference.training.driver import make_references
 from longplay.reference.training.fitting import FitRecipe

@@ -214,7 +214,7 @@ def show_report(report: Report) -> list[RenderableType]:
     ]
     for title, counts, shown in (
         ("findings", found.counts, found.shown),
-        ("notes (not findings in another tool's run)", found.note_counts, found.notes),
+        ("notes (not findings)", found.note_counts, found.notes),
     ):
         if not counts:
             continue

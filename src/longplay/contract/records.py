@@ -14,7 +14,14 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 from msgspec import Meta
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from longplay.contract.versions import SCHEMA_VERSION, ContractVersion
 from longplay.errors import ConfigError
@@ -626,6 +633,45 @@ class PredictionScore(Score):
         description="Mean squared difference of predictions and returns, up to the "
         "visit's last game over; null without one."
     )
+    value_mse: float | None = Field(
+        default=None, description="Mean of per_game_value_mse."
+    )
+    per_game_value_mse: Scores | None = Field(
+        default=None,
+        description="Mean squared difference of predictions and rollout values, less "
+        "the sampling variance of these.",
+    )
+    value_nmse: float | None = Field(
+        default=None, description="Mean of per_game_value_nmse, where it is not null."
+    )
+    per_game_value_nmse: ScoresOrNull | None = Field(
+        default=None,
+        description="value_mse / variance of the values; null where they hardly "
+        "differ.",
+    )
+    median_value_nmse: float | None = Field(
+        default=None, description="Median of per_game_value_nmse, where it is not null."
+    )
+    value_states: int | None = Field(
+        default=None, description="States with a rollout value, in all games."
+    )
+    rollouts_sha256: str | None = Field(
+        default=None,
+        description="Digest of the rollout values; without any, this key and those "
+        "with `value_` in them are absent.",
+    )
+
+    # No return type: pydantic would take it for the schema instead of the fields.
+    @model_serializer(mode="wrap")
+    def _leave_out_rollouts(  # type: ignore[no-untyped-def]
+        self, render: SerializerFunctionWrapHandler
+    ):
+        """Absent and not null: a run without rollouts has no such error."""
+        document = render(self)
+        if self.rollouts_sha256 is None:
+            for name in ROLLOUT_KEYS:
+                document.pop(name, None)
+        return document
 
     @property
     def reward(self) -> float:
@@ -639,6 +685,18 @@ class PredictionScore(Score):
             return 0.0
         nmse = score.per_game_nmse.get(visit.game_id)
         return 0.0 if nmse is None else 1.0 - nmse
+
+
+# Keys of a prediction score that only runs with rollout values have.
+ROLLOUT_KEYS = (
+    "value_mse",
+    "per_game_value_mse",
+    "value_nmse",
+    "per_game_value_nmse",
+    "median_value_nmse",
+    "value_states",
+    "rollouts_sha256",
+)
 
 
 _V1 = ContractVersion("v1", (), EventRow, Score)

@@ -13,6 +13,8 @@ from longplay.scoring.play import Play
 from longplay.scoring.prediction import compute_score, explain_game
 from longplay.tracks.base import Explanation, Track
 
+_ROWS_WITHOUT_ROLLOUTS = 3
+
 
 def _explain_game(play: Play, game_id: str) -> Explanation:
     rows = [
@@ -31,6 +33,8 @@ def _explain_game(play: Play, game_id: str) -> Explanation:
         "mean": "mean",
     }
     rule = "mse = first mean; nmse = first / second mean; return mse = third mean"
+    if len(rows) > _ROWS_WITHOUT_ROLLOUTS:
+        rule += "; value mse = fourth - sixth mean; value nmse = that / (fifth - sixth)"
     return Explanation(rows, headings, rule)
 
 
