@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from longplay.agents.global_random import GlobalRandom
 from longplay.agents.isolation.channel import SLOTS
 from longplay.agents.isolation.levels import Isolation
 from longplay.agents.isolation.remote import load_isolated_agent
@@ -26,7 +27,7 @@ from longplay.errors import (
     name_error,
 )
 from longplay.stream import Mechanics, Stream
-from longplay.tracks.streaming import StreamingTrack
+from longplay.tracks.streaming import STREAMING
 
 FRAME = np.zeros((210, 160, 3), np.uint8)
 PROCESS = Isolation("process")
@@ -79,11 +80,12 @@ def play(agent: Any) -> tuple[list[EventRow], list[dict[str, float]]]:
     ]
     mechanics = Mechanics(decision_interval=4, delay=2)
     stream = Stream(schedule, (1, 2), ScriptedConsole(life_frames=10), mechanics)
-    track, events, metrics = StreamingTrack(agent), [], []
+    participant, events, metrics = STREAMING.join(agent), [], []
     while not stream.done:
-        events.append(stream.advance(track.answer(stream.percept())))
+        percept = stream.percept(participant.looks_between_decisions)
+        events.append(stream.advance(participant.answer(percept)))
         if events[-1].truncated:
-            metrics.append(track.metrics())
+            metrics.append(participant.metrics())
     return events, metrics
 
 
@@ -132,7 +134,7 @@ def test_functions_predict_save_and_load(write: Any, tmp_path: Path) -> None:
     saved = tmp_path / "saved"
     saved.mkdir()
     agent.save(saved)
-    assert (saved / "state" / "state.txt").read_text() == "4"
+    assert (saved / "agent" / "state" / "state.txt").read_text() == "4"
     ask(agent)
     agent.load(saved)
     assert ask(agent) == 0.4
@@ -141,6 +143,57 @@ def test_functions_predict_save_and_load(write: Any, tmp_path: Path) -> None:
     loaded.output.finish()
     text = (tmp_path / "agent_output.txt").read_text()
     assert text == "built with (210, 160, 3) 5 2\n"
+
+
+DRAWING = """
+import random
+import numpy as np
+IMPORTED = random.random()
+def init(observation_shape, num_actions):
+    return [IMPORTED, random.random(), np.random.random()]
+def step(state, previous_observation, observation, reward):
+    state.append(random.random() + np.random.normal())
+    print(state)
+    return state, 0
+def save(state, directory):
+    random.random()
+    (directory / "state.txt").write_text(repr(state))
+def load(directory):
+    return eval((directory / "state.txt").read_text())
+"""
+
+
+def test_global_generators_are_seeded_and_saved(write: Any, tmp_path: Path) -> None:
+    path = write(DRAWING)
+    here, there = load_agent(path), load_isolated_agent(path, PROCESS)
+    with GlobalRandom(7).in_use(), here.output.capture():
+        agent = here.build(7)
+        for _ in range(5):
+            ask(agent)
+    remote = there.build(7)
+    for _ in range(3):
+        ask(remote)
+    (tmp_path / "saved").mkdir()
+    remote.save(tmp_path / "saved")
+    remote.close()
+    again = there.build(7)
+    again.load(tmp_path / "saved")
+    for _ in range(2):
+        ask(again)
+    again.close()
+    printed = "".join(there.output._pending)
+    assert printed == "".join(here.output._pending)
+    assert len(printed.splitlines()) == 5
+
+
+def test_agent_that_does_not_look_is_shown_nothing(start: Start) -> None:
+    source = agent_source("print(obs_rgb is None); return 3")
+    loaded, agent = start(source + "    looks_between_decisions = False\n")
+    assert agent.looks_between_decisions is False
+    info = {"is_decision_frame": False}
+    agent.step(None, 0.0, False, False, info)
+    ask(agent)
+    assert "".join(loaded.output._pending).split() == ["True", "False"]
 
 
 def test_agent_without_save_offers_none(start: Start) -> None:
@@ -180,6 +233,7 @@ def test_error_is_described_as_in_process(step: str, write: Any) -> None:
 
 ODD_ANSWERS = [
     "18",
+    "np.array([19])",
     "-1",
     "True",
     "2.0",
@@ -427,4 +481,4 @@ def test_links_and_fifos_of_save_are_refused(
     (tmp_path / "saved").mkdir()
     with pytest.raises(AgentError, match="which is neither a file nor a folder"):
         agent.save(tmp_path / "saved")
-    assert list((tmp_path / "saved").iterdir()) == []
+    assert list((tmp_path / "saved" / "agent").iterdir()) == []

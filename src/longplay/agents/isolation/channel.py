@@ -61,8 +61,9 @@ class Build(msgspec.Struct, tag=True):
 
 
 class SentPercept(msgspec.Struct, array_like=True):
-    """A percept whose observation is in the shared memory."""
+    """A percept whose observation is in a slot of the shared memory, if it has one."""
 
+    slot: int | None
     reward: float
     terminated: bool
     truncated: bool
@@ -116,9 +117,10 @@ class Described(msgspec.Struct, tag=True):
 
 
 class Built(msgspec.Struct, tag=True):
-    """The optional methods of the agent that was built."""
+    """What the agent that was built offers."""
 
     methods: list[str]
+    looks_between_decisions: bool
 
 
 class Answer(msgspec.Struct, tag=True):

@@ -17,6 +17,7 @@ from typing import Any
 from longplay.agents.isolation import channel
 from longplay.agents.isolation.levels import Isolation
 from longplay.agents.isolation.parent import AgentProcess
+from longplay.agents.isolation.server import SAVED_AGENT
 from longplay.agents.loading import AgentSource, LoadedAgent, find_agent, make_entry
 from longplay.agents.output import AgentOutput
 from longplay.console.base import Observation
@@ -40,13 +41,14 @@ class RemoteAgent:
         self,
         process: AgentProcess,
         step_timeout_s: float | None,
-        methods: Sequence[str],
+        built: channel.Built,
     ) -> None:
         self._process = process
         self._step_timeout_s = step_timeout_s
+        self.looks_between_decisions = built.looks_between_decisions
         self._is_first = True
         self._percepts: list[channel.SentPercept] = []
-        self._methods = frozenset(methods)
+        self._methods = frozenset(built.methods)
         self.unconfirmed = 0
         if {"save", "load"} <= self._methods:
             self.save, self.load = self._save, self._load
@@ -55,7 +57,7 @@ class RemoteAgent:
 
     def step(
         self,
-        obs_rgb: Observation,
+        obs_rgb: Observation | None,
         reward: float,
         terminated: bool,
         truncated: bool,
@@ -63,8 +65,11 @@ class RemoteAgent:
     ) -> Any:
         """Collects a frame; asks the agent on decision frames."""
         percepts = self._percepts
-        self._process.frames.write(len(percepts), obs_rgb)
-        percepts.append(channel.SentPercept(reward, terminated, truncated, info))
+        slot = None
+        if obs_rgb is not None:
+            slot = len(percepts)
+            self._process.frames.write(slot, obs_rgb)
+        percepts.append(channel.SentPercept(slot, reward, terminated, truncated, info))
         self.unconfirmed = len(percepts)
         if info["is_decision_frame"] or len(percepts) == channel.SLOTS:
             return self._send()
@@ -112,6 +117,7 @@ class RemoteAgent:
     def _save(self, directory: Path) -> None:
         self.settle()
         folder = self._make_folder(_SAVED_FOLDER)
+        (folder / SAVED_AGENT).mkdir()
         self._process.ask(channel.Save(str(folder)))
         copy_regular_files(folder, directory)
         shutil.rmtree(folder, ignore_errors=True)
@@ -217,7 +223,7 @@ class IsolatedAgent(LoadedAgent):
         except BaseException:
             process.close()
             raise
-        return RemoteAgent(process, self.isolation.step_timeout_s, reply.methods)
+        return RemoteAgent(process, self.isolation.step_timeout_s, reply)
 
 
 def load_isolated_agent(

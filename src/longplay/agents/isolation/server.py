@@ -6,8 +6,8 @@ makes of this module, the referee reads no more than messages of the channel.
 
 from __future__ import annotations
 
+import contextlib
 import io
-import operator
 import os
 import sys
 import threading
@@ -16,7 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from longplay.agents.closure import AgentFile, AgentFiles
+from longplay.agents.global_random import (
+    IMPORT_SEED,
+    GlobalRandom,
+    GlobalRandomState,
+)
 from longplay.agents.imports import AgentModules
 from longplay.agents.isolation import channel
 from longplay.agents.isolation.child import Setup
@@ -28,6 +35,7 @@ from longplay.agents.loading import (
     name_of,
 )
 from longplay.agents.metrics import check_numbers
+from longplay.driver import ActionDriver
 from longplay.errors import (
     AgentError,
     AgentLoadError,
@@ -38,6 +46,8 @@ from longplay.errors import (
 )
 
 FILES_FOLDER = "files"
+# What a folder holds that an agent was saved in.
+SAVED_AGENT, SAVED_RANDOM_STATE = "agent", "global_random.json"
 _OPTIONAL = ("metrics", "usage", "close", "save", "load")
 # What longplay itself raises keeps its class on the way to the referee.
 _OWN_ERRORS = (AgentError, AgentLoadError, LongplayError)
@@ -116,6 +126,7 @@ class AgentServer:
         self._agent: Any = None
         self._num_actions: int | None = None
         self._percept_idx = 0
+        self._lifetime = contextlib.ExitStack()
 
     def _send(self, reply: channel.Reply) -> None:
         with self._lock:
@@ -146,7 +157,8 @@ class AgentServer:
         source = AgentSource(**setup.source, files=files)
         is_unlisted = frozenset(setup.unlisted).__contains__
         modules = None if files is None else AgentModules(files, is_unlisted)
-        found = import_agent(source, modules)
+        with GlobalRandom(IMPORT_SEED).in_use():
+            found = import_agent(source, modules)
         self._loaded = assemble_agent(source, modules, found, setup.agent_args)
         return channel.Described(
             name_of(found), self._loaded.module is not None, self._loaded.is_predictor
@@ -162,20 +174,24 @@ class AgentServer:
 
     def _build(self, request: channel.Build) -> channel.Reply:
         self._num_actions = request.num_actions
+        # From here on the global generators are the agent's, and no one else's.
+        self._lifetime.enter_context(GlobalRandom(request.seed).in_use())
         if request.num_actions is None:
             self._agent = self._loaded.build_predictor(request.seed)
         else:
             self._agent = self._loaded.build(request.seed)
         methods = [n for n in _OPTIONAL if getattr(self._agent, n, None) is not None]
-        return channel.Built(methods)
+        looks = getattr(self._agent, "looks_between_decisions", True)
+        return channel.Built(methods, bool(looks))
 
     def _step(self, batch: channel.Batch) -> channel.Reply:
         self._spin_s = batch.spin_s
         step, answer = self._agent.step, None
         for index, percept in enumerate(batch.percepts):
             self._percept_idx = index
+            slot = percept.slot
             answer = step(
-                self._frames.read(index),
+                None if slot is None else self._frames.read(slot),
                 percept.reward,
                 percept.terminated,
                 percept.truncated,
@@ -192,11 +208,19 @@ class AgentServer:
         return channel.Numbers(check_numbers(f"{request.method}()", returned))
 
     def _save(self, request: channel.Save) -> channel.Reply:
-        self._agent.save(Path(request.directory))
+        folder = Path(request.directory)
+        state = GlobalRandomState.read()
+        self._agent.save(folder / SAVED_AGENT)
+        state.restore()
+        content = msgspec.json.encode(state)
+        (folder / SAVED_RANDOM_STATE).write_bytes(content)
         return channel.Answer(None)
 
     def _load(self, request: channel.Load) -> channel.Reply:
-        self._agent.load(Path(request.directory))
+        folder = Path(request.directory)
+        self._agent.load(folder / SAVED_AGENT)
+        content = (folder / SAVED_RANDOM_STATE).read_bytes()
+        msgspec.json.decode(content, type=GlobalRandomState).restore()
         return channel.Answer(None)
 
 
@@ -209,15 +233,12 @@ def pack_answer(answer: object, num_actions: int | None) -> channel.Reply:
     """
     value: int | float | None = None
     if num_actions is None:
-        from longplay.guided_stream import read_number
+        from longplay.reference.driver import read_number
 
         value = read_number(answer)
-    elif not isinstance(answer, bool):
-        try:
-            index = operator.index(answer)  # type: ignore[arg-type]
-        except Exception:  # its __index__ is the agent's code
-            index = -1
-        value = index if 0 <= index < num_actions else None
+    else:
+        with contextlib.suppress(AgentError):
+            value = ActionDriver().decide(answer, is_first=False)
     if value is not None:
         return channel.Answer(value)
     return channel.OddAnswer(
