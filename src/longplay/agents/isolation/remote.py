@@ -47,6 +47,7 @@ class RemoteAgent:
         self._step_timeout_s = step_timeout_s
         self.looks_between_decisions = built.looks_between_decisions
         self._is_first = True
+        self._slot = 0
         self._percepts: list[channel.SentPercept] = []
         self._methods = frozenset(built.methods)
         self.unconfirmed = 0
@@ -67,7 +68,8 @@ class RemoteAgent:
         percepts = self._percepts
         slot = None
         if obs_rgb is not None:
-            slot = len(percepts)
+            # In turn: a core writes faster where the other has not just read.
+            slot = self._slot = (self._slot + 1) % channel.SLOTS
             self._process.frames.write(slot, obs_rgb)
         percepts.append(channel.SentPercept(slot, reward, terminated, truncated, info))
         self.unconfirmed = len(percepts)
