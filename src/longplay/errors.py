@@ -215,6 +215,13 @@ def show_value(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
+def escape_controls(text: str) -> str:
+    """Text without control characters: a terminal would obey them."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def describe_text(text: str) -> str:
     """Text that can be written as UTF-8: lone surrogates are escaped."""
     return text.encode("utf-8", "backslashreplace").decode()
