@@ -406,6 +406,14 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process that no one here waits for has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
 def test_no_descendant_outlives_the_agent(start: Start, tmp_path: Path) -> None:
     step = (
         f"pids = open({str(tmp_path / 'pids')!r}, 'a')\n"
@@ -432,17 +440,17 @@ def test_agent_dies_with_the_referee(write: Any, tmp_path: Path) -> None:
     referee = os.fork()
     if referee == 0:
         agent = load_isolated_agent(path, PROCESS).build(7)
-        os.write(written, str(agent._process._popen.pid).encode())
+        process = agent._process
+        os.write(written, f"{process._popen.pid} {process.folder}".encode())
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(referee, 0)
-    keeper = int(os.read(read, 100))
+    pid, folder = os.read(read, 1000).decode().split()
+    keeper = int(pid)
     deadline_s = time.monotonic() + 10
-    while is_alive(keeper) and time.monotonic() < deadline_s:
-        if Path(f"/proc/{keeper}/stat").read_text().split()[2] == "Z":
-            break
+    while is_running(keeper) and time.monotonic() < deadline_s:
         time.sleep(0.05)
-    else:
-        assert not is_alive(keeper)
+    assert not is_running(keeper)
+    assert not Path(folder).exists()
 
 
 def test_step_timeout_counts_from_the_second_step(start: Start) -> None:

@@ -70,7 +70,13 @@ def main(given: dict[str, Any]) -> None:
     if agent_pid:
         for fd in (setup.requests, setup.replies, setup.frames):
             os.close(fd)
-        keeper.keep(agent_pid, setup.lifeline, setup.status, setup.memory_bytes)
+        keeper.keep(
+            agent_pid,
+            setup.lifeline,
+            setup.status,
+            setup.memory_bytes,
+            setup.folder,
+        )
         os._exit(0)
     # Its parent may have died before this took effect; then the pipes have ended.
     landlock.die_with_parent(signal.SIGKILL)

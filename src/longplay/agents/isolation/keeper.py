@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import signal
 from pathlib import Path
 
@@ -21,7 +22,13 @@ _POLL_S = 1.0
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-def keep(agent_pid: int, lifeline: int, status: int, memory_bytes: int | None) -> None:
+def keep(
+    agent_pid: int,
+    lifeline: int,
+    status: int,
+    memory_bytes: int | None,
+    folder: str,
+) -> None:
     """Waits for the agent's end and cleans up after it.
 
     Args:
@@ -29,7 +36,9 @@ def keep(agent_pid: int, lifeline: int, status: int, memory_bytes: int | None) -
         lifeline: A pipe whose other end the referee holds.
         status: A pipe to write `{"status", "memory_bytes"}` to.
         memory_bytes: The most that the agent and its descendants may have resident.
+        folder: The agent's own; a referee that lives removes it itself.
     """
+    referee_pid = os.getppid()
     exceeded = _wait_for_end(agent_pid, lifeline, memory_bytes)
     with contextlib.suppress(ProcessLookupError):
         os.kill(agent_pid, signal.SIGKILL)
@@ -38,6 +47,8 @@ def keep(agent_pid: int, lifeline: int, status: int, memory_bytes: int | None) -
     with contextlib.suppress(OSError):
         os.write(status, json.dumps(report).encode())
     _kill_descendants()
+    if os.getppid() != referee_pid:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait_for_end(

@@ -35,6 +35,7 @@ from longplay.agents.loading import (
     name_of,
 )
 from longplay.agents.metrics import check_numbers
+from longplay.agents.output import OutputBytes
 from longplay.driver import ActionDriver
 from longplay.errors import (
     AgentError,
@@ -62,7 +63,7 @@ class _Output(io.TextIOBase):
         self._pid = os.getpid()
         self._pending: list[str] = []
         self._pending_chars = 0
-        self.buffer = _OutputBytes(self)
+        self.buffer = OutputBytes(self)
 
     def writable(self) -> bool:
         """Text can be written."""
@@ -92,21 +93,6 @@ class _Output(io.TextIOBase):
         for start in range(0, len(text), channel.OUTPUT_CHARS):
             piece = text[start : start + channel.OUTPUT_CHARS]
             self._send(channel.Output(describe_text(piece)))
-
-
-class _OutputBytes(io.RawIOBase):
-    """`sys.stdout.buffer`, for code that prints bytes."""
-
-    def __init__(self, output: _Output) -> None:
-        self._output = output
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        content = bytes(data)
-        self._output.write(content.decode("utf-8", "backslashreplace"))
-        return len(content)
 
 
 class AgentServer:
