@@ -87,9 +87,9 @@ class AgentSource:
     files: AgentFiles | None = None
     patterns: tuple[str, ...] = ()
 
-    def describe(self, found: object, agent_args: Mapping[str, Any]) -> dict[str, Any]:
-        """The config of the agent that was found there."""
-        config = {"_type": f"{self.module}.{_name_of(found)}", "args": dict(agent_args)}
+    def describe(self, name: str, agent_args: Mapping[str, Any]) -> dict[str, Any]:
+        """The config of the class, factory or module of this name."""
+        config = {"_type": f"{self.module}.{name}", "args": dict(agent_args)}
         if self.files is None:
             return config
         if self.file is not None:
@@ -216,11 +216,32 @@ def load_agent(
         AgentLoadError: The file or module cannot be imported, or holds no agent.
         UnknownNameError: No agent has this name.
     """
-    agent_args = dict(agent_args or {})
     output = AgentOutput()
     with output.capture(), GlobalRandom(IMPORT_SEED).in_use():
         source, modules, found = _find_and_import(reference, agent_files)
-    config = source.describe(found, agent_args)
+    return assemble_agent(source, modules, found, agent_args or {}, output)
+
+
+def assemble_agent(
+    source: AgentSource,
+    modules: AgentModules | None,
+    found: Any,
+    agent_args: Mapping[str, Any],
+    output: AgentOutput | None = None,
+) -> LoadedAgent:
+    """An imported agent, ready to be built.
+
+    Args:
+        source: Where it is.
+        modules: Its modules, if it has files.
+        found: What `import_agent` gave.
+        agent_args: Arguments it is built with.
+        output: Where its import has printed to.
+
+    Raises:
+        AgentLoadError: The arguments are not plain JSON.
+    """
+    config = source.describe(name_of(found), agent_args)
     factory, built_as = found, "Agent(num_actions, seed, **agent_args)"
     module = found if is_functional(found) else None
     if module is not None:
@@ -229,11 +250,11 @@ def load_agent(
     return LoadedAgent(
         name=source.name,
         reference=source.reference,
-        entry=AgentEntry(config=config, agent_id=_hash_config(config)),
+        entry=make_entry(config),
         factory=factory,
         built_as=built_as,
-        agent_args=agent_args,
-        output=output,
+        agent_args=dict(agent_args),
+        output=output or AgentOutput(),
         module=module,
         files=source.files,
         patterns=source.patterns,
@@ -245,7 +266,7 @@ def _find_and_import(
     reference: str | Callable[..., StreamingAgent], patterns: Sequence[str]
 ) -> tuple[AgentSource, AgentModules | None, Any]:
     if not isinstance(reference, str):
-        name, module = _name_of(reference), _module_of(reference)
+        name, module = name_of(reference), _module_of(reference)
         if patterns:
             raise AgentLoadError(
                 f"--agent-files: agent {name} was given as an object; expected a "
@@ -334,14 +355,20 @@ def _match_file(reference: str) -> re.Match[str] | None:
     return re.fullmatch(r"(.+\.py)(?::(\w+))?", reference)
 
 
-def _hash_config(config: Mapping[str, Any]) -> str:
+def make_entry(config: dict[str, Any]) -> AgentEntry:
+    """An agent's config with its id.
+
+    Raises:
+        AgentLoadError: The arguments are not plain JSON.
+    """
     try:
-        return agent_id(config)
+        return AgentEntry(config=config, agent_id=agent_id(config))
     except (TypeError, ValueError) as error:
         raise AgentLoadError(f"agent args must be plain JSON: {error}") from error
 
 
-def _name_of(found: object) -> str:
+def name_of(found: object) -> str:
+    """What an agent's config calls a class, a factory or a module of functions."""
     if isinstance(found, ModuleType):
         return "module"
     return str(getattr(found, "__name__", type(found).__name__))

@@ -10,11 +10,13 @@ another tool with the contract's required keys alone can be read.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 from msgspec import Meta
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -171,7 +173,22 @@ Sticky = Annotated[float, Field(ge=0, lt=1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Discount = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0)]
-Utc = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+
+
+def _check_moment(text: str) -> str:
+    """Refuses what has the form of a date and is none: month 99."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"expected a moment that exists, found {text!r}") from error
+    return text
+
+
+Utc = Annotated[
+    str,
+    Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"),
+    AfterValidator(_check_moment),
+]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 ActionIdx = Annotated[int, Field(ge=0, lt=len(GLOBAL_ACTION_SET))]
 
