@@ -41,7 +41,7 @@ def require_torch() -> None:
     except ImportError as error:
         raise MissingExtraError(
             "making references needs torch, which is not installed; "
-            "pip install 'longplay[learn]'"
+            "pip install '.[learn]'"
         ) from error
 
 
