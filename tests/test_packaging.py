@@ -60,3 +60,19 @@ def test_constraints_admit_what_the_project_requires(project: dict[str, Any]) ->
     for text in (*project["dependencies"], *(r for extra in extras for r in extra)):
         required = Requirement(text)
         assert required.specifier.contains(pinned[required.name]), text
+
+
+def test_supported_pythons_are_the_same_everywhere(project: dict[str, Any]) -> None:
+    prefix = "Programming Language :: Python :: 3."
+    classified = [
+        f"3.{classifier.removeprefix(prefix)}"
+        for classifier in project["classifiers"]
+        if classifier.startswith(prefix)
+    ]
+    assert project["requires-python"] == f">={classified[0]}"
+    makefile = (ROOT / "Makefile").read_text()
+    pythons = " ".join(f"python{version}" for version in classified)
+    assert f"PYTHONS := {pythons} python3\n" in makefile
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text()
+    versions = ", ".join(f'"{version}"' for version in classified)
+    assert f"python: [{versions}]" in workflow
