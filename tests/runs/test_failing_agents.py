@@ -141,7 +141,8 @@ def test_answer_that_is_no_action(
 ) -> None:
     agent = write_agent(f"return {answer} if frame == 8 else 2")
     message = run_to_failure(agent, *ONE_VISIT)
-    assert "the agent's answer is not a valid action: expected an int in 0 … 17" in message
+    expected = "the agent's answer is not a valid action: expected an int in 0 … 17"
+    assert expected in message
     assert found in message
     assert "at frame 8 of pong" in message
     assert left.check_rows() == 8
