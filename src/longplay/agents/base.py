@@ -40,16 +40,26 @@ from longplay.contract.records import GLOBAL_ACTION_SET, AgentEntry
 from longplay.errors import (
     AgentLoadError,
     LongplayError,
+    MissingExtraError,
     UnknownNameError,
     describe_exception,
 )
 
 ENTRY_POINT_GROUP = "longplay.agents"
+# What a config calls an agent that is a module of functions.
+_MODULE = "module"
 
 BUILT_IN_AGENTS: Mapping[str, str] = {
     "random": "longplay.agents.random:RandomAgent",
     "repeat": "longplay.agents.repeat:RepeatAgent",
     "noop": "longplay.agents.noop:NoopAgent",
+    # Agents made of functions: `:module` means the module itself, as in their configs.
+    "linear-sarsa": "longplay.learners.linear_sarsa:module",
+    "stream-q": "longplay.learners.stream_q:module",
+    "stream-q-l2init": "longplay.learners.stream_q_l2init:module",
+    "dqn": "longplay.learners.dqn:module",
+    "linear-td": "longplay.learners.linear_td:module",
+    "stream-td": "longplay.learners.stream_td:module",
 }
 
 
@@ -172,6 +182,7 @@ def load_agent(
         "_type": f"{found.module}.{_name_of(found.agent)}",
         "args": agent_args,
         **found.source,
+        **_read_revision(found),
     }
     factory, built_as = found.agent, "Agent(num_actions, seed, **agent_args)"
     module = found.agent if is_functional(found.agent) else None
@@ -227,6 +238,13 @@ def _find(reference: str | Callable[..., StreamingAgent]) -> _Found:
     return _Found(name, reference, location, agent)
 
 
+def _read_revision(found: _Found) -> dict[str, int]:
+    """`revision` of a learner of longplay's own, raised when its behaviour changes."""
+    if found.reference not in BUILT_IN_AGENTS or not is_functional(found.agent):
+        return {}
+    return {"revision": found.agent.REVISION}
+
+
 def _hash_config(config: Mapping[str, Any]) -> str:
     try:
         return agent_id(config)
@@ -236,7 +254,7 @@ def _hash_config(config: Mapping[str, Any]) -> str:
 
 def _name_of(found: object) -> str:
     if isinstance(found, ModuleType):
-        return "module"
+        return _MODULE
     return str(getattr(found, "__name__", type(found).__name__))
 
 
@@ -273,6 +291,8 @@ def _import_module(name: str) -> ModuleType:
         sys.path.append(folder)
     try:
         return importlib.import_module(name)
+    except MissingExtraError:
+        raise
     except (Exception, SystemExit) as error:
         raise AgentLoadError(
             f"agent module {name}: importing it raised {describe_exception(error)}"
@@ -281,6 +301,8 @@ def _import_module(name: str) -> ModuleType:
 
 def _pick_agent(module: ModuleType, attribute: str, reference: str) -> Any:
     """The class, factory or functional module that a reference means."""
+    if attribute == _MODULE and is_functional(module):
+        return module
     if attribute:
         if not hasattr(module, attribute):
             raise AgentLoadError(f"agent {reference}: there is no {attribute!r} in it")
