@@ -21,7 +21,7 @@ from longplay.learners.action_parts import ActionParts
 from longplay.learners.adam import Adam
 from longplay.learners.exploring import Explorer
 from longplay.learners.kernels import Floats
-from longplay.learners.networks import SMALL_LAYERS, ConvNetwork, NetworkShape
+from longplay.learners.networks import ConvNetwork, NetworkShape, choose_layers
 from longplay.learners.replay import Batch, Replay, ReplayShape
 from longplay.learners.reward_scale import RewardScale
 from longplay.learners.state_files import load_state, save_state
@@ -98,7 +98,8 @@ def init(
     arguments = dict(locals())
     rng = np.random.default_rng(seed)
     parts = ActionParts(num_actions, shared_parts)
-    shape = NetworkShape((size, size, frames), parts.count, SMALL_LAYERS, hidden)
+    image, layers = (size, size, frames), choose_layers(size)
+    shape = NetworkShape(image, parts.count, layers, hidden)
     network = ConvNetwork(shape, rng)
     return State(
         arguments=arguments,

@@ -17,17 +17,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from longplay.learners.action_parts import ActionParts, Floats
+from longplay.learners.action_parts import ActionParts
 from longplay.learners.exploring import Explorer
-from longplay.learners.features import FEATURES, Active, BlockFeatures, Observation
+from longplay.learners.features import (
+    FEATURES,
+    Active,
+    BlockFeatures,
+    Floats,
+    Observation,
+    Rarity,
+)
 from longplay.learners.reward_scale import RewardScale
 from longplay.learners.state_files import load_state, save_state
 
 REVISION = 1
-
-# The always active feature is this large: what an action is worth anywhere is learned
-# faster than what it is worth here.
-BIAS = 10.0
 
 
 @dataclass
@@ -41,6 +44,8 @@ class State:
         "rewards",
         "value",
         "active",
+        "sizes",
+        "rarity",
         "decisions",
     )
 
@@ -48,7 +53,11 @@ class State:
     step_size: float
     discount: float
     trace_decay: float
+    # Size of the feature that is always active: what an action is worth anywhere is
+    # learned faster than what it is worth here.
+    bias: float
     find_features: BlockFeatures
+    rarity: Rarity
     parts: ActionParts
     # (part, feature), the bias last.
     weights: Floats
@@ -58,6 +67,7 @@ class State:
     # Of the action chosen last: its value, and the features it was chosen at.
     value: float = 0.0
     active: Active = field(default_factory=lambda: np.zeros(0, np.int64))
+    sizes: Floats = field(default_factory=lambda: np.zeros(0, np.float32))
     decisions: int = 0
 
 
@@ -69,6 +79,7 @@ def init(
     step_size: float = 0.1,
     discount: float = 0.9,
     trace_decay: float = 0.8,
+    bias: float = 3.0,
     horizon: int = 10_000,
     epsilons: tuple[float, ...] = (0.03, 0.3, 1.0),
     block_decisions: int = 100,
@@ -83,7 +94,9 @@ def init(
         step_size=step_size,
         discount=discount,
         trace_decay=trace_decay,
+        bias=bias,
         find_features=BlockFeatures(observation_shape),
+        rarity=Rarity(horizon),
         parts=parts,
         weights=np.zeros(shape, np.float32),
         traces=np.zeros(shape, np.float32),
@@ -101,10 +114,13 @@ def step(
 ) -> tuple[State, int, dict[str, float]]:
     """Learns from the transition that ended here, and chooses the next action."""
     is_over = info["terminated"] or info["truncated"]
+    if info["truncated"]:
+        state.rarity.restart()
     active = state.find_features(previous_observation, observation)
+    sizes = state.rarity.weigh(active)
     last_action = state.explorer.action
     state.explorer.observe(reward, info["truncated"])
-    values = find_values(state, active)
+    values = find_values(state, active, sizes)
     action = state.explorer.choose(values)
     error = 0.0
     if state.decisions:
@@ -114,15 +130,16 @@ def step(
         error = learn(state, last_action, target)
     if is_over:
         state.traces[:] = 0.0
-    state.active = active
-    state.value = float(find_values(state, active)[action])
+    state.active, state.sizes = active, sizes
+    state.value = float(find_values(state, active, sizes)[action])
     state.decisions += 1
     return state, action, measure(state, error)
 
 
-def find_values(state: State, active: Active) -> Floats:
-    """What each action is worth."""
-    of_parts = state.weights[:, active].sum(axis=1) + BIAS * state.weights[:, -1]
+def find_values(state: State, active: Active, sizes: Floats) -> Floats:
+    """What each action is worth, given active features and their sizes."""
+    weights = state.weights
+    of_parts = weights[:, active] @ sizes + np.float32(state.bias) * weights[:, -1]
     return state.parts.add_up(of_parts)
 
 
@@ -131,9 +148,9 @@ def learn(state: State, action: int, target: float) -> float:
     error = target - state.value
     parts = state.parts.of_action[action]
     state.traces *= np.float32(state.discount * state.trace_decay)
-    state.traces[parts[:, None], state.active] = 1.0
-    state.traces[parts, -1] = BIAS
-    scale = len(parts) * (len(state.active) + BIAS**2)
+    state.traces[parts[:, None], state.active] = state.sizes
+    state.traces[parts, -1] = state.bias
+    scale = len(parts) * (float(state.sizes @ state.sizes) + state.bias**2)
     state.weights += np.float32(state.step_size * error / scale) * state.traces
     return error
 

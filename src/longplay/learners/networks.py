@@ -1,6 +1,7 @@
 """A small convolutional network with its gradient, written out.
 
-    network = ConvNetwork(NetworkShape(image=(84, 84, 4), outputs=18), seed=0)
+    shape = NetworkShape((84, 84, 4), 18, choose_layers(84), hidden=256)
+    network = ConvNetwork(shape, seed=0, sparsity=0.9)
     values = network.forward(images)                # (sample, output)
     network.add_gradient(d_values, gradient)        # of the last `forward`, summed
 
@@ -36,8 +37,13 @@ class Convolution:
 
 # Elsayed et al. (2024), table of hyper-parameters for Atari.
 STREAM_LAYERS = (Convolution(32, 8, 5), Convolution(64, 4, 3), Convolution(64, 3, 2))
-# For 42 × 42: a quarter of the products.
+# A quarter of the products at 42 × 42.
 SMALL_LAYERS = (Convolution(16, 6, 3), Convolution(32, 4, 2), Convolution(32, 3, 1))
+
+
+def choose_layers(size: int) -> tuple[Convolution, ...]:
+    """The convolutions that are used for images of size × size."""
+    return STREAM_LAYERS if size >= 64 else SMALL_LAYERS
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,8 @@ class NetworkShape:
 
     image: tuple[int, int, int]
     outputs: int
-    convolutions: tuple[Convolution, ...] = STREAM_LAYERS
-    hidden: int = 256
+    convolutions: tuple[Convolution, ...]
+    hidden: int
 
 
 class _Buffers:

@@ -22,7 +22,7 @@ import numpy as np
 from longplay.learners.action_parts import ActionParts
 from longplay.learners.exploring import Explorer
 from longplay.learners.kernels import Floats
-from longplay.learners.networks import ConvNetwork, NetworkShape
+from longplay.learners.networks import ConvNetwork, NetworkShape, choose_layers
 from longplay.learners.obgd import BoundedTraces
 from longplay.learners.reward_scale import RewardScale
 from longplay.learners.state_files import load_state, save_state
@@ -86,7 +86,8 @@ def init(
     arguments = dict(locals())
     rng = np.random.default_rng(seed)
     parts = ActionParts(num_actions, shared_parts)
-    shape = NetworkShape((size, size, frames), parts.count, hidden=hidden)
+    image, layers = (size, size, frames), choose_layers(size)
+    shape = NetworkShape(image, parts.count, layers, hidden)
     network = ConvNetwork(shape, rng, sparsity)
     return State(
         arguments=arguments,
