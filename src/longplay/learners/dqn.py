@@ -82,7 +82,7 @@ def init(
     discount: float = 0.97,
     returns: int = 5,
     batch_size: int = 32,
-    decisions_per_update: int = 2,
+    decisions_per_update: int = 4,
     first_update: int = 500,
     target_share: float = 0.01,
     capacity: int = 10_000,
@@ -92,7 +92,7 @@ def init(
     hidden: int = 128,
     horizon: int = 10_000,
     epsilons: tuple[float, ...] = (0.03, 0.3, 1.0),
-    block_decisions: int = 100,
+    block_decisions: int = 50,
 ) -> State:
     """Builds the agent; every keyword is a hyper-parameter."""
     arguments = dict(locals())

@@ -26,7 +26,7 @@ from longplay.errors import ConfigError
 LONGEST_HOLD = 50
 _HOLD_EXPONENT = 2.0
 # Older blocks count less, by this factor per block.
-_MEMORY = 0.99
+_MEMORY = 0.98
 _POSTERIOR_WIDTH = 0.5
 
 

@@ -76,13 +76,13 @@ def init(
     num_actions: int,
     seed: int,
     *,
-    step_size: float = 0.1,
+    step_size: float = 0.2,
     discount: float = 0.9,
     trace_decay: float = 0.8,
     bias: float = 3.0,
     horizon: int = 10_000,
     epsilons: tuple[float, ...] = (0.03, 0.3, 1.0),
-    block_decisions: int = 100,
+    block_decisions: int = 50,
 ) -> State:
     """Builds the agent; every keyword is a hyper-parameter."""
     arguments = dict(locals())
@@ -150,8 +150,9 @@ def learn(state: State, action: int, target: float) -> float:
     state.traces *= np.float32(state.discount * state.trace_decay)
     state.traces[parts[:, None], state.active] = state.sizes
     state.traces[parts, -1] = state.bias
-    scale = len(parts) * (float(state.sizes @ state.sizes) + state.bias**2)
-    state.weights += np.float32(state.step_size * error / scale) * state.traces
+    # Over the squared length of the trace: no value that it is made of overshoots.
+    length = float(np.vdot(state.traces, state.traces))
+    state.weights += np.float32(state.step_size * error / length) * state.traces
     return error
 
 

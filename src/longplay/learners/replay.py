@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from longplay.errors import ConfigError
-from longplay.learners.kernels import Floats
+from longplay.learners.kernels import Floats, compiled
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -122,9 +122,10 @@ class Replay:
         for depth in range(shape.frames - 1, -1, -1):
             chosen[:, depth] = current
             current -= ~self.is_first[current % shape.capacity]
-        frames = self.frames[chosen % shape.capacity]
-        stacked = np.moveaxis(frames, 1, -1).astype(np.float32)
-        return np.ascontiguousarray(stacked / np.float32(255.0))
+        image = (len(numbers), shape.size, shape.size, shape.frames)
+        images = np.empty(image, np.float32)
+        _stack_frames(self.frames, chosen % shape.capacity, images)
+        return images
 
     def _add_up(self, starts: Integers, discount: float) -> tuple[Floats, Floats]:
         total = np.zeros(len(starts))
@@ -134,3 +135,16 @@ class Replay:
             total += factor * self.rewards[place]
             factor *= discount * ~self.is_over[place]
         return total.astype(np.float32), factor.astype(np.float32)
+
+
+@compiled
+def _stack_frames(frames: Any, chosen: Integers, images: Floats) -> None:
+    """Bytes of the chosen frames -> images (sample, row, column, frame), 0 … 1."""
+    samples, rows, columns, depth = images.shape
+    scale = np.float32(1 / 255)
+    for sample in range(samples):
+        for k in range(depth):
+            frame = frames[chosen[sample, k]]
+            for y in range(rows):
+                for x in range(columns):
+                    images[sample, y, x, k] = scale * np.float32(frame[y, x])

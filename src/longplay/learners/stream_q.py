@@ -70,9 +70,9 @@ def init(
     *,
     step_size: float = 1.0,
     kappa: float = 2.0,
-    discount: float = 0.99,
+    discount: float = 0.95,
     trace_decay: float = 0.8,
-    cut_traces: bool = True,
+    cut_traces: bool = False,
     shared_parts: bool = True,
     sparsity: float = 0.9,
     size: int = 84,
@@ -80,7 +80,7 @@ def init(
     hidden: int = 256,
     horizon: int = 10_000,
     epsilons: tuple[float, ...] = (0.03, 0.3, 1.0),
-    block_decisions: int = 100,
+    block_decisions: int = 50,
 ) -> State:
     """Builds the agent; every keyword is a hyper-parameter."""
     arguments = dict(locals())

@@ -40,7 +40,7 @@ def init(
     num_actions: int,
     seed: int,
     *,
-    pull: float = 1e-4,
+    pull: float = 1e-5,
     renewal: float = 0.0,
     **stream_q_arguments: Any,
 ) -> State:
