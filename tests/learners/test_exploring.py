@@ -26,9 +26,9 @@ def test_what_a_block_earned_is_kept_and_fades() -> None:
     bandit = make_bandit()
     for reward in (1.0, 2.0, 0.0, 5.0):  # blocks of 3 (rate 0) and 5 (rate 1)
         bandit.observe(reward)
-    assert bandit.weights.tolist() == [0.99, 1.0]
-    assert bandit.sums.tolist() == [pytest.approx(0.99 * 3), 5.0]
-    assert bandit.squares.tolist() == [pytest.approx(0.99 * 9), 25.0]
+    assert bandit.weights.tolist() == [0.98, 1.0]
+    assert bandit.sums.tolist() == [pytest.approx(0.98 * 3), 5.0]
+    assert bandit.squares.tolist() == [pytest.approx(0.98 * 9), 25.0]
 
 
 def test_the_rate_that_earns_more_is_played_more() -> None:
