@@ -115,24 +115,24 @@ def multiply(patches: Floats, weights: Floats, bias: Floats, out: Floats) -> Non
 
 
 @compiled
-def add_products(d_out: Floats, patches: Floats, d_weights: Floats) -> None:
-    """`d_weights[n] += sum over p of d_out[p, n] * patches[p]`, four rows at a time."""
-    rows, depth = patches.shape
-    blocked = rows - rows % 4
+def add_products(factors: Floats, rows: Floats, totals: Floats) -> None:
+    """`totals[n] += sum over p of factors[p, n] * rows[p]`, four rows at a time."""
+    count, depth = rows.shape
+    blocked = count - count % 4
     for p in range(0, blocked, 4):
-        e, f, g, h = patches[p], patches[p + 1], patches[p + 2], patches[p + 3]
-        for n in range(len(d_weights)):
-            a, b = d_out[p, n], d_out[p + 1, n]
-            c, d = d_out[p + 2, n], d_out[p + 3, n]
-            target = d_weights[n]
+        e, f, g, h = rows[p], rows[p + 1], rows[p + 2], rows[p + 3]
+        for n in range(len(totals)):
+            a, b = factors[p, n], factors[p + 1, n]
+            c, d = factors[p + 2, n], factors[p + 3, n]
+            total = totals[n]
             for k in range(depth):
-                target[k] += a * e[k] + b * f[k] + c * g[k] + d * h[k]
-    for p in range(blocked, rows):
-        e = patches[p]
-        for n in range(len(d_weights)):
-            a, target = d_out[p, n], d_weights[n]
+                total[k] += a * e[k] + b * f[k] + c * g[k] + d * h[k]
+    for p in range(blocked, count):
+        e = rows[p]
+        for n in range(len(totals)):
+            a, total = factors[p, n], totals[n]
             for k in range(depth):
-                target[k] += a * e[k]
+                total[k] += a * e[k]
 
 
 @compiled
@@ -141,28 +141,6 @@ def add_rows(d_out: Floats, d_bias: Floats) -> None:
     for p in range(len(d_out)):
         for n in range(len(d_bias)):
             d_bias[n] += d_out[p, n]
-
-
-@compiled
-def multiply_back(d_out: Floats, weights: Floats, d_patches: Floats) -> None:
-    """`d_patches[p] = sum over n of d_out[p, n] * weights[n]`, four rows at a time."""
-    units, depth = weights.shape
-    blocked = units - units % 4
-    d_patches[:] = _ZERO
-    for n in range(0, blocked, 4):
-        e, f, g, h = weights[n], weights[n + 1], weights[n + 2], weights[n + 3]
-        for p in range(len(d_out)):
-            a, b = d_out[p, n], d_out[p, n + 1]
-            c, d = d_out[p, n + 2], d_out[p, n + 3]
-            target = d_patches[p]
-            for k in range(depth):
-                target[k] += a * e[k] + b * f[k] + c * g[k] + d * h[k]
-    for n in range(blocked, units):
-        e = weights[n]
-        for p in range(len(d_out)):
-            a, target = d_out[p, n], d_patches[p]
-            for k in range(depth):
-                target[k] += a * e[k]
 
 
 @compiled

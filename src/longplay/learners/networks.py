@@ -164,7 +164,8 @@ class ConvNetwork:
         """The gradient by what a layer got -> by the product of the layer before it."""
         buffers, conv = layer.buffers(self._samples), layer.conv
         weights, _ = layer.views(self.weights)
-        kernels.multiply_back(d_rows, weights, buffers.d_patches)
+        buffers.d_patches[:] = 0.0
+        kernels.add_products(d_rows.T, weights, buffers.d_patches)
         kernels.scatter_patches(buffers.d_patches, conv.size, conv.stride, buffers.d_in)
         previous = before.buffers(self._samples)
         kernels.normalise_back(
