@@ -35,6 +35,22 @@ def test_a_control_agent_is_the_default(
     assert path.read_text() == make_own(TEMPLATES["control"].read_text(), "mine.py")
 
 
+def test_from_a_template_to_a_first_score(
+    tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    path, out = tmp_path / "mine.py", tmp_path / "out"
+    invoke("new-agent", path)
+    path.write_text(
+        path.read_text().replace("step_size: float = 0.05", "step_size=0.1")
+    )
+    answer = invoke("run", "control-smoke-v1", "--agent", path, "--out", out, "--json")
+    assert answer.exit_code == 0
+    score = answer.json["score"]
+    assert set(score["per_game_cumulative_reward"]) == {
+        *("pong", "breakout", "space_invaders"),
+    }
+
+
 def test_nothing_is_overwritten(tmp_path: Path, invoke: Callable[..., Any]) -> None:
     path = tmp_path / "mine.py"
     path.write_text("precious")
