@@ -39,6 +39,27 @@ def test_the_rate_that_earns_more_is_played_more() -> None:
     assert np.mean(played[200:]) > 0.9
 
 
+def test_a_rate_that_was_bad_is_tried_again() -> None:
+    bandit, played = make_bandit(block=1), []
+    for k in range(400):
+        played.append(bandit.rate)
+        # The rate of 1 earns more; from block 200 on, the rate of 0 earns the most.
+        bandit.observe(bandit.rate if k < 200 else 3.0 - 2.0 * bandit.rate)
+    gaps = np.diff([k for k in range(200) if played[k] == 0.0])
+    assert gaps[3:].max() == 26
+    assert np.mean(played[100:200]) > 0.9
+    assert np.mean(played[-100:]) < 0.1
+
+
+def test_a_rate_counts_as_ten_blocks_at_most() -> None:
+    bandit = make_bandit((0.5,), block=1)
+    for _ in range(100):
+        bandit.observe(3.0)
+    assert bandit.weights.tolist() == [pytest.approx(10.0)]
+    assert bandit.sums.tolist() == [pytest.approx(30.0)]
+    assert bandit.squares.tolist() == [pytest.approx(90.0)]
+
+
 def test_a_new_game_starts_the_comparison_over() -> None:
     bandit = make_bandit(block=1)
     for _ in range(20):

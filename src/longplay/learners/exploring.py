@@ -25,8 +25,11 @@ from longplay.errors import ConfigError
 
 LONGEST_HOLD = 50
 _HOLD_EXPONENT = 2.0
-# Older blocks count less, by this factor per block.
+# Older blocks count less, by this factor per block; a rate's own count as this many.
 _MEMORY = 0.98
+_MOST_BLOCKS = 10.0
+# A rate that was not played for so many blocks is tried again: the agent has learned.
+_LONGEST_IDLE = 25
 _POSTERIOR_WIDTH = 0.5
 
 
@@ -40,6 +43,7 @@ class RateBandit:
         "weights",
         "sums",
         "squares",
+        "idle",
     )
 
     def __init__(
@@ -60,6 +64,8 @@ class RateBandit:
         self.weights = np.zeros(len(rates))
         self.sums = np.zeros(len(rates))
         self.squares = np.zeros(len(rates))
+        # Blocks since a rate was last played.
+        self.idle = np.full(len(rates), _LONGEST_IDLE)
 
     @property
     def rate(self) -> float:
@@ -77,19 +83,25 @@ class RateBandit:
     def restart(self) -> None:
         """Forgets what the rates have earned: another game begins."""
         self.weights[:] = self.sums[:] = self.squares[:] = 0.0
+        self.idle[:] = _LONGEST_IDLE
         self._start_block()
 
     def _close_block(self) -> None:
-        for kept in (self.weights, self.sums, self.squares):
-            kept *= _MEMORY
-        self.weights[self.arm] += 1.0
-        self.sums[self.arm] += self.earned
-        self.squares[self.arm] += self.earned**2
+        arm, kept = self.arm, (self.weights, self.sums, self.squares)
+        for numbers, new in zip(kept, (1.0, self.earned, self.earned**2), strict=True):
+            numbers *= _MEMORY
+            numbers[arm] += new
+        excess = max(self.weights[arm] / _MOST_BLOCKS, 1.0)
+        for numbers in kept:
+            numbers[arm] /= excess
+        self.idle += 1
+        self.idle[arm] = 0
 
     def _start_block(self) -> None:
         self.decisions, self.earned = 0, 0.0
-        fewest = int(self.weights.argmin())
-        self.arm = fewest if self.weights[fewest] < 1.0 else self._sample()
+        longest = int(self.idle.argmax())
+        is_due = self.idle[longest] >= _LONGEST_IDLE
+        self.arm = longest if is_due else self._sample()
 
     def _sample(self) -> int:
         """Thompson sampling: the best rate according to one draw from the posterior."""
