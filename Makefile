@@ -12,7 +12,7 @@ INSTALLED_LEARN := $(VENV)/.installed-learn
 INSTALLED_DOCS := $(VENV)/.installed-docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-learn test-all check docs format schema facts bench baselines prediction-baselines learning pictures doctor-traces wheel clean help
+.PHONY: demo test test-learn test-all check docs format schema facts bench bench-learners baselines prediction-baselines learning pictures doctor-traces wheel clean help
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 29
@@ -49,11 +49,11 @@ demo: $(INSTALLED_REPORT) ## set up, play stream-smoke-v1 with the random agent,
 test: $(INSTALLED_DEV) ## the tests that run in minutes
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-learn: $(INSTALLED_LEARN) ## install torch, train for seconds
+test-learn: $(INSTALLED_LEARN) ## install torch and numba, train for seconds
 	$(BIN)/python -m pytest tests/learn
 
-test-all: $(INSTALLED_DEV) ## the slow and the exhaustive ones too
-	$(BIN)/python -m pytest -m ''
+test-all: $(INSTALLED_LEARN) ## the slow and the exhaustive ones too
+	$(BIN)/python -m pytest -m '' tests tests/learn
 
 check: $(INSTALLED_DEV) ## formatting, lint, types
 	$(BIN)/ruff format --check .
@@ -82,6 +82,9 @@ baselines: $(INSTALLED_DEV) ## measure the random agent again (about an hour on 
 
 prediction-baselines: $(INSTALLED_DEV) ## measure the predictors of examples/ again (minutes)
 	$(BIN)/python benchmarks/prediction_baselines.py
+
+bench-learners: $(INSTALLED_LEARN) ## time per decision of every learner, and of plain torch
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_learners.py
 
 learning: $(INSTALLED_DEV) ## hold examples/control_linear_q.py against random again (minutes)
 	$(BIN)/python benchmarks/learning.py examples/control_linear_q.py --games qbert,road_runner

@@ -140,6 +140,15 @@ _EIGHT_GAMES = (
     "battle_zone",
 )
 
+_SIX_GAMES = (
+    "breakout",
+    "qbert",
+    "road_runner",
+    "ms_pacman",
+    "seaquest",
+    "asterix",
+)
+
 _TWENTY_GAMES = (
     "pong",
     "breakout",
@@ -235,6 +244,14 @@ SUITES: dict[str, Suite] = {
             purpose="the control benchmark",
             games=_TWENTY_GAMES,
             base_visit_frames=10_000,
+            scoring_defaults=_scoring(2_000, 1_000),
+        ),
+        ControlSuite(
+            suite_id="control-6x3-v1",
+            purpose="control with revisits",
+            games=_SIX_GAMES,
+            num_cycles=3,
+            base_visit_frames=20_000,
             scoring_defaults=_scoring(2_000, 1_000),
         ),
         PredictionSuite(

@@ -114,6 +114,7 @@ class Described(msgspec.Struct, tag=True):
     name: str
     is_functional: bool
     is_predictor: bool
+    revision: int | None = None
 
 
 class Built(msgspec.Struct, tag=True):

@@ -249,7 +249,10 @@ def load_isolated_agent(
     isolation.check_available()
     source = find_agent(reference, agent_files)
     described = _describe_agent(source, isolation, dict(agent_args or {}))
-    config = source.describe(_check_name(described.name), agent_args or {})
+    name, revision = _check_name(described.name), described.revision
+    if reference not in BUILT_IN_AGENTS:
+        revision = None  # only an agent of longplay has one
+    config = source.describe(name, agent_args or {}, revision)
     return IsolatedAgent(
         name=source.name,
         reference=source.reference,

@@ -33,6 +33,7 @@ from longplay.agents.loading import (
     assemble_agent,
     import_agent,
     name_of,
+    read_revision,
 )
 from longplay.agents.metrics import check_numbers
 from longplay.agents.output import OutputBytes
@@ -147,7 +148,10 @@ class AgentServer:
             found = import_agent(source, modules)
         self._loaded = assemble_agent(source, modules, found, setup.agent_args)
         return channel.Described(
-            name_of(found), self._loaded.module is not None, self._loaded.is_predictor
+            name_of(found),
+            self._loaded.module is not None,
+            self._loaded.is_predictor,
+            read_revision(source, found),
         )
 
     def _read_files(self) -> AgentFiles | None:
