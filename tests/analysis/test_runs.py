@@ -16,7 +16,7 @@ from generated_runs import (
     write_plan,
 )
 from longplay.analysis.runs import AgentKey, OpenedPack, RunReader, name_agent
-from longplay.analysis.table import make_table, read_experiment
+from longplay.analysis.table import make_table, read_table
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, NotARunError, PackError
 from written_runs import make_config, name_short_suite, write_run
@@ -238,7 +238,7 @@ def test_columns_are_tidy(tmp_path, monkeypatch):
     for seed in (0, 1):
         rewards = np.arange(360.0)
         write_run(tmp_path / "runs" / str(seed), make_config(seed=seed), rewards)
-    table = read_experiment(tmp_path / "runs")
+    table = read_table(tmp_path / "runs")
     assert len(table) == 2 * 6 * 60
     assert table["run"].tolist() == [0] * 360 + [1] * 360
     assert table["frame"][:360].tolist() == list(range(360))
@@ -258,4 +258,4 @@ def test_no_complete_run_gives_empty_columns(tmp_path):
     assert empty["rate"].dtype == np.float64
     assert empty.arrow().num_rows == 0
     with pytest.raises(NotARunError):
-        read_experiment(tmp_path)
+        read_table(tmp_path)

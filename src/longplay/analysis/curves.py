@@ -211,7 +211,7 @@ def _name_scan(config: RunConfig, rows_id: str, events_bytes: int) -> str:
         "version": _CACHE_VERSION,
         "rows": rows_id,
         "size_bytes": events_bytes,
-        "visit_frames": [visit.visit_frames for visit in config.schedule],
+        "visit_frames": [visit.visit_frames for visit in config.played_schedule],
         "contract": config.benchmark_contract_version,
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
@@ -228,7 +228,7 @@ def scan_events(run: RunDirectory) -> Curves:
     if issubclass(run.config.event_row, PredictionRow):
         sums |= _PREDICTION_SUMS
         needs += _PREDICTION_COLUMNS
-    lengths = [visit.visit_frames for visit in run.config.schedule]
+    lengths = [visit.visit_frames for visit in run.config.played_schedule]
     rows = run.events.group(
         f"visit_idx, visit_frame_idx * {WINDOWS} // {lengths}[visit_idx + 1]",
         f"count(*), max(global_frame_idx), {', '.join(sums.values())}",
@@ -275,7 +275,7 @@ def _to_json(curves: Curves) -> dict[str, Any]:
 
 def _read_cached(config: RunConfig, path: Path) -> Curves | None:
     """What an earlier scan found; None if there is none, or it is damaged."""
-    lengths = [visit.visit_frames for visit in config.schedule]
+    lengths = [visit.visit_frames for visit in config.played_schedule]
     shape = (len(lengths), WINDOWS)
     try:
         found = read_json(path)

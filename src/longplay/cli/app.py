@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from longplay.cli import comparing, proving, reading, running
+from longplay.cli import comparing, creating, proving, reading, running
 from longplay.cli.guard import guard
 from longplay.cli.reference import reference_app
 from longplay.provenance import longplay_version
@@ -42,6 +42,7 @@ _COMMANDS = (
     reading.suites,
     reading.games,
     reading.agents,
+    creating.new_agent,
     reading.check_agent,
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -81,7 +81,7 @@ def _score_to_json(view: RunView) -> dict[str, Any] | None:
 
 def show_experiment(directory: Path, views: Sequence[RunView]) -> list[RenderableType]:
     """One row per seed, and what they come to."""
-    columns = track_of(views[0].plan.config).score_columns
+    columns = _choose_columns(views)
     table = make_table(str(directory), "seed", "state", *columns, left=(1,))
     for view in views:
         score = _score_of(view)
@@ -96,6 +96,16 @@ def show_experiment(directory: Path, views: Sequence[RunView]) -> list[Renderabl
     ]
     notes = [_indent(line, "dim") for line in lines if line]
     return [table, *notes, *describe_errors(views)]
+
+
+def _choose_columns(views: Sequence[RunView]) -> Mapping[str, str]:
+    """Heading -> key; rollout values lead where all runs have the same ones."""
+    columns = track_of(views[0].plan.config).score_columns
+    scores = [score for view in views if (score := _score_of(view)) is not None]
+    digests = {getattr(score, "rollouts_sha256", None) for score in scores}
+    if len(digests) == 1 and None not in digests:
+        return {"value nmse": "value_nmse", **columns}
+    return columns
 
 
 def describe_errors(views: Sequence[RunView]) -> list[RenderableType]:

@@ -26,7 +26,10 @@ def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
     """The table of the run's track, and what its columns mean."""
     table, captions = _TABLES.get(type(score), (_tabulate_totals, _caption_nothing))
     lines = [*captions(score, config), *_caption_play(score, config)]
-    return [table(score, config), *(Text(f" {line}", "dim") for line in lines)]
+    tables = [table(score, config)]
+    if isinstance(score, PredictionScore) and score.rollouts_sha256 is not None:
+        tables.insert(0, _tabulate_values(score, config))
+    return [*tables, *(Text(f" {line}", "dim") for line in lines)]
 
 
 def _tabulate_streaming(score: Score, config: RunConfig) -> Table:
@@ -140,6 +143,29 @@ def _tabulate_prediction(score: Any, config: RunConfig) -> Table:
     return table
 
 
+def _tabulate_values(score: Any, config: RunConfig) -> Table:
+    """Errors against rollout values, of the games that have them."""
+    columns = ("game", "value nmse", "value mse", "nmse", "return mse")
+    table = make_table(f"{_describe_run(config)}: rollout values", *columns)
+    for game, mse in score.per_game_value_mse.items():
+        add_row(
+            table,
+            game,
+            format_number(score.per_game_value_nmse[game]),
+            format_number(mse),
+            format_number(score.per_game_nmse[game]),
+            format_number(score.per_game_return_mse[game]),
+        )
+    add_row(
+        table,
+        Text("mean", "bold"),
+        Text(format_number(score.value_nmse), "bold green"),
+        format_number(score.value_mse),
+    )
+    add_row(table, "median", format_number(score.median_value_nmse))
+    return table
+
+
 def _format_beside(errors: Iterable[float | None]) -> list[str]:
     """A baseline's errors, in few digits: they are there to compare with."""
     return [format_number(error, digits=4) for error in errors]
@@ -214,6 +240,12 @@ def _caption_totals(score: Score, config: RunConfig) -> Iterator[str]:
 
 
 def _caption_errors(score: Score, config: RunConfig) -> Iterator[str]:
+    if isinstance(score, PredictionScore) and score.per_game_value_nmse is not None:
+        missing = list(score.per_game_value_nmse.values()).count(None)
+        yield "value mse: squared error against rollout values, their luck taken off"
+        yield "value nmse: value mse / variance of the values; the best constant has 1"
+        if missing:
+            yield f"no value nmse where values hardly differ: {missing} games"
     yield "mse: squared error against reference values; less is better"
     yield "nmse: mse / variance of the values; the best constant has 1"
     yield "return mse: squared error against returns, up to the last game over"

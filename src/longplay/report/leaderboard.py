@@ -34,7 +34,7 @@ from longplay.plan import plan_run
 from longplay.report.pages import make_site_folder, render_page
 from longplay.report.tables import Cell, TextTable, format_estimate, head_metric
 from longplay.report.verdicts import Verdict
-from longplay.suites import SUITES, official_seeds
+from longplay.suites import SUITES, get_suite
 
 _LEVELS = ("claimed", "replayed", "re-executed")
 _PACKS = "packs"
@@ -137,8 +137,8 @@ def _find_refusal(run: MeasuredRun) -> str | None:
     suite, config = run.conditions.suite, run.config
     if suite not in SUITES:
         return f"{suite} is not a suite of the catalogue"
-    if run.seed not in official_seeds(suite):
-        official = describe_seeds(official_seeds(suite))
+    if run.seed not in get_suite(suite).official_seeds:
+        official = describe_seeds(get_suite(suite).official_seeds)
         return f"seed {run.seed} is not one of the official seeds {official}"
     references = SUITES[suite].references
     plan = plan_run(suite, run.seed, reference_sha256=references)
@@ -159,7 +159,7 @@ def _rank(
     runs: dict[str, list[MeasuredRun]],
     verdicts: Mapping[Path, Verdict],
 ) -> SuiteBoard:
-    official = official_seeds(suite.suite)
+    official = get_suite(suite.suite).official_seeds
     entries = [
         _make_entry(agent, runs[agent.label], official, verdicts)
         for agent in suite.agents

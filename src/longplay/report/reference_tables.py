@@ -120,15 +120,16 @@ def _describe_spread(error: MeasuredError) -> str:
 def fill_table(page: str, references: Sequence[ReferenceFacts]) -> str:
     """The page with its table of references made anew, and what it comes to."""
     tables = f"{render_table(references)}\n{render_summary(references)}"
-    return _fill(page, "references", tables)
+    return fill_marked(page, "references", tables)
 
 
 def fill_baselines(page: str, baselines: Iterable[PredictorBaseline]) -> str:
     """The page with its tables of baselines made anew."""
-    return _fill(page, "baselines", f"\n{render_baselines(baselines)}\n")
+    return fill_marked(page, "baselines", f"\n{render_baselines(baselines)}\n")
 
 
-def _fill(page: str, name: str, tables: str) -> str:
+def fill_marked(page: str, name: str, tables: str) -> str:
+    """The page with what is between its two marks of a name made anew."""
     begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     before, _, rest = page.partition(begin)
     _, found, after = rest.partition(end)

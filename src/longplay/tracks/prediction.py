@@ -6,12 +6,13 @@ an action, a target or the game. The driver asks for the target after the answer
 
 from __future__ import annotations
 
-from longplay.agents.loading import LoadedAgent
 from longplay.contract.records import CONTRACT_VERSIONS
 from longplay.reference.driver import ReferenceDriver
 from longplay.scoring.play import Play
 from longplay.scoring.prediction import compute_score, explain_game
 from longplay.tracks.base import Explanation, Track
+
+_ROWS_WITHOUT_ROLLOUTS = 3
 
 
 def _explain_game(play: Play, game_id: str) -> Explanation:
@@ -31,6 +32,8 @@ def _explain_game(play: Play, game_id: str) -> Explanation:
         "mean": "mean",
     }
     rule = "mse = first mean; nmse = first / second mean; return mse = third mean"
+    if len(rows) > _ROWS_WITHOUT_ROLLOUTS:
+        rule += "; value mse = fourth - sixth mean; value nmse = that / (fifth - sixth)"
     return Explanation(rows, headings, rule)
 
 
@@ -38,7 +41,7 @@ PREDICTION = Track(
     name="prediction",
     contract=CONTRACT_VERSIONS["prediction-v1"],
     info_keys=("is_decision_frame",),
-    build_agent=LoadedAgent.build_predictor,
+    build_agent=lambda agent, seed: agent.build_predictor(seed),
     make_driver=ReferenceDriver.from_config,
     predicts=True,
     frame_noun="timestep",
