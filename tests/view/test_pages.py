@@ -102,7 +102,8 @@ def test_report_draws_every_figure(browser, report, tmp_path):
     kinds = ("curves", "games", "profile", "retention", "stream", "improvement")
     assert page.locator(".plot").count() == len(kinds)
     for plot in page.locator(".plot").all():
-        assert plot.locator("svg.main-svg").count() >= 1
+        plot.scroll_into_view_if_needed()
+        plot.locator("svg.main-svg").first.wait_for()
         box = plot.bounding_box()
         assert box is not None
         assert box["height"] > 150
@@ -115,11 +116,21 @@ def test_report_draws_every_figure(browser, report, tmp_path):
 
 
 def test_report_of_twenty_runs_opens_fast(browser, report):
-    """Figures are drawn before the page's load event; the best of three tries."""
-    timing = "performance.timing"
-    took_ms = f"{timing}.loadEventEnd - {timing}.navigationStart"
-    pages = (open_page(browser, report).page for _ in range(3))
-    assert min(page.evaluate(took_ms) for page in pages) < 2_000
+    """From the address to the first figure; the best of three tries."""
+    took_ms = []
+    for _ in range(3):
+        page = open_page(browser, report).page
+        page.locator(".plot svg.main-svg").first.wait_for()
+        took_ms.append(page.evaluate("performance.now()"))
+    assert min(took_ms) < 2_000
+
+
+def test_all_figures_are_drawn_for_print(browser, report):
+    page = open_page(browser, report).page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.wait_for_function(
+        "[...document.querySelectorAll('.plot')].every(p => p.querySelector('svg'))"
+    )
 
 
 def test_names_are_text_and_not_markup(browser, report):
