@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import re
@@ -226,7 +227,9 @@ def test_pages_show_the_same_numbers(kind, compared, predictions):
     assert json.dumps(figure) == json.dumps(make_figure(drawing))
     named = [trace for trace in figure["data"] if "name" in trace]
     series = [one for panel in drawing.panels for one in panel.series]
-    assert [trace["name"] for trace in named] == [one.label for one in series]
+    names = [html.escape(one.label, quote=False) for one in series]
+    assert [trace["name"] for trace in named] == names
+    assert "<b>" not in json.dumps(figure)
     for trace, one in zip(named, series, strict=True):
         assert trace["x"] == pytest.approx(one.x)
         assert trace["y"] == pytest.approx(one.y)

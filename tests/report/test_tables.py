@@ -95,6 +95,8 @@ COMPARISON = Comparison(anchors="anchors-1", suites=(BOTH,), left_out=())
         (estimate(12345.0), "12,345"),
         (estimate(0.0), "0"),
         (estimate(2.0, 0.0), "2.00"),
+        (estimate(0.0, 0.0), "0"),
+        (estimate(0.8, 2e-17), "0.800"),
         (
             Estimate(mean=0.3, low=0.2, high=0.5, n=40, method="bootstrap"),
             "0.30 (0.20…0.50)",

@@ -137,6 +137,9 @@ def test_names_are_text_and_not_markup(browser, report):
     page = open_page(browser, report).page
     assert "<b>beta</b>" in first_column(page)
     assert page.locator("main b").count() == 0
+    legend = page.locator(".plot").first.locator(".legendtext")
+    legend.first.wait_for()
+    assert "<b>beta</b>" in legend.all_inner_texts() + legend.all_text_contents()
 
 
 def test_tables_sort_both_ways(browser, report):

@@ -6,6 +6,7 @@ and nothing is fetched from anywhere.
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from typing import TYPE_CHECKING, Any
@@ -36,10 +37,10 @@ def make_figure(drawing: Drawing) -> dict[str, Any]:
     figure = make_subplots(
         rows=down,
         cols=across,
-        subplot_titles=[panel.title for panel in drawing.panels],
+        subplot_titles=[_escape(panel.title) for panel in drawing.panels],
         shared_yaxes="all" if drawing.kind == "stream" else False,
-        x_title=drawing.x_label,
-        y_title=drawing.y_label,
+        x_title=_escape(drawing.x_label),
+        y_title=_escape(drawing.y_label),
     )
     told: set[str] = set()
     for n, panel in enumerate(drawing.panels):
@@ -82,7 +83,7 @@ def _add_panel(
             opacity=0.25,
             line_width=0,
             layer="below",
-            annotation_text=span.label,
+            annotation_text=_escape(span.label),
             annotation_position="top left",
             annotation_font_size=9,
             **place,
@@ -93,7 +94,7 @@ def _add_panel(
     if panel.categories:
         figure.update_yaxes(
             tickvals=list(range(len(panel.categories))),
-            ticktext=list(panel.categories),
+            ticktext=[_escape(name) for name in panel.categories],
             range=[len(panel.categories) - 0.5, -0.5],
             zeroline=False,
             automargin=True,
@@ -110,7 +111,7 @@ def _add_panel(
 
 def _line(series: Series) -> list[dict[str, Any]]:
     """A line over its band; a click in the legend takes both away."""
-    group = {"type": "scatter", "legendgroup": series.label, "mode": "lines"}
+    group = {"type": "scatter", "legendgroup": _escape(series.label), "mode": "lines"}
     known = [
         (x, low, high)
         for x, low, high in zip(series.x, series.low, series.high, strict=True)
@@ -132,7 +133,7 @@ def _line(series: Series) -> list[dict[str, Any]]:
         )
     line = {"color": series.colour, "width": 1.5}
     points = {"x": list(series.x), "y": list(series.y)}
-    return [*traces, {**group, **points, "name": series.label, "line": line}]
+    return [*traces, {**group, **points, "name": _escape(series.label), "line": line}]
 
 
 def _dots(series: Series) -> list[dict[str, Any]]:
@@ -142,8 +143,8 @@ def _dots(series: Series) -> list[dict[str, Any]]:
         {
             "type": "scatter",
             "mode": "markers",
-            "name": series.label,
-            "legendgroup": series.label,
+            "name": _escape(series.label),
+            "legendgroup": _escape(series.label),
             "x": list(series.x),
             "y": list(series.y),
             "marker": {"color": series.colour, "size": 7},
@@ -158,6 +159,11 @@ def _dots(series: Series) -> list[dict[str, Any]]:
             },
         }
     ]
+
+
+def _escape(text: str) -> str:
+    """Names are text: plotly.js takes some tags in them for markup, links included."""
+    return html.escape(text, quote=False)
 
 
 def _fade(colour: str) -> str:

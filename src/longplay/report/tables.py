@@ -129,8 +129,11 @@ def format_estimate(estimate: Estimate | None) -> str:
     if estimate is None:
         return NOTHING
     half_width = estimate.half_width
-    if not half_width or estimate.low is None or estimate.high is None:
+    # Runs that agree differ by rounding alone, which is not an interval.
+    if half_width is None or half_width <= 1e-9 * abs(estimate.mean):
         return _format_alone(estimate.mean)
+    assert estimate.low is not None
+    assert estimate.high is not None
     decimals = 1 - math.floor(math.log10(half_width))
     mean = format_fixed(estimate.mean, decimals)
     skew = abs(estimate.low + estimate.high - 2 * estimate.mean)
