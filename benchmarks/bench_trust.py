@@ -59,11 +59,11 @@ def time_checkpoints(run_dir: Path, visit_frames: int) -> list[float]:
     """Seconds that each checkpoint of a run takes."""
     from unittest import mock
 
-    from longplay.runs.session import Episode
+    from longplay.runs.session import Session
 
-    make, seconds = Episode._checkpoint, []
+    make, seconds = Session._checkpoint, []
     with mock.patch.object(
-        Episode,
+        Session,
         "_checkpoint",
         lambda episode: seconds.append(timed(lambda: make(episode))),
     ):
@@ -119,7 +119,7 @@ def measure_resume(folder: Path, killed_at: int) -> tuple[float, float]:
     from longplay.errors import AgentError
     from longplay.plan import plan_run
     from longplay.runs.checkpoint import read_checkpoint
-    from longplay.runs.session import Episode
+    from longplay.runs.session import Session
 
     class StoppedAgent(RandomAgent):
         is_stopped, reached_s = True, 0.0
@@ -137,13 +137,13 @@ def measure_resume(folder: Path, killed_at: int) -> tuple[float, float]:
     # So that the last checkpoint is some way before the kill.
     with mock.patch("longplay.runs.loop._CHECKPOINT_S", killed_at / 16_000):
         try:
-            Episode(plan, agent, run_dir).run()
+            Session(plan, agent, run_dir).run()
         except AgentError:
             StoppedAgent.is_stopped = False
     checkpoint = read_checkpoint(run_dir)
     assert checkpoint is not None
     start_s = time.perf_counter()
-    Episode(plan, agent, run_dir).resume()
+    Session(plan, agent, run_dir).resume()
     resumed_s = StoppedAgent.reached_s - start_s
     config, log = read_log(run_dir)
     applied, held = log[0]

@@ -20,6 +20,8 @@ from longplay.reference.library import REFERENCE_GAMES
 from made_up_references import write_references
 from playing import play_run
 
+pytest_plugins = ("failing_runs",)
+
 # A shell that puts a job into the background has it ignore Ctrl-C, and processes hand
 # that on. The commands under test are to hear it however the tests were started.
 signal.signal(signal.SIGINT, signal.default_int_handler)

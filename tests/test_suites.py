@@ -68,20 +68,24 @@ TWENTY = (
     "atlantis asteroids battle_zone centipede demon_attack enduro fishing_derby "
     "ice_hockey jamesbond kangaroo road_runner"
 ).split()
+SIX = "breakout qbert road_runner ms_pacman seaquest asterix".split()
 CONTROL_TABLE = {
-    "control-v1": (TWENTY, 10_000, 2_000, 1_000),
-    "control-smoke-v1": (TWENTY[:3], 500, 200, 100),
+    "control-v1": (TWENTY, 1, 10_000, 2_000, 1_000),
+    "control-6x3-v1": (SIX, 3, 20_000, 2_000, 1_000),
+    "control-smoke-v1": (TWENTY[:3], 1, 500, 200, 100),
 }
 
 
 @pytest.mark.parametrize("suite_id", CONTROL_TABLE)
 def test_control_suite_is_as_decided(suite_id):
-    games, visit_frames, window_frames, revisit_frames = CONTROL_TABLE[suite_id]
+    games, num_cycles, visit_frames, window_frames, revisit_frames = CONTROL_TABLE[
+        suite_id
+    ]
     suite = get_suite(suite_id)
     assert suite.track == "control"
     assert suite.settings == {
         "games": games,
-        "num_cycles": 1,
+        "num_cycles": num_cycles,
         "base_visit_frames": visit_frames,
         "decision_interval": 1,
         "delay": 0,

@@ -37,6 +37,11 @@ def make_config(
     )
 
 
+def name_short_suite(overrides: Mapping[str, Any] = SHORT) -> str:
+    """The name that all seeds of a changed stream-smoke-v1 share."""
+    return plan_run("stream-smoke-v1", 0, overrides).benchmark_name
+
+
 def write_run(
     run_dir: Path, config: RunConfig, rewards: Sequence[float], **documents: Any
 ) -> Path:

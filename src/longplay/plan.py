@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from longplay.contract.fingerprint import contract_hash, hash_payload
@@ -19,6 +20,7 @@ from longplay.contract.records import (
     ConfigGiven,
     RunConfig,
 )
+from longplay.errors import ConfigError
 from longplay.reference.library import hash_references
 from longplay.schedule import make_schedule
 from longplay.seeds import check_seed, emulator_seed
@@ -94,6 +96,7 @@ def plan_run(
     seed: int = 0,
     overrides: Mapping[str, Any] | None = None,
     reference_sha256: str | None = None,
+    stop_after: float | None = None,
 ) -> RunPlan:
     """Plans one run of a suite of the catalogue.
 
@@ -102,6 +105,7 @@ def plan_run(
         seed: The run's.
         overrides: Settings to change.
         reference_sha256: References of a prediction run, if not those installed.
+        stop_after: Fraction of the schedule that a tuning run plays.
 
     Raises:
         ConfigError: An unknown suite or setting, a value out of range, or a game
@@ -114,7 +118,12 @@ def plan_run(
     references = reference_sha256
     if suite.references is not None and references is None:
         references = hash_references(suite.games)
-    given = ConfigGiven(suite=suite_id, overrides=flat, reference_sha256=references)
+    given = ConfigGiven(
+        suite=suite_id,
+        overrides=flat,
+        reference_sha256=references,
+        stop_after=_check_fraction(stop_after),
+    )
     config = _make_config(suite, seed, given)
     name = suite_id
     if suite != catalogued or references != catalogued.references:
@@ -129,7 +138,17 @@ def plan_again(given: ConfigGiven, seed: int) -> RunPlan:
     Raises:
         ConfigError: It cannot have been asked for.
     """
-    return plan_run(given.suite, seed, given.overrides, given.reference_sha256)
+    return plan_run(
+        given.suite, seed, given.overrides, given.reference_sha256, given.stop_after
+    )
+
+
+def _check_fraction(stop_after: float | None) -> float | None:
+    if stop_after is None or 0 < stop_after < 1:
+        return stop_after
+    raise ConfigError(
+        f"stop_after: expected a fraction between 0 and 1, found {stop_after}"
+    )
 
 
 def _make_config(suite: Suite, seed: int, given: ConfigGiven) -> RunConfig:
@@ -139,6 +158,8 @@ def _make_config(suite: Suite, seed: int, given: ConfigGiven) -> RunConfig:
         name: getattr(given if name == "reference_sha256" else suite, name)
         for name in contract.settings
     }
+    frames = sum(visit.visit_frames for visit in schedule)
+    stop_frame = None if given.stop_after is None else ceil(given.stop_after * frames)
     config = RunConfig(
         games=suite.games,
         schedule=schedule,
@@ -156,6 +177,7 @@ def _make_config(suite: Suite, seed: int, given: ConfigGiven) -> RunConfig:
         emulator_seeds=tuple(
             emulator_seed(seed, visit.visit_idx) for visit in schedule
         ),
+        stop_frame=stop_frame,
         config_given=given,
         config_effective=suite.settings,
         **{"track": suite.track, **required},

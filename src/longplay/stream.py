@@ -176,7 +176,7 @@ class Stream:
         if driver is None:
             driver = ActionDriver(config.contract.row_type)
         seeds = config.emulator_seeds or ()
-        return cls(config.schedule, seeds, console, mechanics, driver)
+        return cls(config.played_schedule, seeds, console, mechanics, driver)
 
     @property
     def done(self) -> bool:

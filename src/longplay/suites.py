@@ -29,6 +29,9 @@ from longplay.contract.records import (
 )
 from longplay.errors import ConfigError, UnknownNameError
 
+# Results are played on a suite's official seeds; settings are chosen on these.
+FIRST_TUNING_SEED = 1000
+
 # A schedule is drawn and written down before the first frame.
 MAX_VISITS = 10_000
 
@@ -48,6 +51,7 @@ class Suite(Document):
 
     suite_id: str = Field(exclude=True)
     purpose: str = Field(exclude=True)
+    official_seeds: tuple[int, ...] = Field(default=(0, 1, 2, 3, 4), exclude=True)
 
     games: Annotated[tuple[str, ...], Field(min_length=1)]
     num_cycles: Count
@@ -136,6 +140,15 @@ _EIGHT_GAMES = (
     "battle_zone",
 )
 
+_SIX_GAMES = (
+    "breakout",
+    "qbert",
+    "road_runner",
+    "ms_pacman",
+    "seaquest",
+    "asterix",
+)
+
 _TWENTY_GAMES = (
     "pong",
     "breakout",
@@ -197,6 +210,7 @@ SUITES: dict[str, Suite] = {
         Suite(
             suite_id="stream-8x3-v1",
             purpose="the benchmark",
+            official_seeds=(0, 1, 2),
             games=_EIGHT_GAMES,
             num_cycles=3,
             base_visit_frames=200_000,
@@ -209,6 +223,7 @@ SUITES: dict[str, Suite] = {
         Suite(
             suite_id="stream-8x3-1m-v1",
             purpose="the long one",
+            official_seeds=(0, 1, 2),
             games=_EIGHT_GAMES,
             num_cycles=3,
             base_visit_frames=1_000_000,
@@ -231,6 +246,14 @@ SUITES: dict[str, Suite] = {
             base_visit_frames=10_000,
             scoring_defaults=_scoring(2_000, 1_000),
         ),
+        ControlSuite(
+            suite_id="control-6x3-v1",
+            purpose="control with revisits",
+            games=_SIX_GAMES,
+            num_cycles=3,
+            base_visit_frames=20_000,
+            scoring_defaults=_scoring(2_000, 1_000),
+        ),
         PredictionSuite(
             suite_id="prediction-smoke-v1",
             purpose="does it run, with predictions",
@@ -247,6 +270,10 @@ SUITES: dict[str, Suite] = {
         ),
     )
 }
+
+
+# The suite that references are made for, and whose visits are recorded.
+REFERENCE_SUITE = SUITES["prediction-v1"]
 
 
 def add_suite(suite: Suite) -> None:
@@ -275,6 +302,19 @@ def get_suite(suite_id: str) -> Suite:
     return SUITES[suite_id]
 
 
+def find_split(suite_name: str, seed: int) -> str | None:
+    """`test` for an official seed, `val` for a tuning seed, None for any other.
+
+    Args:
+        suite_name: A suite of the catalogue; a changed one has no official seeds.
+        seed: The run seed.
+    """
+    if seed >= FIRST_TUNING_SEED:
+        return "val"
+    suite = SUITES.get(suite_name)
+    return "test" if suite is not None and seed in suite.official_seeds else None
+
+
 def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
     """Returns the suite with some settings changed, all of them checked.
 
@@ -295,7 +335,11 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
         if target[leaf] != _check_plain(name, value):
             suite.check_change(name)
         target[leaf] = value
-    identity = {"suite_id": suite.suite_id, "purpose": suite.purpose}
+    identity = {
+        "suite_id": suite.suite_id,
+        "purpose": suite.purpose,
+        "official_seeds": suite.official_seeds,
+    }
     try:
         # Validated as JSON: strict types, but a list may fill a tuple.
         changed = type(suite).model_validate_json(json.dumps({**identity, **settings}))

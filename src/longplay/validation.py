@@ -353,7 +353,9 @@ class _Validation:
             "fps": frames / summary.wall_time_s if summary.wall_time_s else None,
         }
         self._compare("summary", "run_summary.json", expected, summary)
-        begun = [(k, v) for k, v in enumerate(config.schedule) if sums["frames"][k]]
+        begun = [
+            (k, v) for k, v in enumerate(config.played_schedule) if sums["frames"][k]
+        ]
         if len(summary.visits) != len(begun):
             self._add(
                 "summary",
@@ -384,7 +386,9 @@ class _Validation:
         chunks = list(self._read_rows(path.name, DigestRow, {}, True))
         if not chunks:
             return
-        check_digests(path.name, _join(chunks), config.schedule, frames, self._findings)
+        check_digests(
+            path.name, _join(chunks), config.played_schedule, frames, self._findings
+        )
         last_chain = read_last_chain(path)
         if summary is not None and last_chain != chain_head:
             self._add(
@@ -394,9 +398,19 @@ class _Validation:
                 "chain_head",
             )
 
+    def _check_tuning(self) -> None:
+        """A run that was stopped on purpose has tuning.json in place of a score."""
+        if (self._run_dir / "score.json").exists():
+            self._add("score", "score.json", "expected none: this is a tuning run")
+        if not (self._run_dir / "tuning.json").is_file():
+            self._add("missing file", "tuning.json", "expected the tuning run's result")
+
     def _check_score(
         self, config: RunConfig, rules: EventRules, summary: RunSummary | None
     ) -> None:
+        if config.is_tuning:
+            self._check_tuning()
+            return
         missing: Kind | None = "missing file" if config.is_longplay else None
         score = self._read("score.json", config.score_type, missing)
         if score is None:

@@ -125,6 +125,13 @@ def test_improvement_has_an_interval_from_three_runs_on():
     assert (two.low, two.method) == (None, "none")
 
 
+@pytest.mark.parametrize(("ours", "expected"), [(1.0, 1.0), (-1.0, 0.0)])
+def test_one_who_always_wins_has_no_interval(ours, expected):
+    found = estimate_improvement(np.full((5, 3), ours), np.zeros((5, 3)))
+    assert found is not None
+    assert (found.mean, found.low, found.high) == (expected, None, None)
+
+
 def test_improvement_without_games_or_runs_is_none():
     assert estimate_improvement(np.empty((3, 0)), np.empty((3, 0))) is None
     assert estimate_improvement(np.empty((0, 2)), np.ones((3, 2))) is None

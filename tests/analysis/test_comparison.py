@@ -31,9 +31,9 @@ from longplay.contract.files import read_document, write_document
 from longplay.contract.records import Score
 from longplay.errors import UnknownNameError
 from made_up_anchors import NO_ANCHORS, make_anchors, make_game
-from written_runs import SHORT, make_config, write_run
+from written_runs import SHORT, make_config, name_short_suite, write_run
 
-SUITE = "stream-smoke-v1 with base_visit_frames=60, jitter_pct=0.0"
+SUITE = name_short_suite()
 ANCHORS = make_anchors(
     SUITE, centipede=make_game(), ms_pacman=make_game(), qbert=make_game()
 )
@@ -161,7 +161,8 @@ def test_unlike_seeds_are_told(tmp_path):
     write_agent(tmp_path, "alpha", {0: 2.0, 1: 3.0, 2: 4.0, 3: 3.0})
     write_agent(tmp_path, "beta", {1: 2.0, 2: 3.0, 3: 2.0, 9: 2.0})
     suite = compare_one(tmp_path)
-    (note,) = suite.notes
+    changes, note = suite.notes
+    assert changes == "stream-smoke-v1 with base_visit_frames = 60, jitter_pct = 0.0"
     assert note == (
         "unlike seeds (alpha: 0–3; beta: 1–3, 9): "
         "differences use the seeds that both have"

@@ -14,7 +14,7 @@ from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import RunConfig
 from longplay.stream import Percept, Stream
 from made_up_anchors import make_anchors, make_game
-from written_runs import make_config, write_run
+from written_runs import make_config, name_short_suite, write_run
 
 VISIT_FRAMES = 600
 TENTH = VISIT_FRAMES // 10
@@ -24,10 +24,7 @@ RULES = {
     "delay": 0,
     "decision_interval": 1,
 }
-SUITE = (
-    "stream-smoke-v1 with base_visit_frames=600, decision_interval=1, delay=0, "
-    "jitter_pct=0.0"
-)
+SUITE = name_short_suite(RULES)
 # What share of the frames of each tenth it does the right thing in.
 LEARNING = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 REMEMBERING = [0.9] * 10

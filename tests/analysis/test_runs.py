@@ -15,11 +15,11 @@ from generated_runs import (
     write,
     write_plan,
 )
-from longplay.analysis.runs import AgentKey, RunReader, name_agent
+from longplay.analysis.runs import AgentKey, OpenedPack, RunReader, name_agent
 from longplay.analysis.table import make_table, read_experiment
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, NotARunError, PackError
-from written_runs import make_config, write_run
+from written_runs import make_config, name_short_suite, write_run
 
 READ = RunReader().read
 
@@ -43,9 +43,7 @@ def test_changed_suite_has_one_name_for_all_seeds(tmp_path):
         one_run(tmp_path, str(seed), seed=seed)
     runs = READ([tmp_path]).runs
     assert len({run.config.suite for run in runs}) == 2
-    assert {run.conditions.suite for run in runs} == {
-        "stream-smoke-v1 with base_visit_frames=60, jitter_pct=0.0"
-    }
+    assert {run.conditions.suite for run in runs} == {name_short_suite()}
 
 
 @pytest.mark.parametrize(
@@ -129,6 +127,37 @@ def test_two_results_for_one_seed_contradict_each_other(tmp_path):
         READ([tmp_path])
 
 
+def test_contradicting_runs_can_be_left_out(tmp_path):
+    one_run(tmp_path, "a"), one_run(tmp_path, "b", reward=2.0)
+    one_run(tmp_path, "c", seed=1)
+    found = RunReader(leaves_out_conflicts=True).read([tmp_path])
+    assert [run.seed for run in found.runs] == [1]
+    assert [(left.kind, left.path.name) for left in found.left_out] == [
+        ("contradicting", "a"),
+        ("contradicting", "b"),
+    ]
+
+
+def test_pack_has_curves_once_its_rows_were_scanned(tmp_path):
+    run_dir = one_run(tmp_path)
+    edit(run_dir / "run_summary.json", chain_head="0" * 64)
+    events, cache = run_dir / "events.jsonl", tmp_path / "cache"
+    size_bytes = events.stat().st_size
+    pack = tmp_path / "packs" / "one.longplay"
+    pack.parent.mkdir()
+    pack.write_bytes(b"")
+
+    def open_pack(_: Path) -> OpenedPack:
+        return OpenedPack(RunDirectory(run_dir), size_bytes)
+
+    reader = RunReader(cache, open_pack)
+    assert reader.read([pack]).runs[0].curves is None
+    reader.read([run_dir])
+    curves = reader.read([pack]).runs[0].curves
+    assert curves is not None
+    assert curves.rates()[0] == 1.0
+
+
 def test_isolation_and_tuning_make_another_agent(tmp_path):
     one_run(tmp_path, "a")
     sandboxed = one_run(tmp_path, "b", reward=2.0)
@@ -161,13 +190,13 @@ def test_packs_are_opened_by_the_caller(tmp_path):
     pack.write_bytes(b"")
     (left,) = READ([pack]).left_out
     assert left.reason == "packs cannot be read here"
-    reader = RunReader(open_pack=lambda _: RunDirectory(run_dir))
+    reader = RunReader(open_pack=lambda _: OpenedPack(RunDirectory(run_dir), 0))
     (run,) = reader.read([pack]).runs
     assert (run.path, run.curves) == (pack, None)
     assert run.measure().average.tolist() == [1.0, 1.0, 1.0]
     assert np.isnan(run.measure().final).all()
 
-    def refuse(_: Path) -> RunDirectory:
+    def refuse(_: Path) -> OpenedPack:
         raise PackError("damaged")
 
     (left,) = RunReader(open_pack=refuse).read([pack]).left_out

@@ -136,7 +136,7 @@ def test_missing_torch_is_an_error_with_the_command(
         "reference", "train", "--game", "pong", "--work", str(tmp_path / "work")
     )
     assert answer.exit_code == 2
-    assert "pip install 'longplay[learn]'" in answer.stderr
+    assert "pip install '.[learn]'" in answer.stderr
     assert not (tmp_path / "work").exists()
 
 

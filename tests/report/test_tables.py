@@ -64,6 +64,7 @@ def suite(*agents: AgentNumbers, **changes) -> SuiteComparison:
         "track": "control",
         "frame_noun": "timestep",
         "emulator": "0.12.1",
+        "roms": None,
         "references": None,
         "headline": "cumulative_reward",
         "headline_is_better": "more",

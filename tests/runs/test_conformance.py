@@ -19,6 +19,7 @@ REPEATS = "repeats its choices for the same seed"
 SPARES_RANDOM = "draws from random generators of its own"
 METRICS = "offers metrics: finite numbers"
 SAVES = "offers save() and load() together"
+CONTINUES = "continues from what it saved"
 
 
 @pytest.fixture(autouse=True)
@@ -251,6 +252,68 @@ def test_optional_parts(
     assert checks[sentence]["passed"] is passed
     assert detail in checks[sentence]["detail"]
     assert failed(checks) == ({sentence} if passed is False else set())
+
+
+DRAWS = agent_body(
+    "self.count += 1; return int(self.rng.integers(self.count % 13 + 2))",
+    "self.rng, self.count = np.random.default_rng(seed), 0",
+)
+SAVES_RNG = """
+        (directory / 'rng').write_text(repr(self.rng.bit_generator.state))
+    def load(self, directory):
+        state = eval((directory / 'rng').read_text())
+        self.rng.bit_generator.state = state
+"""
+SAVES_COUNT = """
+        (directory / 'count').write_text(str(self.count))
+    def load(self, directory):
+        self.count = int((directory / 'count').read_text())
+"""
+SAVES_ALL = (
+    SAVES_RNG.replace(
+        "(directory / 'rng')",
+        "(directory / str(self.count)).touch(); (directory / 'rng')",
+        1,
+    )
+    + "        self.count = int(min(p.name for p in directory.iterdir()))\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("save_and_load", "continues"),
+    [
+        ("pass\n    def load(self, directory): pass\n", False),
+        (SAVES_RNG, False),
+        (SAVES_COUNT, False),
+        (SAVES_ALL, True),
+    ],
+    ids=["nothing", "generator", "counter", "all"],
+)
+def test_what_is_saved_must_be_all(
+    save_and_load: str, continues: bool, check: Callable[..., Any]
+) -> None:
+    body = f"{DRAWS}    def save(self, directory): {save_and_load}"
+    if not save_and_load.startswith("pass"):
+        body = f"{DRAWS}    def save(self, directory):{save_and_load}"
+    checks = check(body, exit_code=0 if continues else 1)
+    assert failed(checks) == (set() if continues else {CONTINUES})
+    detail = checks[CONTINUES]["detail"]
+    assert ("answers compared" if continues else "after load() was") in detail
+
+
+def test_what_cannot_be_saved_need_not_continue(check: Callable[..., Any]) -> None:
+    checks = check(agent_body("return 0"), exit_code=0)
+    assert checks[CONTINUES]["passed"] is None
+
+
+def test_a_save_that_raises_is_a_failure(check: Callable[..., Any]) -> None:
+    body = agent_body("return 0") + (
+        "    def save(self, directory): raise OSError('full')\n"
+        "    def load(self, directory): pass\n"
+    )
+    checks = check(body, exit_code=1)
+    assert failed(checks) == {CONTINUES}
+    assert "full" in checks[CONTINUES]["detail"]
 
 
 def test_what_the_agent_prints_does_not_reach_the_terminal(

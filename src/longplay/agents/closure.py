@@ -116,6 +116,20 @@ class AgentFiles:
             path = folder and _find_module(folder, part)
         return path is not None and path.is_file()
 
+    def list_unlisted(self) -> list[str]:
+        """The modules for which `has_unlisted` is true, as far as names can tell."""
+        folders = {"": self.root}
+        for name, path in (*self.modules.items(), *self.namespaces.items()):
+            place = self.root / path
+            if place.stem == "__init__" or place.is_dir():
+                folders[f"{name}."] = place if place.is_dir() else place.parent
+        names = {
+            f"{prefix}{entry.stem}"
+            for prefix, folder in folders.items()
+            for entry in folder.iterdir()
+        }
+        return sorted(filter(self.has_unlisted, names))
+
     def check_unchanged(self) -> None:
         """Checks that the files on the disk still are the files that were hashed.
 

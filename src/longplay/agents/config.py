@@ -59,6 +59,12 @@ class AgentConfig(Document):
         pattern="^[0-9a-f]{64}$",
         description="SHA-256 of the list of its files, if it is more than that file.",
     )
+    revision: int | None = Field(
+        default=None,
+        exclude_if=_is_none,
+        ge=1,
+        description="Of a learner of longplay's: raised when its behaviour changes.",
+    )
 
     @model_validator(mode="after")
     def _refuse_secrets(self) -> Self:

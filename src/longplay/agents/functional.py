@@ -111,6 +111,7 @@ class FunctionalAgent:
         _check_call(module.step, STEP, 4, {"info": {}} if self._takes_info else {})
         self._state = module.init(OBSERVATION_SHAPE, *given, **named)
         self._metrics = MeanMetrics()
+        self._window_metrics = MeanMetrics()
         self._previous: Observation | None = None
         self._action: Any = 0
         self._start_transition()
@@ -130,6 +131,7 @@ class FunctionalAgent:
             "terminated": self._terminated,
             "truncated": self._truncated,
             "metrics": self._metrics.snapshot(),
+            "window_metrics": self._window_metrics.snapshot(),
         }
         text = json.dumps(transition)
         (directory / "transition.json").write_text(text, encoding="utf-8")
@@ -145,6 +147,7 @@ class FunctionalAgent:
         self._terminated = transition["terminated"]
         self._truncated = transition["truncated"]
         self._metrics.restore(transition["metrics"])
+        self._window_metrics.restore(transition.get("window_metrics", {}))
 
     def _start_transition(self) -> None:
         self._reward, self._terminated, self._truncated = 0.0, False, False
@@ -190,11 +193,16 @@ class FunctionalAgent:
         self._state, action, *metrics = _read_answer(answer, self._noun)
         if metrics:
             self._metrics.add(metrics[0])
+            self._window_metrics.add(metrics[0])
         return action
 
     def metrics(self) -> dict[str, float]:
-        """The means of what `step` reported since this was last asked."""
+        """The means of what `step` reported in the visit."""
         return self._metrics.take()
+
+    def window_metrics(self) -> dict[str, float]:
+        """The means of what `step` reported since this was last asked."""
+        return self._window_metrics.take()
 
 
 def _read_answer(answer: Any, noun: str) -> Sequence[Any]:

@@ -52,6 +52,7 @@ from longplay.contract.records import GLOBAL_ACTION_SET, AgentEntry, AgentFileEn
 from longplay.errors import (
     AgentLoadError,
     LongplayError,
+    MissingExtraError,
     UnknownNameError,
     describe_exception,
 )
@@ -62,7 +63,16 @@ BUILT_IN_AGENTS: Mapping[str, str] = {
     "random": "longplay.agents.random:RandomAgent",
     "repeat": "longplay.agents.repeat:RepeatAgent",
     "noop": "longplay.agents.noop:NoopAgent",
+    # Agents made of functions: `:module` means the module itself, as in their configs.
+    "linear-sarsa": "longplay.learners.linear_sarsa:module",
+    "stream-q": "longplay.learners.stream_q:module",
+    "stream-q-l2init": "longplay.learners.stream_q_l2init:module",
+    "dqn": "longplay.learners.dqn:module",
+    "linear-td": "longplay.learners.linear_td:module",
+    "stream-td": "longplay.learners.stream_td:module",
 }
+# What a config calls an agent that is a module of functions.
+_MODULE = "module"
 
 
 @dataclass(frozen=True)
@@ -87,9 +97,16 @@ class AgentSource:
     files: AgentFiles | None = None
     patterns: tuple[str, ...] = ()
 
-    def describe(self, found: object, agent_args: Mapping[str, Any]) -> dict[str, Any]:
-        """The config of the agent that was found there."""
-        config = {"_type": f"{self.module}.{_name_of(found)}", "args": dict(agent_args)}
+    def describe(
+        self, name: str, agent_args: Mapping[str, Any], revision: int | None
+    ) -> dict[str, Any]:
+        """The config of the class, factory or module of this name."""
+        config: dict[str, Any] = {
+            "_type": f"{self.module}.{name}",
+            "args": dict(agent_args),
+        }
+        if revision is not None:
+            config["revision"] = revision
         if self.files is None:
             return config
         if self.file is not None:
@@ -216,11 +233,32 @@ def load_agent(
         AgentLoadError: The file or module cannot be imported, or holds no agent.
         UnknownNameError: No agent has this name.
     """
-    agent_args = dict(agent_args or {})
     output = AgentOutput()
     with output.capture(), GlobalRandom(IMPORT_SEED).in_use():
         source, modules, found = _find_and_import(reference, agent_files)
-    config = source.describe(found, agent_args)
+    return assemble_agent(source, modules, found, agent_args or {}, output)
+
+
+def assemble_agent(
+    source: AgentSource,
+    modules: AgentModules | None,
+    found: Any,
+    agent_args: Mapping[str, Any],
+    output: AgentOutput | None = None,
+) -> LoadedAgent:
+    """An imported agent, ready to be built.
+
+    Args:
+        source: Where it is.
+        modules: Its modules, if it has files.
+        found: What `import_agent` gave.
+        agent_args: Arguments it is built with.
+        output: Where its import has printed to.
+
+    Raises:
+        AgentLoadError: The arguments are not plain JSON.
+    """
+    config = source.describe(name_of(found), agent_args, read_revision(source, found))
     factory, built_as = found, "Agent(num_actions, seed, **agent_args)"
     module = found if is_functional(found) else None
     if module is not None:
@@ -229,11 +267,11 @@ def load_agent(
     return LoadedAgent(
         name=source.name,
         reference=source.reference,
-        entry=AgentEntry(config=config, agent_id=_hash_config(config)),
+        entry=make_entry(config),
         factory=factory,
         built_as=built_as,
-        agent_args=agent_args,
-        output=output,
+        agent_args=dict(agent_args),
+        output=output or AgentOutput(),
         module=module,
         files=source.files,
         patterns=source.patterns,
@@ -245,7 +283,7 @@ def _find_and_import(
     reference: str | Callable[..., StreamingAgent], patterns: Sequence[str]
 ) -> tuple[AgentSource, AgentModules | None, Any]:
     if not isinstance(reference, str):
-        name, module = _name_of(reference), _module_of(reference)
+        name, module = name_of(reference), _module_of(reference)
         if patterns:
             raise AgentLoadError(
                 f"--agent-files: agent {name} was given as an object; expected a "
@@ -314,7 +352,7 @@ def import_agent(source: AgentSource, modules: AgentModules | None) -> Any:
             module = modules.import_module(source.module)
         else:
             module = modules.import_entry(source.file)
-    except AgentLoadError:
+    except (AgentLoadError, MissingExtraError):
         raise
     except (Exception, SystemExit) as error:
         file = _match_file(source.reference)
@@ -334,17 +372,29 @@ def _match_file(reference: str) -> re.Match[str] | None:
     return re.fullmatch(r"(.+\.py)(?::(\w+))?", reference)
 
 
-def _hash_config(config: Mapping[str, Any]) -> str:
+def make_entry(config: dict[str, Any]) -> AgentEntry:
+    """An agent's config with its id.
+
+    Raises:
+        AgentLoadError: The arguments are not plain JSON.
+    """
     try:
-        return agent_id(config)
+        return AgentEntry(config=config, agent_id=agent_id(config))
     except (TypeError, ValueError) as error:
         raise AgentLoadError(f"agent args must be plain JSON: {error}") from error
 
 
-def _name_of(found: object) -> str:
+def name_of(found: object) -> str:
+    """What an agent's config calls a class, a factory or a module of functions."""
     if isinstance(found, ModuleType):
-        return "module"
+        return _MODULE
     return str(getattr(found, "__name__", type(found).__name__))
+
+
+def read_revision(source: AgentSource, found: Any) -> int | None:
+    """The revision of a learner of longplay's own; None of other agents."""
+    is_learner = source.reference in BUILT_IN_AGENTS and is_functional(found)
+    return found.REVISION if is_learner else None
 
 
 def _module_of(found: object) -> str:
@@ -353,6 +403,8 @@ def _module_of(found: object) -> str:
 
 def _pick_agent(module: ModuleType, attribute: str, reference: str) -> Any:
     """The class, factory or functional module that a reference means."""
+    if attribute == _MODULE and is_functional(module):
+        return module
     if attribute:
         if not hasattr(module, attribute):
             raise AgentLoadError(f"agent {reference}: there is no {attribute!r} in it")

@@ -101,7 +101,8 @@ def estimate_improvement(ours: Reals, theirs: Reals) -> Estimate | None:
         return None
     outcomes, n = pair_outcomes(ours, theirs), min(len(ours), len(theirs))
     mean = float(outcomes.mean())
-    if n < FEWEST_FOR_INTERVAL:
+    # Where one agent always wins, its runs do not vary, and tell nothing of an error.
+    if n < FEWEST_FOR_INTERVAL or mean in (0.0, 1.0):
         return Estimate(mean=mean, n=n)
     if n >= FEWEST_FOR_BOOTSTRAP:
         low, high = _bootstrap_outcomes(outcomes)

@@ -6,6 +6,7 @@ unlike is averaged. What cannot be compared without a word gets one, in `notes`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,6 +89,31 @@ def compare(found: FoundRuns, request: Request) -> Comparison:
         suites=tuple(suites),
         left_out=tuple(map(_record_left_out, found.left_out)),
     )
+
+
+def runs_by_label(
+    found: FoundRuns, suite: SuiteComparison
+) -> dict[str, list[MeasuredRun]]:
+    """Label of each agent of a table -> the runs behind its numbers, by seed."""
+    conditions = Conditions(suite.suite, suite.emulator, suite.roms, suite.references)
+    members = [run for run in found.runs if run.conditions == conditions]
+    return {
+        agent.label: sorted(
+            (run for run in members if _is_run_of(run, agent)), key=_seed_order
+        )
+        for agent in suite.agents
+    }
+
+
+def _is_run_of(run: MeasuredRun, agent: AgentNumbers) -> bool:
+    """A shipped agent has no id, and no run."""
+    key = (run.agent.agent_id, run.agent.isolation, run.agent.tuning_frames)
+    is_known = run.seed in agent.seeds and not agent.label.endswith("(shipped)")
+    return is_known and key == (agent.agent_id, agent.isolation, agent.tuning_frames)
+
+
+def _seed_order(run: MeasuredRun) -> int:
+    return -1 if run.seed is None else run.seed
 
 
 def _record_left_out(left: LeftOut) -> LeftOutRun:
@@ -194,9 +220,10 @@ class _Table:
             track=self.track.name,
             frame_noun=self.track.frame_noun,
             emulator=self.conditions.emulator,
+            roms=self.conditions.roms,
             references=self.conditions.references,
-            headline=self.runs[0].score.HEADLINE,
-            headline_is_better="less" if self.error else "more",
+            headline=self.track.headline,
+            headline_is_better="less" if self.track.less_is_better else "more",
             error=self.error,
             lead=self.lead,
             versus=versus.label,
@@ -226,7 +253,7 @@ class _Table:
         return contestants
 
     def _make_contestant(self, key: AgentKey, runs: list[MeasuredRun]) -> Contestant:
-        runs = sorted(runs, key=lambda run: -1 if run.seed is None else run.seed)
+        runs = sorted(runs, key=_seed_order)
         if self.error is not None:
             arrays = measure_predictions(runs, self.error)
         else:
@@ -235,6 +262,8 @@ class _Table:
         return Contestant(key, arrays, agent.config if agent else {})
 
     def _note(self, contestants: Sequence[Contestant]) -> Iterator[str]:
+        if changes := self._describe_changes():
+            yield changes
         named = {c.label: c for c in contestants}
         seeds = {label: c.arrays.seeds for label, c in named.items() if c.arrays.seeds}
         if len({frozenset(s) for s in seeds.values()}) > 1:
@@ -252,6 +281,16 @@ class _Table:
             )
         if self.error_note is not None:
             yield self.error_note
+
+    def _describe_changes(self) -> str:
+        """What `<suite>+<8 hex>` stands for."""
+        given = self.runs[0].config.config_given
+        if given is None or self.conditions.suite == given.suite:
+            return ""
+        changes = ", ".join(
+            f"{name} = {json.dumps(value)}" for name, value in given.overrides.items()
+        )
+        return f"{given.suite} with {changes or 'other references'}"
 
     def _report(self, contestant: Contestant, versus: Contestant) -> AgentNumbers:
         arrays, key = contestant.arrays, contestant.key

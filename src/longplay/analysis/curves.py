@@ -30,7 +30,7 @@ from longplay.contract.files import (
     read_json,
     write_document,
 )
-from longplay.contract.records import PredictionRow
+from longplay.contract.records import PredictionRow, RunConfig
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError, RecordingError
 
@@ -150,7 +150,7 @@ def read_curves(run: RunDirectory, cache: Path | None = None) -> Curves:
     if cache is None:
         return scan_events(run)
     path = cache / f"{identify_rows(run)}.json"
-    curves = _read_cached(run, path)
+    curves = _read_cached(run.config, path)
     if curves is None:
         curves = scan_events(run)
         # A cache that cannot be written costs time, not results.
@@ -160,17 +160,37 @@ def read_curves(run: RunDirectory, cache: Path | None = None) -> Curves:
     return curves
 
 
+def find_curves(run: RunDirectory, events_bytes: int, cache: Path) -> Curves | None:
+    """The windows of a run whose rows are not here, if they were scanned before.
+
+    Args:
+        run: Its documents, with the head of the digest chain.
+        events_bytes: Size that events.jsonl has.
+        cache: Folder where scans are kept.
+    """
+    head = run.summary.chain_head if run.summary else None
+    if head is None:
+        return None
+    name = _name_scan(run.config, head, events_bytes)
+    return _read_cached(run.config, cache / f"{name}.json")
+
+
 def cache_folder() -> Path:
-    """Where scans are kept: $LONGPLAY_CACHE, or the platform's folder for caches."""
+    """Where scans are kept."""
+    return machine_cache() / "curves"
+
+
+def machine_cache() -> Path:
+    """$LONGPLAY_CACHE, or longplay's part of the platform's folder for caches."""
     if given := os.environ.get("LONGPLAY_CACHE"):
-        return Path(given) / "curves"
+        return Path(given)
     if sys.platform == "darwin":
         base = Path.home() / "Library" / "Caches"
     elif sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
     else:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "longplay" / "curves"
+    return base / "longplay"
 
 
 def identify_rows(run: RunDirectory) -> str:
@@ -183,12 +203,16 @@ def identify_rows(run: RunDirectory) -> str:
     if not path.is_file():
         raise DocumentError(f"events.jsonl: missing in {run.path}")
     head = run.summary.chain_head if run.summary else None
+    return _name_scan(run.config, head or hash_file(path), path.stat().st_size)
+
+
+def _name_scan(config: RunConfig, rows_id: str, events_bytes: int) -> str:
     identity = {
         "version": _CACHE_VERSION,
-        "rows": head or hash_file(path),
-        "size_bytes": path.stat().st_size,
-        "visit_frames": [visit.visit_frames for visit in run.config.schedule],
-        "contract": run.config.benchmark_contract_version,
+        "rows": rows_id,
+        "size_bytes": events_bytes,
+        "visit_frames": [visit.visit_frames for visit in config.played_schedule],
+        "contract": config.benchmark_contract_version,
     }
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
@@ -204,7 +228,7 @@ def scan_events(run: RunDirectory) -> Curves:
     if issubclass(run.config.event_row, PredictionRow):
         sums |= _PREDICTION_SUMS
         needs += _PREDICTION_COLUMNS
-    lengths = [visit.visit_frames for visit in run.config.schedule]
+    lengths = [visit.visit_frames for visit in run.config.played_schedule]
     rows = run.events.group(
         f"visit_idx, visit_frame_idx * {WINDOWS} // {lengths}[visit_idx + 1]",
         f"count(*), max(global_frame_idx), {', '.join(sums.values())}",
@@ -249,9 +273,9 @@ def _to_json(curves: Curves) -> dict[str, Any]:
     return {"version": _CACHE_VERSION, "played": int(curves.frames.sum()), **arrays}
 
 
-def _read_cached(run: RunDirectory, path: Path) -> Curves | None:
+def _read_cached(config: RunConfig, path: Path) -> Curves | None:
     """What an earlier scan found; None if there is none, or it is damaged."""
-    lengths = [visit.visit_frames for visit in run.config.schedule]
+    lengths = [visit.visit_frames for visit in config.played_schedule]
     shape = (len(lengths), WINDOWS)
     try:
         found = read_json(path)

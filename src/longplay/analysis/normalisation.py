@@ -53,6 +53,11 @@ class Scale:
         """Rates -> z: (…, games) -> (…, games)."""
         return (rates - self.lower) / self.span
 
+    def normalise_game(self, game: str, rates: Reals) -> Reals:
+        """Rates of one game -> z: (…,) -> (…,)."""
+        column = self.games.index(game)
+        return np.asarray((rates - self.lower[column]) / self.span[column])
+
     def normalise_difference(self, differences: Reals) -> Reals:
         """A difference of rates -> a difference of z: (…, games) -> (…, games)."""
         return differences / self.span

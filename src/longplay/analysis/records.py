@@ -87,6 +87,7 @@ class SuiteComparison(Document):
     track: str
     frame_noun: str = Field(description="What a frame of these runs is called.")
     emulator: str | None = Field(description="Version of ale-py.")
+    roms: str | None = Field(description="Digest of the ROMs' digests.")
     references: str | None = Field(description="Digest; prediction suites.")
     headline: str = Field(description="Key of score.json that is the headline.")
     headline_is_better: Literal["more", "less"]

@@ -14,17 +14,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from longplay.analysis.curves import Curves, read_curves
+from longplay.analysis.curves import Curves, find_curves, read_curves
 from longplay.analysis.measures import GameRates, VisitTotals, measure_games
 from longplay.contract.files import read_json
 from longplay.contract.layout import RunGroup, find_run_groups
-from longplay.contract.records import AgentEntry, ConfigGiven, RunConfig, Score
+from longplay.contract.records import AgentEntry, RunConfig, Score
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, DocumentError, LongplayError
+from longplay.plan import name_benchmark
 from longplay.tracks.base import Track
 from longplay.tracks.catalogue import track_of
 
-PackOpener = Callable[[Path], RunDirectory]
+
+@dataclass(frozen=True)
+class OpenedPack:
+    """The documents of a packed run, and the size that its events.jsonl has."""
+
+    run: RunDirectory
+    events_bytes: int
+
+
+PackOpener = Callable[[Path], OpenedPack]
 ScanObserver = Callable[[int, int], None]
 
 
@@ -33,7 +43,7 @@ class Conditions:
     """What runs must share to stand in one table.
 
     Attributes:
-        suite: The suite's name; of a changed one, its id and the changes.
+        suite: The name that all seeds of the suite share.
         emulator: Version of ale-py.
         roms: Digest of the ROMs' digests.
         references: Digest of the references of a prediction run.
@@ -62,7 +72,9 @@ class AgentKey:
     tuning_frames: int | None = None
 
 
-LeftOutKind = Literal["missing", "errored", "unfinished", "tuning", "unreadable"]
+LeftOutKind = Literal[
+    "missing", "errored", "unfinished", "tuning", "unreadable", "contradicting"
+]
 
 
 @dataclass(frozen=True)
@@ -140,13 +152,14 @@ class RunReader:
         cache: Folder where scans are kept; None for no cache.
         open_pack: Reads the documents of a pack; None refuses packs.
         on_scan: Told (runs read, runs in all) after each.
-        needs_rows: Whether to scan rows at all.
+        leaves_out_conflicts: Whether different runs of one agent, suite and seed are
+            left out, all of them, and not an error.
     """
 
     cache: Path | None = None
     open_pack: PackOpener | None = None
     on_scan: ScanObserver | None = None
-    needs_rows: bool = True
+    leaves_out_conflicts: bool = False
 
     def read(self, paths: Iterable[Path]) -> FoundRuns:
         """Reads everything at or below some paths; the same run twice counts once.
@@ -166,7 +179,10 @@ class RunReader:
                 done = min(done + 1, total)
                 if self.on_scan is not None:
                     self.on_scan(done, total)
-        return FoundRuns(tuple(_drop_copies(runs)), tuple(left_out))
+        kept, conflicts = _drop_copies(runs)
+        if conflicts and not self.leaves_out_conflicts:
+            raise ConfigError(conflicts[0].reason)
+        return FoundRuns(tuple(kept), (*left_out, *conflicts))
 
     def _read_group(self, group: RunGroup) -> Iterator[MeasuredRun | LeftOut]:
         seeds = set()
@@ -177,7 +193,7 @@ class RunReader:
         if group.plan is None:
             return
         agent = None if group.plan.agent is None else _key_of(group.plan.agent)
-        suite = _name_suite(group.plan.suite, group.plan.config_given)
+        suite = group.plan.suite
         for seed in group.plan.seeds:
             if seed not in seeds:
                 reason = f"seed {seed} was planned and not begun"
@@ -189,20 +205,22 @@ class RunReader:
                 return self._measure(RunDirectory(path), path)
             if self.open_pack is None:
                 return LeftOut("unreadable", path, "packs cannot be read here")
-            return self._measure(self.open_pack(path), path)
+            packed = self.open_pack(path)
+            return self._measure(packed.run, path, packed.events_bytes)
         except LongplayError as error:
             return LeftOut("unreadable", path, str(error), seed=_seed_of(path))
 
-    def _measure(self, run: RunDirectory, path: Path) -> MeasuredRun | LeftOut:
+    def _measure(
+        self, run: RunDirectory, path: Path, packed_events: int | None = None
+    ) -> MeasuredRun | LeftOut:
         config = run.config
         agent = key_of_run(run)
-        suite = _name_suite(config.suite, config.config_given)
+        suite = name_benchmark(config)
         if problem := _find_problem(run):
             kind, reason = problem
             return LeftOut(kind, path, reason, suite, agent, config.seed)
         assert run.score is not None
-        has_rows = self.needs_rows and (run.path / "events.jsonl").is_file()
-        curves = read_curves(run, self.cache) if has_rows else None
+        curves = self._read_curves(run, packed_events)
         return MeasuredRun(
             path=path,
             agent=agent,
@@ -214,6 +232,16 @@ class RunReader:
             curves=curves,
             identity=_identify(run),
         )
+
+    def _read_curves(
+        self, run: RunDirectory, packed_events: int | None
+    ) -> Curves | None:
+        if packed_events is not None:
+            if self.cache is None:
+                return None
+            return find_curves(run, packed_events, self.cache)
+        has_rows = (run.path / "events.jsonl").is_file()
+        return read_curves(run, self.cache) if has_rows else None
 
 
 def _find_problem(run: RunDirectory) -> tuple[LeftOutKind, str] | None:
@@ -253,21 +281,35 @@ def _identify(run: RunDirectory) -> str:
     return hashlib.sha256(rest.encode()).hexdigest()
 
 
-def _drop_copies(runs: Iterable[MeasuredRun]) -> list[MeasuredRun]:
-    """Keeps one of several copies of a run; refuses two that contradict each other."""
-    kept: dict[Any, MeasuredRun] = {}
+def _drop_copies(
+    runs: Iterable[MeasuredRun],
+) -> tuple[list[MeasuredRun], list[LeftOut]]:
+    """Keeps one of several copies of a run, and none that contradict each other."""
+    groups: dict[Any, list[MeasuredRun]] = {}
     for run in runs:
         key: Any = (run.conditions, run.agent, run.seed)
         if run.seed is None or run.agent.agent_id is None:
             key = run.identity
-        before = kept.setdefault(key, run)
-        if before.identity != run.identity:
-            raise ConfigError(
-                f"{before.path} and {run.path} are different runs of the same agent, "
-                f"suite and seed ({run.agent.name}, {run.conditions.suite}, "
-                f"{run.seed}); give one of them"
-            )
-    return list(kept.values())
+        groups.setdefault(key, []).append(run)
+    kept: list[MeasuredRun] = []
+    conflicts: list[LeftOut] = []
+    for group in groups.values():
+        others = [run for run in group if run.identity != group[0].identity]
+        if not others:
+            kept.append(group[0])
+            continue
+        first = group[0]
+        reason = (
+            f"{first.path} and {others[0].path} are different runs of the same agent, "
+            f"suite and seed ({first.agent.name}, {first.conditions.suite}, "
+            f"{first.seed}); give one of them"
+        )
+        suite = first.conditions.suite
+        conflicts += [
+            LeftOut("contradicting", run.path, reason, suite, run.agent, run.seed)
+            for run in (first, *others)
+        ]
+    return kept, conflicts
 
 
 def _seed_of(path: Path) -> int | None:
@@ -286,7 +328,7 @@ def _seed_of(path: Path) -> int | None:
 def conditions_of(config: RunConfig) -> Conditions:
     """What a run may be compared with."""
     roms = config.rom_sha256 or config.rom_md5
-    suite = _name_suite(config.suite, config.config_given)
+    suite = name_benchmark(config)
     return Conditions(
         suite=suite or f"contract {config.benchmark_contract_hash[:8]}",
         emulator=(config.versions or {}).get("ale_py"),
@@ -297,20 +339,6 @@ def conditions_of(config: RunConfig) -> Conditions:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _name_suite(name: str | None, given: ConfigGiven | None) -> str | None:
-    """One name for all seeds of a suite.
-
-    The name of a changed streaming suite has the hash of a schedule in it, so it is
-    another for every seed; what was asked for is not.
-    """
-    if name is None or given is None or "+" not in name or not given.overrides:
-        return name
-    changes = ", ".join(
-        f"{key}={json.dumps(value)}" for key, value in sorted(given.overrides.items())
-    )
-    return f"{given.suite} with {changes}"
 
 
 def key_of_run(run: RunDirectory) -> AgentKey:

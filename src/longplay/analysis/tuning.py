@@ -18,18 +18,23 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from pydantic import Field
 
-from longplay.analysis.anchors import Anchors
+from longplay.analysis.anchors import Anchors, shipped_anchors
 from longplay.analysis.curves import read_curves
 from longplay.analysis.measures import VisitTotals
 from longplay.analysis.normalisation import make_scale
+from longplay.contract.files import write_document
 from longplay.contract.records import Document
 from longplay.contract.rundir import RunDirectory
+from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import IncompleteRunError
 from longplay.scoring.baselines import random_baseline
 from longplay.tracks.catalogue import track_of
 
 Unit = Literal["z", "x / b", "-nmse"]
+
+TUNING_FILE = "tuning.json"
 
 
 class TuningScore(Document):
@@ -157,3 +162,37 @@ def _lower(anchors: Anchors, suite: str) -> dict[str, float]:
         return {g: entry.lower for g, entry in anchors.suites[suite].games.items()}
     baseline = random_baseline(suite)
     return {} if baseline is None else baseline.rates
+
+
+class TuningRecord(Document):
+    """tuning.json: the result of a tuning run, in place of a score."""
+
+    schema_version: int = SCHEMA_VERSION
+    stop_frame: int = Field(description="Frames played.")
+    value: float | None = Field(description="What tuning maximises; null without one.")
+    per_game: dict[str, float] = Field(description="Game -> its part of the mean.")
+    units: dict[str, Unit] = Field(description="Game -> what that part is.")
+    left_out: dict[str, str] = Field(description="Game -> why it has no part.")
+    reason: str | None = Field(default=None, description="Why there is no value.")
+
+
+def write_tuning(run_dir: Path) -> Path:
+    """Writes tuning.json of a run that was stopped on purpose; returns the file."""
+    run = RunDirectory(run_dir)
+    frames = run.config.total_frames
+    try:
+        score = score_tuning(run, shipped_anchors())
+    except IncompleteRunError as error:
+        record = TuningRecord(
+            stop_frame=frames,
+            value=None,
+            per_game={},
+            units={},
+            left_out={},
+            reason=str(error),
+        )
+    else:
+        record = TuningRecord(stop_frame=frames, **score.model_dump())
+    path = run_dir / TUNING_FILE
+    write_document(path, record)
+    return path

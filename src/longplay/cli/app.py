@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from longplay.cli import comparing, proving, reading, running
+from longplay.cli import comparing, creating, proving, reading, running
 from longplay.cli.guard import guard
 from longplay.cli.reference import reference_app
 from longplay.provenance import longplay_version
@@ -32,6 +32,9 @@ _COMMANDS = (
     reading.score,
     reading.show,
     comparing.compare,
+    comparing.plot,
+    comparing.report,
+    comparing.leaderboard,
     proving.verify,
     proving.pack,
     proving.unpack,
@@ -39,6 +42,7 @@ _COMMANDS = (
     reading.suites,
     reading.games,
     reading.agents,
+    creating.new_agent,
     reading.check_agent,
 )
 

@@ -14,6 +14,7 @@ from longplay.agents.loading import BUILT_IN_AGENTS, list_agents
 from longplay.cli.layout import add_row, make_facts, make_table
 from longplay.console.games import GAMES, REFUSED_GAMES
 from longplay.contract.records import RunConfig
+from longplay.errors import MissingExtraError
 from longplay.plan import RunPlan
 from longplay.scoring.baselines import expected_seconds
 from longplay.suites import SUITES
@@ -184,13 +185,20 @@ def list_named_agents() -> list[dict[str, Any]]:
     """Agents with a name; only our own are imported to be described."""
     rows = []
     for name, location in sorted(list_agents().items()):
-        summary = ""
-        if name in BUILT_IN_AGENTS:
-            module, _, attribute = location.partition(":")
-            doc = getattr(importlib.import_module(module), attribute).__doc__
-            summary = (doc or "").splitlines()[0]
+        summary = _summarise_agent(location) if name in BUILT_IN_AGENTS else ""
         rows.append({"agent": name, "location": location, "summary": summary})
     return rows
+
+
+def _summarise_agent(location: str) -> str:
+    """The first line of an agent's docstring, or what it lacks."""
+    module_name, _, attribute = location.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except MissingExtraError as error:
+        return str(error)
+    doc = getattr(module, attribute, module).__doc__
+    return (doc or "").splitlines()[0]
 
 
 def agents_table(rows: Sequence[dict[str, Any]]) -> Table:

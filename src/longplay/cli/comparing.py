@@ -1,7 +1,9 @@
-"""Commands that compare: compare."""
+"""Commands that compare: compare, plot, report, leaderboard."""
 
 from __future__ import annotations
 
+import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +19,6 @@ from longplay.errors import ConfigError, NotARunError
 if TYPE_CHECKING:
     from longplay.analysis.records import Comparison
     from longplay.analysis.runs import FoundRuns
-    from longplay.contract.rundir import RunDirectory
     from longplay.report.tables import TextTable
 
 Paths = Annotated[
@@ -59,15 +60,10 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare agents: by how much is one better, and how sure is that."""
-    from longplay.analysis.anchors import shipped_anchors
-    from longplay.analysis.comparison import Request
-    from longplay.analysis.comparison import compare as compare_runs
     from longplay.report.tables import comparison_to_csv, comparison_to_latex
 
-    if against not in (None, "baselines"):
-        raise ConfigError(f"--against: expected baselines, found {against!r}")
-    request = Request(shipped_anchors(), suite, versus, against is not None)
-    comparison = compare_runs(read_runs(paths, quiet=quiet or as_json), request)
+    found = read_runs(paths, quiet=quiet or as_json)
+    comparison = _compare(found, against, suite, versus)
     if csv is not None:
         write_file(csv, comparison_to_csv(comparison).encode())
     if latex is not None:
@@ -81,17 +77,155 @@ def compare(
         _print_comparison(comparison, with_games=games)
 
 
+def plot(
+    paths: Paths,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FIG", help="*.pdf, *.png, *.svg.")
+    ],
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="curves, games, profile, retention, stream, improvement, predictions."
+        ),
+    ] = "curves",
+    against: Against = None,
+    suite: OnlySuite = None,
+    versus: Versus = None,
+    columns: Annotated[
+        int, typer.Option(min=1, max=2, help="Width in columns of a paper.")
+    ] = 1,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the figure's data.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Draw a figure for a paper."""
+    from longplay.analysis.anchors import shipped_anchors
+    from longplay.analysis.comparison import runs_by_label
+    from longplay.analysis.normalisation import make_scale
+    from longplay.report.drawings import Shown, draw, drawing_to_csv
+    from longplay.report.paper import render_paper
+
+    found = read_runs(paths, quiet=quiet)
+    comparison = _compare(found, against, suite, versus)
+    if len(comparison.suites) > 1:
+        names = ", ".join(table.suite for table in comparison.suites)
+        raise ConfigError(f"--suite: expected one suite, found {names}; choose one")
+    (table,) = comparison.suites
+    scale = make_scale(shipped_anchors(), table.suite, table.games)
+    drawing = draw(kind, Shown(table, runs_by_label(found, table), scale))
+    file_format = output.suffix.removeprefix(".")
+    write_file(output, render_paper(drawing, file_format, 2 if columns == 2 else 1))
+    if csv is not None:
+        write_file(csv, drawing_to_csv(drawing).encode())
+
+
+def report(
+    paths: Paths,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder.")
+    ],
+    against: Against = None,
+    suite: OnlySuite = None,
+    versus: Versus = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write a report: pages that open from disk, figures, tables, all numbers."""
+    from longplay.analysis.anchors import shipped_anchors
+    from longplay.report.report import ReportInput, write_report
+    from longplay.report.verdicts import read_trust
+
+    found = read_runs(paths, quiet=quiet)
+    options = [
+        word
+        for name, value in (("against", against), ("suite", suite), ("versus", versus))
+        if value is not None
+        for word in (f"--{name}", shlex.quote(value))
+    ]
+    comparison = _compare(found, against, suite, versus)
+    given = ReportInput(found, comparison, shipped_anchors(), read_trust, options)
+    write_report(output, given)
+    typer.echo(output / "index.html")
+
+
+def leaderboard(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Packs and experiments, anywhere.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder.")
+    ],
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Replay what this machine has not verified yet."),
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Write a leaderboard: a static site of a folder of packs and experiments."""
+    from longplay.analysis.anchors import shipped_anchors
+    from longplay.analysis.curves import cache_folder, machine_cache
+    from longplay.report.leaderboard import (
+        judge_runs,
+        make_leaderboard,
+        write_leaderboard,
+    )
+    from longplay.report.verdicts import Judge, Verdict, read_trust
+
+    def read_again() -> FoundRuns:
+        return _read([folder], quiet=quiet or as_json, leaves_out_conflicts=True)
+
+    found = read_again()
+    judge = Judge(machine_cache() / "verdicts", cache_folder(), os.cpu_count() or 1)
+    if verify:
+        verdicts = judge_runs(found, judge.judge)
+        found = read_again()  # rows of packs were scanned while they were there
+    else:
+        verdicts = judge_runs(found, lambda run: Verdict(level=read_trust(run)))
+    board = make_leaderboard(found, shipped_anchors(), verdicts, folder)
+    write_leaderboard(output, board, found.runs)
+    if as_json:
+        print_json(board.model_dump(mode="json"))
+    else:
+        typer.echo(output / "index.html")
+
+
+def _compare(
+    found: FoundRuns, against: str | None, suite: str | None, versus: str | None
+) -> Comparison:
+    from longplay.analysis.anchors import shipped_anchors
+    from longplay.analysis.comparison import Request, compare
+
+    if against not in (None, "baselines"):
+        raise ConfigError(f"--against: expected baselines, found {against!r}")
+    request = Request(shipped_anchors(), suite, versus, against is not None)
+    return compare(found, request)
+
+
 def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
     """Reads runs with the cache of this machine, showing how far it is.
 
     Raises:
         NotARunError: No run at the paths is complete.
     """
+    found = _read(paths, quiet=quiet)
+    if not found.runs:
+        reasons = "; ".join(f"{left.path}: {left.reason}" for left in found.left_out)
+        raise NotARunError(
+            f"expected at least one complete run, found none ({reasons})"
+        )
+    return found
+
+
+def _read(
+    paths: list[Path], *, quiet: bool, leaves_out_conflicts: bool = False
+) -> FoundRuns:
     from rich.console import Console
     from rich.status import Status
 
     from longplay.analysis.curves import cache_folder
     from longplay.analysis.runs import RunReader
+    from longplay.report.verdicts import open_pack
 
     console = Console(stderr=True)
     with Status("reading runs", console=console) as status:
@@ -101,21 +235,8 @@ def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
         def show(done: int, total: int) -> None:
             status.update(f"read {done:,} of {total:,} runs")
 
-        reader = RunReader(cache_folder(), _open_pack, show)
-        found = reader.read(paths)
-    if not found.runs:
-        reasons = "; ".join(f"{left.path}: {left.reason}" for left in found.left_out)
-        raise NotARunError(
-            f"expected at least one complete run, found none ({reasons})"
-        )
-    return found
-
-
-def _open_pack(path: Path) -> RunDirectory:
-    from longplay.verify.pack_file import PackFile
-
-    with PackFile(path) as packed:
-        return packed.read_documents()
+        reader = RunReader(cache_folder(), open_pack, show, leaves_out_conflicts)
+        return reader.read(paths)
 
 
 def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:

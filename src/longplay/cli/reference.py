@@ -41,7 +41,7 @@ def require_torch() -> None:
     except ImportError as error:
         raise MissingExtraError(
             "making references needs torch, which is not installed; "
-            "pip install 'longplay[learn]'"
+            "pip install '.[learn]'"
         ) from error
 
 
@@ -204,9 +204,10 @@ def record(
     from longplay.console.machines import make_console
     from longplay.contract.records import ScheduledVisit
     from longplay.plan import plan_run
-    from longplay.reference.library import REFERENCE_SUITE, check_reference_game
+    from longplay.reference.library import check_reference_game
     from longplay.reference.recording import record_visit
     from longplay.reference.streams import write_streams
+    from longplay.suites import REFERENCE_SUITE
 
     check_reference_game(game)
     suite = REFERENCE_SUITE

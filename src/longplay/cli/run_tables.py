@@ -9,8 +9,10 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from longplay.analysis.tuning import TUNING_FILE, TuningRecord
 from longplay.cli.layout import add_row, format_number, make_facts, make_table
 from longplay.cli.score_tables import show_score
+from longplay.contract.files import read_document
 from longplay.contract.records import RunConfig
 from longplay.contract.rundir import RunDirectory
 from longplay.scoring.baselines import RandomBaseline, random_baseline
@@ -25,10 +27,26 @@ def show_run(run: RunDirectory) -> list[RenderableType]:
     """The result of a run."""
     if run.score is not None:
         return show_score(run.score, run.config)
+    if run.config.is_tuning:
+        return [_show_tuning(run)]
     why: str = run.status.state if run.status else "no status"
     if not run.config.is_longplay:
         why = "a run of another tool; `longplay score` scores it"
     return [Text(f"{run.path.name}: not scored ({why})", "yellow")]
+
+
+def _show_tuning(run: RunDirectory) -> Text:
+    """The result of a run that was stopped on purpose."""
+    path = run.path / TUNING_FILE
+    played = f"{run.path.name}: tuning run, {run.config.total_frames:,} frames"
+    if not path.is_file():
+        return Text(f"{played}, no result", "yellow")
+    found = read_document(path, TuningRecord)
+    if found.value is None:
+        return Text(f"{played}, no value: {found.reason}", "yellow")
+    units = " and ".join(dict.fromkeys(found.units.values()))
+    games = len(found.per_game)
+    return Text(f"{played}, {units} {found.value:.4g} (mean of {games} games)")
 
 
 def show_details(run: RunDirectory) -> list[RenderableType]:
@@ -45,7 +63,9 @@ def show_details(run: RunDirectory) -> list[RenderableType]:
     )
     table = make_table("visits", *columns, left=(2,))
     played = {v.visit_idx: v for v in run.summary.visits} if run.summary else {}
-    for visit, frames in zip(run.config.schedule, _count_frames(run), strict=True):
+    for visit, frames in zip(
+        run.config.played_schedule, _count_frames(run), strict=True
+    ):
         place = [str(visit.visit_idx), str(visit.cycle_idx), visit.game_id]
         is_whole = frames == visit.visit_frames
         place.append(f"{frames:,}" + ("" if is_whole else f"/{visit.visit_frames:,}"))
@@ -69,7 +89,7 @@ def _count_frames(run: RunDirectory) -> list[int]:
 
     A run under way says so in its status; of another tool's, the rows are counted.
     """
-    schedule = run.config.schedule
+    schedule = run.config.played_schedule
     if run.summary is not None:
         played = {visit.visit_idx: visit.frames for visit in run.summary.visits}
         return [played.get(visit.visit_idx, 0) for visit in schedule]

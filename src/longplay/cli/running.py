@@ -97,6 +97,13 @@ def run(
     ray_address: RayAddress = None,
     retries: Retries = 1,
     stall_timeout: StallTimeout = 600.0,
+    stop_after: Annotated[
+        float | None,
+        typer.Option(
+            metavar="FRACTION",
+            help="Make a tuning run of the first part of the stream.",
+        ),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -123,7 +130,7 @@ def run(
     from longplay.experiments.experiment import plan_seeds, request_experiment
 
     all_seeds = [seed or 0] if seeds is None else parse_seeds(seeds)
-    plans = plan_seeds(suite, all_seeds, overrides)
+    plans = plan_seeds(suite, all_seeds, overrides, stop_after)
     if dry_run:
         for plan in plans:
             _show_plan(plan, as_json)

@@ -10,11 +10,13 @@ another tool with the contract's required keys alone can be read.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 from msgspec import Meta
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -171,7 +173,22 @@ Sticky = Annotated[float, Field(ge=0, lt=1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Discount = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0)]
-Utc = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+
+
+def _check_moment(text: str) -> str:
+    """Refuses what has the form of a date and is none: month 99."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"expected a moment that exists, found {text!r}") from error
+    return text
+
+
+Utc = Annotated[
+    str,
+    Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"),
+    AfterValidator(_check_moment),
+]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 ActionIdx = Annotated[int, Field(ge=0, lt=len(GLOBAL_ACTION_SET))]
 
@@ -260,6 +277,11 @@ class ConfigGiven(Document):
         exclude_if=is_none,
         description="References that were there; prediction runs.",
     )
+    stop_after: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Fraction of the schedule that a tuning run plays.",
+    )
 
 
 class RunConfig(Document):
@@ -341,6 +363,11 @@ class RunConfig(Document):
     git: GitState | None = Field(
         default=None, description="Checkout the run was started in."
     )
+    stop_frame: Count | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="A tuning run ends before this frame; not hashed.",
+    )
     config_given: ConfigGiven | None = Field(
         default=None, description="Suite and overrides as asked for."
     )
@@ -410,9 +437,28 @@ class RunConfig(Document):
         return bool(self.versions and "longplay" in self.versions)
 
     @property
+    def is_tuning(self) -> bool:
+        """Whether the run stops on purpose before the end of its schedule."""
+        return self.stop_frame is not None
+
+    @property
+    def played_schedule(self) -> tuple[ScheduledVisit, ...]:
+        """The visits to be played: the schedule, cut at a tuning run's last frame."""
+        if self.stop_frame is None:
+            return self.schedule
+        played, left = [], self.stop_frame
+        for visit in self.schedule:
+            if left <= 0:
+                break
+            frames = min(left, visit.visit_frames)
+            played.append(visit.model_copy(update={"visit_frames": frames}))
+            left -= frames
+        return tuple(played)
+
+    @property
     def total_frames(self) -> int:
-        """Frames of the whole schedule."""
-        return sum(visit.visit_frames for visit in self.schedule)
+        """Frames to be played."""
+        return sum(visit.visit_frames for visit in self.played_schedule)
 
 
 class VisitSummary(Document):
@@ -433,6 +479,13 @@ class VisitSummary(Document):
         min_length=1, description="Actions the game has."
     )
     metrics: dict[str, float] = Field(description="What the agent's metrics() said.")
+
+
+class FileDigest(Document):
+    """A file as it was when its run was complete."""
+
+    bytes: int = Field(ge=0, description="Its length.")
+    sha256: Sha256 = Field(description="SHA-256 of its content.")
 
 
 class RunSummary(Document):
@@ -457,6 +510,16 @@ class RunSummary(Document):
         default=None,
         exclude_if=is_none,
         description="What the agent's usage() said; only where it has one.",
+    )
+    rows: dict[str, FileDigest] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Row file -> its length and hash; only of a complete run.",
+    )
+    score_sha256: Sha256 | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="SHA-256 of score.json, or of a tuning run's tuning.json.",
     )
 
 

@@ -124,7 +124,7 @@ class Rows:
             import pyarrow
         except ImportError as error:
             raise MissingExtraError(
-                "Arrow columns need pyarrow: pip install 'longplay[arrow]'"
+                "Arrow columns need pyarrow: pip install '.[arrow]'"
             ) from error
         import duckdb
 

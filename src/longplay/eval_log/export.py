@@ -306,6 +306,8 @@ def _make_records(run_dir: Path, experiment_id: str, level: str) -> list[Episode
     trajectory = Trajectory(run_dir)
     if trajectory.state not in _ENDED:
         return []
+    if trajectory.config.is_tuning:
+        _check_tuning(trajectory)
     task_config = TaskConfig.from_config(trajectory.config)
     views: Iterable[Trajectory | VisitTrajectory] = [trajectory]
     if level == "visit":
@@ -320,6 +322,15 @@ def _make_records(run_dir: Path, experiment_id: str, level: str) -> list[Episode
     if level == "run" and assessment:
         return [record.model_copy(update=assessment) for record in records]
     return records
+
+
+def _check_tuning(trajectory: Trajectory) -> None:
+    """Refuses to pass a part of a stream for a result."""
+    if trajectory.task_metadata.split == "test":
+        raise ConfigError(
+            "config.json stop_frame: a tuning run on an official seed is not a result "
+            "and is not exported; tune on seeds from 1000 on"
+        )
 
 
 def _read_assessment(path: Path, experiment_id: str) -> dict[str, Any]:

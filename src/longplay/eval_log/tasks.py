@@ -30,7 +30,7 @@ from longplay.contract.records import (
 from longplay.contract.typed_record import Record
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.plan import RunPlan, name_benchmark, name_task, plan_run
-from longplay.suites import SUITES
+from longplay.suites import SUITES, find_split
 
 
 class BenchmarkMetadata(Record):
@@ -60,7 +60,7 @@ class TaskMetadata(Record):
         return cls(
             task_id=name_task(suite, seed),
             abstract_description=_describe_stream(config),
-            split="test",
+            split=find_split(config.suite or "", seed),
             seed=seed,
             suite=suite,
             track=config.track,
@@ -84,7 +84,7 @@ class TaskMetadata(Record):
                 f"{visit.game_id} for {planned:,} {_unit(config)}s, in cycle "
                 f"{visit.cycle_idx} of: {_describe_stream(config)}"
             ),
-            split="test",
+            split=find_split(config.suite or "", seed),
             seed=seed,
             suite=suite,
             track=config.track,

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from longplay.analysis.tuning import TUNING_FILE, TuningRecord
 from longplay.console.base import ACTION_NAMES
 from longplay.contract.files import read_document
 from longplay.contract.layout import RUN_REQUEST, RunRequest
@@ -162,6 +163,9 @@ class Trajectory:
         """
         if self.state != "COMPLETED":
             return 0.0
+        if self.config.is_tuning:
+            tuned = read_document(self.run.path / TUNING_FILE, TuningRecord)
+            return tuned.value or 0.0
         if self.run.score is None:
             raise DocumentError(
                 f"score.json: missing in {self.run.path}; "

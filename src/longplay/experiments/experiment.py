@@ -54,7 +54,7 @@ from longplay.errors import ConfigError, LongplayError, OutputError
 from longplay.eval_log.export import EXPERIMENT_FILE, EvalLog, save_records
 from longplay.eval_log.records import ExperimentRecord
 from longplay.eval_log.tasks import Benchmark
-from longplay.experiments.job import Job, RunResult, play_job
+from longplay.experiments.job import Job, RunResult, open_session, play_job
 from longplay.plan import RunPlan, plan_again, plan_run
 from longplay.runs.checkpoint import remove_checkpoints
 from longplay.runs.loop import Observer, Progress
@@ -339,7 +339,7 @@ class Experiment:
         self.check_output()
         plan = self.plans[0]
         watch = self._watch_run(plan, observer)
-        return Session(plan, self.agent, self.run_dir(plan).absolute(), watch)
+        return open_session(plan, self.agent, self.run_dir(plan).absolute(), watch)
 
     def _watch_run(self, plan: RunPlan, observer: Observer) -> Observer:
         """Tells the observer which run it sees, where there are several."""
@@ -494,14 +494,19 @@ def plan_experiment(
 
 
 def plan_seeds(
-    suite: str, seeds: Sequence[int], overrides: Mapping[str, Any] | None = None
+    suite: str,
+    seeds: Sequence[int],
+    overrides: Mapping[str, Any] | None = None,
+    stop_after: float | None = None,
 ) -> tuple[RunPlan, ...]:
-    """Plans a run for each seed.
+    """Plans a run for each seed; tuning runs, if they stop after a fraction.
 
     Raises:
         ConfigError: No seed, a seed twice, or what `plan_run` refuses.
     """
-    plans = tuple(plan_run(suite, seed, overrides) for seed in seeds)
+    plans = tuple(
+        plan_run(suite, seed, overrides, stop_after=stop_after) for seed in seeds
+    )
     Benchmark.from_plans(plans)  # each seed once
     return plans
 

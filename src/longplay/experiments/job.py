@@ -10,6 +10,7 @@ from pathlib import Path
 
 from longplay.agents.config import AgentConfig
 from longplay.agents.loading import LoadedAgent
+from longplay.analysis.tuning import write_tuning
 from longplay.contract.layout import RunRequest
 from longplay.contract.records import RunState, Score
 from longplay.contract.rundir import RunDirectory
@@ -24,7 +25,13 @@ from longplay.errors import (
 from longplay.plan import RunPlan
 from longplay.runs.checkpoint import read_checkpoint
 from longplay.runs.loop import Observer
-from longplay.runs.session import Session, announce_run, ignore_progress, request_run
+from longplay.runs.session import (
+    Session,
+    announce_run,
+    ignore_progress,
+    request_run,
+    write_run_score,
+)
 from longplay.runs.status import RunView, archive_try, mark_run
 from longplay.validation import Report, validate_run
 
@@ -119,6 +126,18 @@ class Job:
         )
 
 
+def open_session(
+    plan: RunPlan, agent: LoadedAgent, run_dir: Path, observer: Observer
+) -> Session:
+    """A session that ends with the result that the plan asks for.
+
+    Raises:
+        AgentLoadError: The agent cannot be built; nothing was written.
+    """
+    write_result = write_tuning if plan.config.is_tuning else write_run_score
+    return Session(plan, agent, run_dir, observer, write_result)
+
+
 def play_job(
     job: Job,
     agent: LoadedAgent | None = None,
@@ -144,7 +163,7 @@ def play_job(
         announce_run(job.plan, job.request, job.run_dir, job.retries)
     try:
         agent = agent or job.load_agent()
-        session = session or Session(job.plan, agent, job.run_dir, observer)
+        session = session or open_session(job.plan, agent, job.run_dir, observer)
         if is_start:
             session.run(job.retries)
         else:

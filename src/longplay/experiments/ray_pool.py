@@ -34,9 +34,7 @@ try:
     import ray
     from ray.exceptions import RayError
 except ImportError as error:
-    raise MissingExtraError(
-        "running on Ray needs ray: pip install 'longplay[ray]'"
-    ) from error
+    raise MissingExtraError("running on Ray needs ray: pip install '.[ray]'") from error
 
 _POLL_S = 0.5
 _STOP_TIMEOUT_S = 15.0

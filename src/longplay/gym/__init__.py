@@ -18,6 +18,7 @@ import gymnasium
 
 ENV_SUITES: Mapping[str, str] = {
     "longplay/Control-v1": "control-v1",
+    "longplay/Control6x3-v1": "control-6x3-v1",
     "longplay/ControlSmoke-v1": "control-smoke-v1",
     "longplay/Stream-v1": "stream-8x3-v1",
     "longplay/StreamSmoke-v1": "stream-smoke-v1",

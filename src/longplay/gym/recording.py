@@ -25,10 +25,15 @@ from longplay.errors import (
 from longplay.plan import RunPlan
 from longplay.runs.loop import Progress
 from longplay.runs.recorder import Recorder
-from longplay.runs.session import announce_run, complete_config, request_run
+from longplay.runs.session import (
+    announce_run,
+    complete_config,
+    conclude_run,
+    request_run,
+    write_run_score,
+)
 from longplay.runs.status import HEARTBEAT_S
 from longplay.stream import Stream
-from longplay.tracks.scores import score_run, write_score
 
 
 class Recording:
@@ -79,7 +84,7 @@ class Recording:
                 frames_total=config.total_frames,
                 game_id=visit.game_id,
                 visit_idx=visit.visit_idx,
-                visits_total=len(config.schedule),
+                visits_total=len(config.played_schedule),
                 cycle_idx=visit.cycle_idx,
                 last_return=self._recorder.last_return,
                 elapsed_s=monotonic() - self._started_s,
@@ -89,7 +94,7 @@ class Recording:
     def _complete(self) -> None:
         self._recorder.sync()
         summary = self._write_summary()
-        write_score(self._run_dir, score_run(self._run_dir))
+        conclude_run(self._run_dir, summary, write_run_score)
         self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
         self._is_complete = True
 

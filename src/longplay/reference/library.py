@@ -32,11 +32,9 @@ from longplay.reference.facts import ReferenceFacts
 from longplay.reference.network import ARRAYS
 from longplay.reference.policy import FixedPolicy
 from longplay.reference.values import ValueFunction
-from longplay.suites import SUITES
+from longplay.suites import REFERENCE_SUITE
 
 # The prediction track's games, in its order.
-# The suite that references are made for, and whose visits are recorded.
-REFERENCE_SUITE = SUITES["prediction-v1"]
 REFERENCE_GAMES = REFERENCE_SUITE.games
 
 DATA = Path(__file__).parent / "data"

@@ -31,7 +31,6 @@ from longplay.reference.continuations import RetracedVisit, draw_luck
 from longplay.reference.facts import AuditedState, RolloutAudit, RolloutFacts
 from longplay.reference.library import (
     REFERENCE_GAMES,
-    REFERENCE_SUITE,
     Reference,
     hash_references,
     load_reference,
@@ -46,7 +45,7 @@ from longplay.reference.streams import RecordedVisit, find_recorded_visit
 from longplay.reference.training.array_file import read_arrays, write_arrays
 from longplay.reference.workplace import Pace, Workplace
 from longplay.seeds import continuation_seeds, emulator_seed
-from longplay.suites import PredictionSuite
+from longplay.suites import REFERENCE_SUITE, PredictionSuite
 
 # The audit's continuations are numbered from here: none has the luck of a rollout.
 _FIRST_AUDIT_NUMBER = 2**16

@@ -63,10 +63,17 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a table, and what it is sorted by."""
+    """What stands in a table.
+
+    Attributes:
+        text: For people.
+        value: What it is sorted by; None is last.
+        links: (words, address) that stand in its place on a page.
+    """
 
     text: str
     value: float | str | None = None
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -188,12 +195,23 @@ def make_games_table(suite: SuiteComparison) -> TextTable:
     return TextTable(title, columns, tuple(rows), names=2)
 
 
-def _head_metric(suite: SuiteComparison, name: str) -> str:
+def head_metric(name: str, headline: str, error: str | None) -> str:
+    """What a column is called.
+
+    Args:
+        name: One of `METRICS`.
+        headline: Key of score.json that is the headline.
+        error: `nmse` or `value_nmse` on prediction suites.
+    """
     if name == "headline":
-        return suite.headline.replace("_", " ")
-    if name == "error" and suite.error is not None:
-        return f"median {suite.error.replace('_', ' ')}"
+        return headline.replace("_", " ")
+    if name == "error" and error is not None:
+        return f"median {error.replace('_', ' ')}"
     return METRICS[name]
+
+
+def _head_metric(suite: SuiteComparison, name: str) -> str:
+    return head_metric(name, suite.headline, suite.error)
 
 
 def _head_game_metric(suite: SuiteComparison, name: str) -> str:

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import io
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from longplay.agents.functional import INIT_PREDICTOR
 from longplay.agents.global_random import GlobalRandom, GlobalRandomState
 from longplay.agents.loading import LoadedAgent
 from longplay.agents.protocol import StreamingAgent
+from longplay.console.base import Observation
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import (
     EventRow,
@@ -37,6 +40,8 @@ from longplay.tracks.streaming import STREAMING
 
 _VISIT_FRAMES = (300, 170, 240)
 _SEED = 7
+# Within the second visit, after a game over, not on a decision frame.
+_SAVED_AFTER = 391
 # Streams with every kind of boundary, as the tracks have them.
 _STREAMING = Mechanics(decision_interval=4, delay=2)
 _CONTROL = Mechanics(reward="sign")
@@ -68,6 +73,7 @@ def check_agent(loaded: LoadedAgent) -> list[Check]:
         _check("draws from random generators of its own", _spares_random, loaded),
         _check("offers metrics: finite numbers", _metrics, loaded),
         _check("offers save() and load() together", _saves, loaded),
+        _check("continues from what it saved", _continues, loaded),
     ]
 
 
@@ -250,3 +256,58 @@ def _saves(loaded: LoadedAgent) -> str:
     if len(offered) == 1:
         raise ValueError(f"it has {offered[0]} alone")
     return ""
+
+
+def _continues(loaded: LoadedAgent) -> str:
+    """Saves an agent, loads a fresh one, and asks both the same from there on."""
+    agent = _SavedAgent(loaded)
+    if not all(hasattr(agent.original, name) for name in ("save", "load")):
+        raise _NotOfferedError
+    _answer_all(loaded, agent)
+    return f"{agent.compared} answers compared"
+
+
+class _SavedAgent:
+    """Answers as its agent does; a second one, loaded on the way, must agree."""
+
+    def __init__(self, loaded: LoadedAgent) -> None:
+        self._loaded = loaded
+        self.original = _make_agent(loaded)
+        self._second: StreamingAgent | None = None
+        self._frames = 0
+        self.compared = 0
+
+    def step(
+        self,
+        obs_rgb: Observation,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        info: dict[str, Any],
+    ) -> Any:
+        if self._frames == _SAVED_AFTER:
+            self._second = self._load_second()
+        self._frames += 1
+        # Each its own: an agent may keep what it is given, and write to it.
+        percept = (obs_rgb.copy(), reward, terminated, truncated, dict(info))
+        answer = self.original.step(obs_rgb, reward, terminated, truncated, info)
+        if self._second is not None and percept[-1]["is_decision_frame"]:
+            self._compare(answer, self._second.step(*percept))
+        elif self._second is not None:
+            self._second.step(*percept)
+        return answer
+
+    def _load_second(self) -> StreamingAgent:
+        second = _make_agent(self._loaded)
+        with tempfile.TemporaryDirectory() as folder:
+            self.original.save(Path(folder))  # type: ignore[attr-defined]
+            second.load(Path(folder))  # type: ignore[attr-defined]
+        return second
+
+    def _compare(self, answer: Any, second: Any) -> None:
+        if answer != second:
+            raise ValueError(
+                f"decision {self.compared} after load() was {second}, without saving "
+                f"and loading it was {answer}"
+            )
+        self.compared += 1

@@ -6,11 +6,12 @@ signals) is the harness's; what an agent may know is the stream's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import NoReturn, TypeVar
 
+from longplay.contract.records import EventRow
 from longplay.errors import (
     AgentError,
     LongplayError,
@@ -18,6 +19,7 @@ from longplay.errors import (
     RunPreempted,
     describe_exception,
 )
+from longplay.runs.metric_rows import WINDOW_DECISIONS
 from longplay.runs.recorder import Recorder
 from longplay.stream import Stream
 from longplay.tracks.participant import Participant
@@ -43,6 +45,10 @@ class Progress:
     elapsed_s: float
     # Where this process took the run up.
     first_frame: int = 0
+    # Delivered reward per frame of the visit so far.
+    reward_rate: float | None = None
+    # What the agent reported last.
+    metrics: Mapping[str, float] = field(default_factory=dict)
     # Which of several runs it is; "" for a run alone.
     run: str = ""
 
@@ -102,18 +108,27 @@ class Run:
         while not stream.done:
             stream.begin_visit()
             recorder.begin_visit(stream.visit, stream.console.actions)
-            self._play_visit()
-            recorder.end_visit(self.ask(self._participant.metrics))
+            self._end_visit(self._play_visit())
             self._make_checkpoint()
             self._stop_if_asked()
         recorder.sync()
 
-    def _play_visit(self) -> None:
+    def _end_visit(self, last: EventRow) -> None:
+        window, visit = self.ask(self._participant.end_visit)
+        self.ask(lambda: self._recorder.metric_rows.write(last, window))
+        self._recorder.end_visit(visit)
+
+    def _end_window(self, last: EventRow) -> None:
+        metrics = self.ask(self._participant.window_metrics)
+        self.ask(lambda: self._recorder.metric_rows.write(last, metrics))
+
+    def _play_visit(self) -> EventRow:
+        """Plays a visit, or what is left of it; returns its last row."""
         stream, recorder = self._stream, self._recorder
         participant = self._participant
         looks_between_decisions = participant.looks_between_decisions
-        is_last_frame = False
-        while not is_last_frame:
+        decisions = recorder.visit_decisions
+        while True:
             percept = stream.percept(looks_between_decisions)
             try:
                 answer = participant.answer(percept)
@@ -122,14 +137,19 @@ class Run:
             del percept  # its memory is the next frame's, still warm in the cache
             event = stream.advance(answer)
             recorder.write_frame(event, stream)
-            is_last_frame = event.truncated
+            if event.truncated:
+                # No look at the clock: a checkpoint would find the visit over and not
+                # summed up.
+                return event
             # An agent does its work on decision frames, so the clock is read there, and
-            # now and then in between where decisions are rare; but not on the last
-            # frame, where a checkpoint would find the visit over and not summed up.
-            is_time = not is_last_frame and (
-                event.is_decision_frame or not event.visit_frame_idx % _CLOCK_FRAMES
-            )
-            if is_time and monotonic() >= self._next_tick_s:
+            # now and then in between where decisions are rare.
+            if event.is_decision_frame:
+                decisions += 1
+                if not decisions % WINDOW_DECISIONS:
+                    self._end_window(event)
+            elif event.visit_frame_idx % _CLOCK_FRAMES:
+                continue
+            if monotonic() >= self._next_tick_s:
                 self._tick()
 
     def ask(self, question: Callable[[], _Answer]) -> _Answer:
@@ -181,6 +201,8 @@ class Run:
                 visits_total=len(self._stream.schedule),
                 cycle_idx=visit.cycle_idx,
                 last_return=self._recorder.last_return,
+                reward_rate=self._recorder.reward_rate,
+                metrics=self._recorder.metric_rows.last,
                 elapsed_s=now_s - self._started_s,
                 first_frame=self._first_frame,
             )

@@ -35,6 +35,7 @@ from longplay.contract.records import (
     VisitSummary,
 )
 from longplay.contract.rundir import ROW_FILES
+from longplay.runs.metric_rows import METRICS_FILE, MetricRows
 from longplay.stream import Stream
 
 _encode_lines = msgspec.json.Encoder().encode_lines
@@ -141,8 +142,14 @@ class RowFiles(NamedTuple):
 class Recorder:
     """Writes the row files of one run, and sums up what they hold."""
 
-    def __init__(self, files: RowFiles, chain: Chain | None = None) -> None:
+    def __init__(
+        self,
+        files: RowFiles,
+        chain: Chain | None = None,
+        metric_rows: MetricRows | None = None,
+    ) -> None:
         self._files = files
+        self.metric_rows = metric_rows or MetricRows()
         self._chain = chain or Chain()
         self._chained_bytes = 0
         self._event_rows: list[EventRow] = []
@@ -159,13 +166,16 @@ class Recorder:
     @classmethod
     def create(cls, run_dir: Path) -> Recorder:
         """The recorder of a run that begins."""
-        return cls(RowFiles.create(run_dir))
+        metric_rows = MetricRows(run_dir / METRICS_FILE)
+        return cls(RowFiles.create(run_dir), metric_rows=metric_rows)
 
     @classmethod
     def restore(cls, run_dir: Path, state: RecorderState) -> Recorder:
         """Goes on where another one was; what it wrote after that is cut off."""
         files = RowFiles.reopen(run_dir, state.sizes_bytes)
-        recorder = cls(files, Chain(bytes.fromhex(state.chain)))
+        size_bytes = state.sizes_bytes.get(METRICS_FILE, 0)
+        metric_rows = MetricRows.restore(run_dir / METRICS_FILE, size_bytes)
+        recorder = cls(files, Chain(bytes.fromhex(state.chain)), metric_rows)
         recorder._chained_bytes = state.chained_bytes
         with (run_dir / "events.jsonl").open("rb") as events:
             events.seek(state.chained_bytes)
@@ -185,7 +195,8 @@ class Recorder:
             sizes_bytes={
                 name: file.size_bytes
                 for name, file in zip(ROW_FILES, self._files, strict=True)
-            },
+            }
+            | {METRICS_FILE: self.metric_rows.size_bytes},
             chain=self._chain.head.hex(),
             chained_bytes=self._chained_bytes,
             visit_bytes=self._visit_bytes,
@@ -261,6 +272,17 @@ class Recorder:
             self._files.segments.append(_encode_lines(segments))
         self._segment_count += len(segments)
 
+    @property
+    def visit_decisions(self) -> int:
+        """Decisions of the visit under way that were written out."""
+        return 0 if self._tally is None else self._tally.decision_frames
+
+    @property
+    def reward_rate(self) -> float | None:
+        """Delivered reward per frame of the visit under way, so far."""
+        tally = self._tally
+        return tally.reward_sum / tally.frames if tally and tally.frames else None
+
     def end_visit(self, metrics: dict[str, float]) -> None:
         """Writes out a visit and closes its sums."""
         self.flush()
@@ -272,11 +294,13 @@ class Recorder:
         """Waits until every row written is on the disk."""
         for file in self._files:
             file.sync()
+        self.metric_rows.sync()
 
     def close(self) -> None:
-        """Lets the files go; does not write."""
+        """Closes the files; does not write."""
         for file in self._files:
             file.close()
+        self.metric_rows.close()
 
     def summarise(
         self, usage: dict[str, Any] | None = None, tries: int = 1

@@ -96,7 +96,7 @@ def _check_chain(run_dir: Path, config: RunConfig, checkpoint: Checkpoint) -> No
         (run_dir / "events.jsonl").open("rb") as events,
         (run_dir / "digests.jsonl").open("rb") as digests,
     ):
-        for block in iter_blocks(config.schedule):
+        for block in iter_blocks(config.played_schedule):
             if block.global_frame_idx >= checkpoint.frame:
                 break
             chain.add(b"".join(itertools.islice(events, block.frames)))

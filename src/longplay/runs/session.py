@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import platform
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -23,16 +23,18 @@ from longplay.console.machines import machine_of
 from longplay.contract.files import (
     DiskReserve,
     describe_invalid,
+    hash_file,
     make_directory,
     write_document,
 )
 from longplay.contract.layout import RUN_REQUEST, RunRequest
 from longplay.contract.records import (
+    FileDigest,
     RunConfig,
     RunState,
     RunSummary,
 )
-from longplay.contract.rundir import RunDirectory
+from longplay.contract.rundir import ROW_FILES, RunDirectory
 from longplay.contract.usage import UsageSummary
 from longplay.errors import (
     AgentError,
@@ -54,6 +56,7 @@ from longplay.runs.checkpoint import (
     remove_checkpoints,
 )
 from longplay.runs.loop import Observer, Progress, Run
+from longplay.runs.metric_rows import METRICS_FILE
 from longplay.runs.recorder import Recorder
 from longplay.runs.recovery import (
     check_rows,
@@ -71,6 +74,25 @@ from longplay.tracks.scores import score_run, write_score
 
 def ignore_progress(progress: Progress) -> None:
     """The observer of a run that nobody watches."""
+
+
+def write_run_score(run_dir: Path) -> Path:
+    """Scores a run that was played to its end; returns the file."""
+    write_score(run_dir, score_run(run_dir))
+    return run_dir / "score.json"
+
+
+def conclude_run(
+    run_dir: Path, summary: RunSummary, write_result: Callable[[Path], Path]
+) -> None:
+    """Writes the result of a run, and the hashes of everything it consists of."""
+    digests = {
+        path.name: FileDigest(bytes=path.stat().st_size, sha256=hash_file(path))
+        for path in (run_dir / name for name in ROW_FILES)
+    }
+    result = write_result(run_dir)
+    hashes = {"rows": digests, "score_sha256": hash_file(result)}
+    write_document(run_dir / "run_summary.json", summary.model_copy(update=hashes))
 
 
 def request_run(plan: RunPlan, agent: LoadedAgent) -> RunRequest:
@@ -100,7 +122,9 @@ class Session:
         agent: LoadedAgent,
         run_dir: Path,
         observer: Observer = ignore_progress,
+        write_result: Callable[[Path], Path] = write_run_score,
     ) -> None:
+        self._write_result = write_result
         self._plan = plan
         self._agent = agent
         self._run_dir = run_dir
@@ -199,6 +223,8 @@ class Session:
             self.resumed_from = f"replayed as recorded until about frame {frame:,}"
             self._output.discard()  # it was printed the first time
             self._start_writing(retries)
+            assert self._recorder is not None
+            self._recorder.metric_rows.start_writing(self._run_dir / METRICS_FILE)
 
         self._recorder = Recorder(
             open_kept_rows(self._run_dir, self._config, start_writing)
@@ -258,7 +284,7 @@ class Session:
         self._reserve.release()
         summary = self._close_files(recorder, usage)
         # Before the state says that all is there.
-        write_score(self._run_dir, score_run(self._run_dir))
+        conclude_run(self._run_dir, summary, self._write_result)
         self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
         remove_checkpoints(self._run_dir)
 
@@ -365,7 +391,12 @@ def _compare_identity(
     begun: RunConfig, here: RunConfig
 ) -> Iterator[tuple[str, object, object]]:
     """What must be the same for a run to go on: name, as begun, as it is here."""
-    for name in ("benchmark_contract_version", "benchmark_contract_hash", "suite"):
+    for name in (
+        "benchmark_contract_version",
+        "benchmark_contract_hash",
+        "suite",
+        "stop_frame",
+    ):
         yield name, getattr(begun, name), getattr(here, name)
     was, now = begun.agent, here.agent
     yield "agent_id", was and was.agent_id, now and now.agent_id

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from longplay.agents.loading import LoadedAgent
 from longplay.contract.records import CONTRACT_VERSIONS
 from longplay.scoring.control import compute_score
 from longplay.scoring.metrics import Span
@@ -62,7 +61,7 @@ CONTROL = Track(
         "prev_applied_action_idx",
         "has_prev_applied_action",
     ),
-    build_agent=LoadedAgent.build,
+    build_agent=lambda agent, seed: agent.build(seed),
     make_driver=drive_by_answers,
     frame_noun="timestep",
     compute_score=compute_score,

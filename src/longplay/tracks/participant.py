@@ -50,6 +50,21 @@ class Participant:
         given = {} if metrics is None else check_numbers("metrics()", metrics())
         return {name: float(value) for name, value in given.items()}
 
+    def window_metrics(self) -> dict[str, float]:
+        """What the agent reports of its last decisions.
+
+        Of a module that is the mean of what `step` reported since the last call; an
+        agent object is asked for its `metrics()`.
+        """
+        window = getattr(self._agent, "window_metrics", None)
+        return self.metrics() if window is None else dict(window())
+
+    def end_visit(self) -> tuple[dict[str, float], dict[str, float]]:
+        """What the agent reports of its last decisions, and of the whole visit."""
+        visit = self.metrics()
+        has_windows = hasattr(self._agent, "window_metrics")
+        return self.window_metrics() if has_windows else visit, visit
+
     def usage(self) -> dict[str, Any] | None:
         """What the agent says it used: tokens and cost of language models."""
         usage = getattr(self._agent, "usage", None)

@@ -6,7 +6,6 @@ an action, a target or the game. The driver asks for the target after the answer
 
 from __future__ import annotations
 
-from longplay.agents.loading import LoadedAgent
 from longplay.contract.records import CONTRACT_VERSIONS
 from longplay.reference.driver import ReferenceDriver
 from longplay.scoring.play import Play
@@ -42,7 +41,7 @@ PREDICTION = Track(
     name="prediction",
     contract=CONTRACT_VERSIONS["prediction-v1"],
     info_keys=("is_decision_frame",),
-    build_agent=LoadedAgent.build_predictor,
+    build_agent=lambda agent, seed: agent.build_predictor(seed),
     make_driver=ReferenceDriver.from_config,
     predicts=True,
     frame_noun="timestep",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from longplay.agents.loading import LoadedAgent
 from longplay.contract.records import CONTRACT_VERSIONS, RunConfig
 from longplay.driver import ActionDriver
 from longplay.scoring.metrics import Span
@@ -89,7 +88,7 @@ STREAMING = Track(
     contract=CONTRACT_VERSIONS["v1"],
     info_keys=_INFO_KEYS,
     env_info_keys=_INFO_KEYS,
-    build_agent=LoadedAgent.build,
+    build_agent=lambda agent, seed: agent.build(seed),
     make_driver=drive_by_answers,
     frame_noun="frame",
     compute_score=compute_score,

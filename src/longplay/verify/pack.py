@@ -35,6 +35,7 @@ from longplay.tracks.catalogue import make_stream, track_of
 from longplay.verify.archive import render_archive
 from longplay.verify.pack_file import (
     ANSWERS,
+    ATTACHMENTS,
     DOCUMENTS,
     MANIFEST,
     Manifest,
@@ -163,8 +164,9 @@ def _check_disk(manifest: Manifest, folder: Path) -> None:
 
 def _unpack(pack: PackFile, folder: Path, observer: ReplayObserver) -> None:
     pack.extract_documents(folder)
-    if "agent_output.txt" in pack.documents:
-        pack.extract("agent_output.txt", folder)
+    for name in ATTACHMENTS:
+        if name in pack.documents:
+            pack.extract(name, folder)
     config = read_document(folder / "config.json", RunConfig)
     check_playable(config)
     try:
@@ -184,10 +186,10 @@ def _play_answers(
     answers = _Answers(_split_answers(pack.read_answers(), config))
     files = [_AnnouncedRows(folder / name, pack.manifest) for name in ROW_FILES]
     recorder, stream = Recorder(RowFiles(*files)), make_stream(config)
-    played = [0] * len(config.schedule)
-    watch = ReplayWatch([v.visit_frames for v in config.schedule], observer)
+    played = [0] * len(config.played_schedule)
+    watch = ReplayWatch([v.visit_frames for v in config.played_schedule], observer)
     try:
-        for visit in config.schedule:
+        for visit in config.played_schedule:
 
             def report(frames: int, visit_idx: int = visit.visit_idx) -> None:
                 played[visit_idx] = frames

@@ -25,27 +25,32 @@ import zstandard
 from pydantic import ConfigDict, Field, ValidationError
 
 from longplay.contract.files import (
+    LARGEST_DOCUMENT_BYTES,
+    LARGEST_MANIFEST_BYTES,
     describe_invalid,
+    open_regular,
     parse_json,
     render_document,
     write_chunks,
 )
 from longplay.contract.records import Document
 from longplay.contract.rundir import ROW_FILES, RunDirectory
-from longplay.errors import PackError
+from longplay.errors import DocumentError, PackError
 from longplay.verify.archive import Member, read_members
 
 VERSION = 1
 MANIFEST = "manifest.json"
 ANSWERS = "answers"
 _NEEDED = ("config.json", "run_summary.json", "score.json")
+# Kept verbatim, whatever is in them: replay cannot make them again.
+ATTACHMENTS = ("agent_output.txt", "metrics.jsonl")
 DOCUMENTS = (
     *_NEEDED,
     "status.json",
     "episode_config.json",
     "episode_record.json",
     "verification.json",
-    "agent_output.txt",
+    *ATTACHMENTS,
 )
 
 # Fixed: the same directory must give the same bytes.
@@ -55,8 +60,6 @@ _WINDOW_BYTES = 2**23
 # So little at a time can become 8 MiB at most: a block of zstd's takes four bytes or
 # more and becomes 128 KiB or less.
 _PIECE_BYTES = 256
-_LARGEST_MANIFEST_BYTES = 2**20
-_LARGEST_DOCUMENT_BYTES = 2**28
 _LARGEST_ANSWERS_BYTES = 2**32
 
 
@@ -93,9 +96,11 @@ class PackFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._file = path.open("rb")
+            self._file = open_regular(path)
         except OSError as error:
             raise PackError(f"{path}: cannot read it: {error.strerror}") from error
+        except DocumentError as error:
+            raise PackError(str(error)) from error
         try:
             known = (MANIFEST, *map(packed_name, (*DOCUMENTS, ANSWERS)))
             self._members = read_members(self._file, known)
@@ -132,7 +137,7 @@ class PackFile:
         if not self._members or next(iter(self._members)) != MANIFEST:
             raise PackError(f"expected {MANIFEST} first, found none")
         member = self._members[MANIFEST]
-        if member.size_bytes > _LARGEST_MANIFEST_BYTES:
+        if member.size_bytes > LARGEST_MANIFEST_BYTES:
             raise PackError(f"{MANIFEST}: {member.size_bytes:,} bytes are too many")
         text = b"".join(self._pieces(member, member.size_bytes))
         manifest = _parse_manifest(text)
@@ -211,7 +216,7 @@ class PackFile:
         """Writes the JSON documents to a folder."""
         for name in self.documents:
             if name.endswith(".json"):
-                self.extract(name, folder, _LARGEST_DOCUMENT_BYTES)
+                self.extract(name, folder, LARGEST_DOCUMENT_BYTES)
 
     def extract(self, name: str, folder: Path, limit_bytes: int | None = None) -> None:
         """Writes one document to a folder."""

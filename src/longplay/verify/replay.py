@@ -290,7 +290,7 @@ def index_lines(path: Path, wanted: Sequence[int]) -> LineIndex:
 
 def plan_replay(run_dir: Path, config: RunConfig) -> list[VisitTask]:
     """One task per visit of a run whose events are all there."""
-    lengths = [visit.visit_frames for visit in config.schedule]
+    lengths = [visit.visit_frames for visit in config.played_schedule]
     first_frames = [0, *accumulate(lengths)][:-1]
     blocks = [-(-length // BLOCK_FRAMES) for length in lengths]
     first_blocks = [0, *accumulate(blocks)][:-1]
@@ -319,7 +319,8 @@ def _single_out(config: RunConfig, position: int) -> RunConfig:
     seeds = config.emulator_seeds or ()
     return config.model_copy(
         update={
-            "schedule": (config.schedule[position],),
+            "schedule": (config.played_schedule[position],),
+            "stop_frame": None,
             "emulator_seeds": (seeds[position],),
         }
     )

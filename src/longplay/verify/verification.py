@@ -207,7 +207,7 @@ def reexecute(
         run_dir=run_dir,
         method="re-execution",
         frames=config.total_frames,
-        visits=tuple(visit.visit_idx for visit in config.schedule),
+        visits=tuple(visit.visit_idx for visit in config.played_schedule),
         difference=difference,
         report=validate_run(run_dir, workers=workers),
     )
@@ -326,8 +326,8 @@ def _first_of(found: Sequence[RowDifference], config: RunConfig) -> Difference |
     if not found:
         return None
     first = min(found, key=lambda difference: difference.frame)
-    ends = list(accumulate(visit.visit_frames for visit in config.schedule))
-    visit = config.schedule[bisect_right(ends, first.frame)]
+    ends = list(accumulate(visit.visit_frames for visit in config.played_schedule))
+    visit = config.played_schedule[bisect_right(ends, first.frame)]
     first_frame = first.frame
     if first.file == "digests.jsonl":  # it speaks of all frames since the row before
         visit_start = ends[visit.visit_idx] - visit.visit_frames

@@ -1,0 +1,200 @@
+"""DQN: a small network that learns from a replay of the last few thousand decisions.
+
+    longplay run control-v1 --agent dqn --seed 0
+
+Mnih et al. (2015), "Human-level control through deep reinforcement learning", Nature
+518, with double Q-learning (van Hasselt et al., 2016, arXiv 1509.06461), n-step returns
+and Adam. Sized for 10,000 decisions per game: images of 42 × 42, a small network with
+layer normalisation, a target network that follows slowly, a replay that forgets the
+last game within one visit. Exploration and shared parts are those of `stream_q`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from longplay.learners.action_parts import ActionParts
+from longplay.learners.adam import Adam
+from longplay.learners.exploring import Explorer
+from longplay.learners.kernels import Floats
+from longplay.learners.networks import ConvNetwork, NetworkShape, choose_layers
+from longplay.learners.replay import Batch, Replay, ReplayShape
+from longplay.learners.reward_scale import RewardScale
+from longplay.learners.state_files import load_state, save_state
+from longplay.learners.vision import Observation, Shrinker
+
+REVISION = 1
+
+# How often the metrics that take a pass over all weights are measured.
+_RARELY = 500
+
+
+@dataclass(frozen=True)
+class Training:
+    """When and how the network is trained."""
+
+    discount: float
+    batch_size: int
+    decisions_per_update: int
+    first_update: int
+    target_share: float
+
+
+@dataclass
+class State:
+    """All that the agent carries from decision to decision."""
+
+    SAVED: ClassVar[tuple[str, ...]] = (
+        "network",
+        "target_weights",
+        "adam",
+        "replay",
+        "explorer",
+        "rewards",
+        "rng",
+        "decisions",
+    )
+
+    arguments: dict[str, Any]
+    training: Training
+    shrink: Shrinker
+    network: ConvNetwork
+    target_weights: Floats
+    parts: ActionParts
+    adam: Adam
+    replay: Replay
+    explorer: Explorer
+    rewards: RewardScale
+    rng: np.random.Generator
+    decisions: int = 0
+
+
+def init(
+    observation_shape: tuple[int, int, int],
+    num_actions: int,
+    seed: int,
+    *,
+    step_size: float = 5e-4,
+    discount: float = 0.97,
+    returns: int = 5,
+    batch_size: int = 32,
+    decisions_per_update: int = 4,
+    first_update: int = 500,
+    target_share: float = 0.01,
+    capacity: int = 10_000,
+    shared_parts: bool = True,
+    size: int = 42,
+    frames: int = 4,
+    hidden: int = 128,
+    horizon: int = 10_000,
+    epsilons: tuple[float, ...] = (0.03, 0.3, 1.0),
+    block_decisions: int = 50,
+) -> State:
+    """Builds the agent; every keyword is a hyper-parameter."""
+    arguments = dict(locals())
+    rng = np.random.default_rng(seed)
+    parts = ActionParts(num_actions, shared_parts)
+    image, layers = (size, size, frames), choose_layers(size)
+    shape = NetworkShape(image, parts.count, layers, hidden)
+    network = ConvNetwork(shape, rng)
+    return State(
+        arguments=arguments,
+        training=Training(
+            discount, batch_size, decisions_per_update, first_update, target_share
+        ),
+        shrink=Shrinker(observation_shape, size),
+        network=network,
+        target_weights=network.weights.copy(),
+        parts=parts,
+        adam=Adam(len(network.weights), step_size),
+        replay=Replay(ReplayShape(capacity, size, frames, returns)),
+        explorer=Explorer(num_actions, rng, epsilons, block_decisions),
+        rewards=RewardScale(discount, horizon),
+        rng=rng,
+    )
+
+
+def step(
+    state: State,
+    previous_observation: Observation,
+    observation: Observation,
+    reward: float,
+    info: dict[str, bool],
+) -> tuple[State, int, dict[str, float]]:
+    """Keeps the transition that ended here, chooses, and now and then learns."""
+    is_over = info["terminated"] or info["truncated"]
+    if state.decisions:
+        scaled = state.rewards(reward, is_over)
+        state.replay.complete(state.explorer.action, scaled, is_over)
+    state.replay.add(state.shrink(observation), is_first=is_over)
+    state.explorer.observe(reward, info["truncated"])
+    outputs = state.network.forward(state.replay.newest_image())
+    values = state.parts.add_up(outputs[0])
+    action = state.explorer.choose(values)
+    state.decisions += 1
+    metrics = {"value": float(values[action]), "epsilon": state.explorer.bandit.rate}
+    if is_due(state):
+        metrics["loss"] = train(state)
+    return state, action, metrics | measure(state)
+
+
+def is_due(state: State) -> bool:
+    """Whether the network is trained after this decision."""
+    training = state.training
+    return (
+        state.decisions >= training.first_update
+        and state.decisions % training.decisions_per_update == 0
+        and len(state.replay) >= training.batch_size
+    )
+
+
+def train(state: State) -> float:
+    """One step of Adam on a batch, and the target network's after it; the loss."""
+    training = state.training
+    batch = state.replay.draw(state.rng, training.batch_size, training.discount)
+    targets = find_targets(state, batch)
+    outputs = state.network.forward(batch.images)
+    values = state.parts.add_up(outputs)[np.arange(len(targets)), batch.actions]
+    errors = values - targets
+    # The gradient of Huber's loss: squared near 0, absolute from 1 on.
+    slopes = np.clip(errors, -1.0, 1.0).astype(np.float32) / np.float32(len(targets))
+    gradient = np.zeros_like(state.network.weights)
+    d_outputs = state.parts.spread(batch.actions, slopes)
+    state.network.add_gradient(d_outputs, gradient)
+    state.adam.move(state.network.weights, gradient)
+    share = np.float32(training.target_share)
+    state.target_weights += share * (state.network.weights - state.target_weights)
+    return float(np.mean(errors * errors))
+
+
+def find_targets(state: State, batch: Batch) -> Floats:
+    """Double Q-learning: the network picks the action, the target network values it."""
+    picked = state.parts.add_up(state.network.forward(batch.next_images)).argmax(axis=1)
+    outputs = state.network.forward(batch.next_images, state.target_weights)
+    values = state.parts.add_up(outputs)[np.arange(len(picked)), picked]
+    targets: Floats = batch.rewards + batch.discounts * values
+    return targets
+
+
+def measure(state: State) -> dict[str, float]:
+    """Now and then what takes longer to find."""
+    if state.decisions % _RARELY:
+        return {}
+    return {
+        "weight_norm": float(np.linalg.norm(state.network.weights)),
+        "dormant_units": state.network.count_dormant(),
+    }
+
+
+def save(state: State, directory: Path) -> None:
+    """Writes everything needed to continue bit for bit, the replay compressed."""
+    save_state(state, directory)
+
+
+def load(directory: Path) -> State:
+    """The state that was saved."""
+    return load_state(init, directory)

@@ -1,0 +1,150 @@
+"""What is kept of the past: single frames, stacked when they are drawn.
+
+    replay = Replay(ReplayShape(capacity=10_000, size=42, frames=4, returns=3))
+    replay.add(frame, is_first)                   # the frame that is now seen
+    replay.complete(action, reward, is_over)      # what was done there, what it brought
+    batch = replay.draw(rng, 32, discount)        # n-step transitions
+
+A frame is kept once, as bytes: 10,000 frames of 42 × 42 take 18 MB, and a tenth of that
+when they are saved. A transition never reaches over the end of a game.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from longplay.errors import ConfigError
+from longplay.learners.kernels import Floats, compiled
+
+Integers = np.ndarray[Any, np.dtype[np.int64]]
+
+
+@dataclass(frozen=True)
+class ReplayShape:
+    """How much is kept, and what a transition is made of."""
+
+    capacity: int
+    size: int
+    frames: int = 4
+    # Rewards that are added up before the value of what follows is asked for.
+    returns: int = 3
+
+
+class Batch(NamedTuple):
+    """Transitions: images (sample, row, column, frame), and what lies between them."""
+
+    images: Floats
+    actions: Integers
+    # Discounted sums of up to `returns` rewards.
+    rewards: Floats
+    # What the value of the next image is multiplied by; 0 where a game ended.
+    discounts: Floats
+    next_images: Floats
+
+
+class Replay:
+    """The last `capacity` frames, actions, rewards and ends, in a ring."""
+
+    SAVED: ClassVar[tuple[str, ...]] = (
+        "frames",
+        "is_first",
+        "actions",
+        "rewards",
+        "is_over",
+        "added",
+    )
+
+    def __init__(self, shape: ReplayShape) -> None:
+        if shape.capacity <= shape.frames + shape.returns:
+            raise ConfigError(
+                f"capacity: expected more than {shape.frames + shape.returns} frames, "
+                f"found {shape.capacity}"
+            )
+        self._shape = shape
+        capacity = shape.capacity
+        self.frames = np.zeros((capacity, shape.size, shape.size), np.uint8)
+        self.is_first = np.zeros(capacity, np.bool_)
+        self.actions = np.zeros(capacity, np.int64)
+        self.rewards = np.zeros(capacity, np.float32)
+        self.is_over = np.zeros(capacity, np.bool_)
+        self.added = 0
+
+    def __len__(self) -> int:
+        """How many transitions can be drawn."""
+        shape = self._shape
+        kept = min(self.added, shape.capacity)
+        # The oldest frames lack those before them, the newest what follows.
+        lacking = shape.frames - 1 if self.added > shape.capacity else 0
+        return max(kept - lacking - shape.returns, 0)
+
+    def add(self, frame: np.ndarray[Any, Any], is_first: bool) -> None:
+        """Keeps the frame (0 … 1) that is seen now, in place of the oldest."""
+        place = self.added % self._shape.capacity
+        self.frames[place] = np.rint(frame * 255.0)
+        self.is_first[place] = is_first or self.added == 0
+        self.added += 1
+
+    def complete(self, action: int, reward: float, is_over: bool) -> None:
+        """Says what was done at the newest frame, and what it brought."""
+        place = (self.added - 1) % self._shape.capacity
+        self.actions[place] = action
+        self.rewards[place] = reward
+        self.is_over[place] = is_over
+
+    def draw(self, rng: np.random.Generator, count: int, discount: float) -> Batch:
+        """Draws transitions uniformly, with replacement."""
+        newest = self.added - 1 - self._shape.returns
+        starts = newest - rng.integers(len(self), size=count)
+        rewards, discounts = self._add_up(starts, discount)
+        return Batch(
+            images=self.stack(starts),
+            actions=self.actions[starts % self._shape.capacity],
+            rewards=rewards,
+            discounts=discounts,
+            next_images=self.stack(starts + self._shape.returns),
+        )
+
+    def newest_image(self) -> Floats:
+        """The stack that ends with the newest frame: (1, row, column, frame)."""
+        return self.stack(np.array([self.added - 1]))
+
+    def stack(self, numbers: Integers) -> Floats:
+        """Stacks that end with frames of these numbers, counted since the first.
+
+        Before a game's first frame there is that frame again.
+        """
+        shape = self._shape
+        chosen = np.empty((len(numbers), shape.frames), np.int64)
+        current = numbers.copy()
+        for depth in range(shape.frames - 1, -1, -1):
+            chosen[:, depth] = current
+            current -= ~self.is_first[current % shape.capacity]
+        image = (len(numbers), shape.size, shape.size, shape.frames)
+        images = np.empty(image, np.float32)
+        _stack_frames(self.frames, chosen % shape.capacity, images)
+        return images
+
+    def _add_up(self, starts: Integers, discount: float) -> tuple[Floats, Floats]:
+        total = np.zeros(len(starts))
+        factor = np.ones(len(starts))
+        for k in range(self._shape.returns):
+            place = (starts + k) % self._shape.capacity
+            total += factor * self.rewards[place]
+            factor *= discount * ~self.is_over[place]
+        return total.astype(np.float32), factor.astype(np.float32)
+
+
+@compiled
+def _stack_frames(frames: Any, chosen: Integers, images: Floats) -> None:
+    """Bytes of the chosen frames -> images (sample, row, column, frame), 0 … 1."""
+    samples, rows, columns, depth = images.shape
+    scale = np.float32(1 / 255)
+    for sample in range(samples):
+        for k in range(depth):
+            frame = frames[chosen[sample, k]]
+            for y in range(rows):
+                for x in range(columns):
+                    images[sample, y, x, k] = scale * np.float32(frame[y, x])

@@ -1,0 +1,174 @@
+"""Stream Q(λ): a deep network that learns from each transition once, as it comes.
+
+    longplay run control-v1 --agent stream-q --seed 0
+
+Elsayed, Vasan and Mahmood (2024), "Streaming Deep Reinforcement Learning Finally
+Works", arXiv 2410.14606: no replay, no batches, no target network. What makes it stable
+is a sparse initialisation, layer normalisation, running scales of observations and
+rewards, and a step size that cannot overshoot. Three things are ours, because a stream
+of games has no known end: scales follow the last `horizon` decisions, a bandit sets the
+exploration rate in place of a schedule (`exploring`), and actions share parts of their
+values (`action_parts`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from longplay.learners.action_parts import ActionParts
+from longplay.learners.exploring import Explorer
+from longplay.learners.kernels import Floats
+from longplay.learners.networks import ConvNetwork, NetworkShape, choose_layers
+from longplay.learners.obgd import BoundedTraces
+from longplay.learners.reward_scale import RewardScale
+from longplay.learners.state_files import load_state, save_state
+from longplay.learners.vision import Observation, Vision
+
+REVISION = 1
+
+# How often the metrics that take a pass over all weights are measured.
+_RARELY = 500
+
+
+@dataclass
+class State:
+    """All that the agent carries from decision to decision."""
+
+    SAVED: ClassVar[tuple[str, ...]] = (
+        "vision",
+        "network",
+        "traces",
+        "explorer",
+        "rewards",
+        "value",
+        "decisions",
+    )
+
+    arguments: dict[str, Any]
+    discount: float
+    trace_decay: float
+    cut_traces: bool
+    vision: Vision
+    network: ConvNetwork
+    parts: ActionParts
+    traces: BoundedTraces
+    explorer: Explorer
+    rewards: RewardScale
+    # Of the action chosen last, by the weights it was chosen with.
+    value: float = 0.0
+    decisions: int = 0
+
+
+def init(
+    observation_shape: tuple[int, int, int],
+    num_actions: int,
+    seed: int,
+    *,
+    step_size: float = 1.0,
+    kappa: float = 2.0,
+    discount: float = 0.95,
+    trace_decay: float = 0.8,
+    cut_traces: bool = False,
+    shared_parts: bool = True,
+    sparsity: float = 0.9,
+    size: int = 84,
+    frames: int = 4,
+    hidden: int = 256,
+    horizon: int = 10_000,
+    epsilons: tuple[float, ...] = (0.03, 0.3, 1.0),
+    block_decisions: int = 50,
+) -> State:
+    """Builds the agent; every keyword is a hyper-parameter."""
+    arguments = dict(locals())
+    rng = np.random.default_rng(seed)
+    parts = ActionParts(num_actions, shared_parts)
+    image, layers = (size, size, frames), choose_layers(size)
+    shape = NetworkShape(image, parts.count, layers, hidden)
+    network = ConvNetwork(shape, rng, sparsity)
+    return State(
+        arguments=arguments,
+        discount=discount,
+        trace_decay=trace_decay,
+        cut_traces=cut_traces,
+        vision=Vision(observation_shape, size, frames, horizon),
+        network=network,
+        parts=parts,
+        traces=BoundedTraces(len(network.weights), step_size, kappa),
+        explorer=Explorer(num_actions, rng, epsilons, block_decisions),
+        rewards=RewardScale(discount, horizon),
+    )
+
+
+def step(
+    state: State,
+    previous_observation: Observation,
+    observation: Observation,
+    reward: float,
+    info: dict[str, bool],
+) -> tuple[State, int, dict[str, float]]:
+    """Learns from the transition that ended here, and chooses the next action."""
+    is_over = info["terminated"] or info["truncated"]
+    image = state.vision.see(observation, info)
+    error = learn(state, image, reward, is_over) if state.decisions else 0.0
+    state.explorer.observe(reward, info["truncated"])
+    action = act(state, image)
+    state.decisions += 1
+    return state, action, measure(state, error)
+
+
+def find_values(state: State, image: Floats) -> Floats:
+    """What each action is worth."""
+    return state.parts.add_up(state.network.forward(image)[0])
+
+
+def learn(state: State, image: Floats, reward: float, is_over: bool) -> float:
+    """One step of Q-learning along the traces; returns the error."""
+    target = state.rewards(reward, is_over)
+    if not is_over:
+        target += state.discount * float(find_values(state, image).max())
+    error = target - state.value
+    state.traces.move(state.network.weights, error)
+    if is_over:
+        state.traces.decay(0.0)
+    return error
+
+
+def act(state: State, image: Floats) -> int:
+    """Chooses an action and adds the gradient of its value to the traces."""
+    values = find_values(state, image)
+    action = state.explorer.choose(values)
+    state.value = float(values[action])
+    # Watkins: what follows an exploring action does not belong to the greedy policy.
+    is_cut = state.cut_traces and not state.explorer.is_greedy
+    state.traces.decay(0.0 if is_cut else state.discount * state.trace_decay)
+    d_outputs = state.parts.spread(np.array([action]), np.ones(1, np.float32))
+    state.network.add_gradient(d_outputs, state.traces.vector)
+    return action
+
+
+def measure(state: State, error: float) -> dict[str, float]:
+    """What is worth watching; now and then what takes longer to find."""
+    metrics = {
+        "squared_td_error": error * error,
+        "value": state.value,
+        "epsilon": state.explorer.bandit.rate,
+    }
+    if state.decisions % _RARELY == 0:
+        metrics["weight_norm"] = float(np.linalg.norm(state.network.weights))
+        metrics["trace_norm"] = float(np.linalg.norm(state.traces.vector))
+        metrics["dormant_units"] = state.network.count_dormant()
+    return metrics
+
+
+def save(state: State, directory: Path) -> None:
+    """Writes everything needed to continue bit for bit."""
+    save_state(state, directory)
+
+
+def load(directory: Path) -> State:
+    """The state that was saved."""
+    return load_state(init, directory)

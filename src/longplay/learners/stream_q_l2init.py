@@ -1,0 +1,97 @@
+"""Stream Q(λ) whose weights are pulled back to where they began: made for change.
+
+    longplay run control-v1 --agent stream-q-l2init --seed 0
+
+Kumar, Marklund and Van Roy (2023), "Maintaining Plasticity in Continual Learning via
+Regenerative Regularization", arXiv 2308.11958 (L2 Init): a weight that the present game
+does not need returns to its first value, ready to be learned anew. The pull is applied
+beside the step of ObGD, not within it, as in decoupled weight decay. With `renewal`,
+a share of each weight is replaced by its first value where games change (Ash and Adams,
+2020, "On Warm-Starting Neural Network Training", shrink and perturb).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from longplay.learners import stream_q
+from longplay.learners.kernels import Floats, compiled
+from longplay.learners.state_files import load_state, save_state
+from longplay.learners.vision import Observation
+
+REVISION = 1
+
+
+@dataclass
+class State(stream_q.State):
+    """As Stream Q's, with the weights it began with."""
+
+    first_weights: Floats | None = None
+    pull: float = 0.0
+    renewal: float = 0.0
+
+
+def init(
+    observation_shape: tuple[int, int, int],
+    num_actions: int,
+    seed: int,
+    *,
+    pull: float = 1e-5,
+    renewal: float = 0.0,
+    **stream_q_arguments: Any,
+) -> State:
+    """Builds the agent; beside `pull` and `renewal`, the keywords of `stream_q`."""
+    arguments = {
+        "observation_shape": observation_shape,
+        "num_actions": num_actions,
+        "seed": seed,
+        "pull": pull,
+        "renewal": renewal,
+        **stream_q_arguments,
+    }
+    plain = stream_q.init(observation_shape, num_actions, seed, **stream_q_arguments)
+    first_weights = plain.network.weights.copy()
+    return State(
+        **{**vars(plain), "arguments": arguments},
+        first_weights=first_weights,
+        pull=pull,
+        renewal=renewal,
+    )
+
+
+def step(
+    state: State,
+    previous_observation: Observation,
+    observation: Observation,
+    reward: float,
+    info: dict[str, bool],
+) -> tuple[State, int, dict[str, float]]:
+    """A step of Stream Q, then the pull."""
+    _, action, metrics = stream_q.step(
+        state, previous_observation, observation, reward, info
+    )
+    share = state.renewal if info["truncated"] else state.pull
+    if share:
+        pull_back(state.network.weights, state.first_weights, np.float32(share))
+    return state, action, metrics
+
+
+@compiled
+def pull_back(weights: Floats, first: Floats, share: np.float32) -> None:
+    """Moves each weight by a share of the way to its first value."""
+    for k in range(len(weights)):
+        weights[k] += share * (first[k] - weights[k])
+
+
+def save(state: State, directory: Path) -> None:
+    """Writes everything needed to continue bit for bit."""
+    save_state(state, directory)
+
+
+def load(directory: Path) -> State:
+    """The state that was saved."""
+    return load_state(init, directory)

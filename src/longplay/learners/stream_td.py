@@ -1,0 +1,137 @@
+"""Stream TD(λ): a deep network that predicts, learning from each transition once.
+
+    longplay run prediction-v1 --agent stream-td --seed 0
+
+Elsayed, Vasan and Mahmood (2024), "Streaming Deep Reinforcement Learning Finally
+Works", arXiv 2410.14606; see `stream_q`. The network learns values of scaled rewards;
+predictions are scaled back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from longplay.learners.kernels import Floats
+from longplay.learners.networks import ConvNetwork, NetworkShape, choose_layers
+from longplay.learners.obgd import BoundedTraces
+from longplay.learners.reward_scale import RewardScale
+from longplay.learners.state_files import load_state, save_state
+from longplay.learners.vision import Observation, Vision
+
+REVISION = 1
+
+# How often the metrics that take a pass over all weights are measured.
+_RARELY = 500
+
+
+@dataclass
+class State:
+    """All that the predictor carries from timestep to timestep."""
+
+    SAVED: ClassVar[tuple[str, ...]] = (
+        "vision",
+        "network",
+        "traces",
+        "rewards",
+        "value",
+        "timesteps",
+    )
+
+    arguments: dict[str, Any]
+    discount: float
+    trace_decay: float
+    vision: Vision
+    network: ConvNetwork
+    traces: BoundedTraces
+    rewards: RewardScale
+    # Of the last observation, by the weights it was predicted with.
+    value: float = 0.0
+    timesteps: int = 0
+
+
+def init(
+    observation_shape: tuple[int, int, int],
+    seed: int,
+    *,
+    step_size: float = 1.0,
+    kappa: float = 2.0,
+    discount: float = 0.99,
+    trace_decay: float = 0.8,
+    sparsity: float = 0.9,
+    size: int = 84,
+    frames: int = 4,
+    hidden: int = 256,
+    horizon: int = 10_000,
+) -> State:
+    """Builds the predictor; every keyword is a hyper-parameter."""
+    arguments = dict(locals())
+    shape = NetworkShape((size, size, frames), 1, choose_layers(size), hidden)
+    network = ConvNetwork(shape, seed, sparsity)
+    return State(
+        arguments=arguments,
+        discount=discount,
+        trace_decay=trace_decay,
+        vision=Vision(observation_shape, size, frames, horizon),
+        network=network,
+        traces=BoundedTraces(len(network.weights), step_size, kappa),
+        rewards=RewardScale(discount, horizon),
+    )
+
+
+def step(
+    state: State,
+    previous_observation: Observation,
+    observation: Observation,
+    reward: float,
+    info: dict[str, bool],
+) -> tuple[State, float, dict[str, float]]:
+    """Learns from the transition that ended here, and predicts what follows."""
+    is_over = info["terminated"] or info["truncated"]
+    image = state.vision.see(observation, info)
+    error = learn(state, image, reward, is_over) if state.timesteps else 0.0
+    predict(state, image)
+    state.timesteps += 1
+    prediction = state.value * state.rewards.deviation
+    return state, prediction, measure(state, error)
+
+
+def learn(state: State, image: Floats, reward: float, is_over: bool) -> float:
+    """One step of TD along the traces; returns the error."""
+    target = state.rewards(reward, is_over)
+    if not is_over:
+        target += state.discount * float(state.network.forward(image)[0, 0])
+    error = target - state.value
+    state.traces.move(state.network.weights, error)
+    if is_over:
+        state.traces.decay(0.0)
+    return error
+
+
+def predict(state: State, image: Floats) -> None:
+    """Finds the value of an image and adds its gradient to the traces."""
+    state.value = float(state.network.forward(image)[0, 0])
+    state.traces.decay(state.discount * state.trace_decay)
+    state.network.add_gradient(np.ones((1, 1), np.float32), state.traces.vector)
+
+
+def measure(state: State, error: float) -> dict[str, float]:
+    """What is worth watching; now and then what takes longer to find."""
+    metrics = {"squared_td_error": error * error}
+    if state.timesteps % _RARELY == 0:
+        metrics["weight_norm"] = float(np.linalg.norm(state.network.weights))
+        metrics["dormant_units"] = state.network.count_dormant()
+    return metrics
+
+
+def save(state: State, directory: Path) -> None:
+    """Writes everything needed to continue bit for bit."""
+    save_state(state, directory)
+
+
+def load(directory: Path) -> State:
+    """The state that was saved."""
+    return load_state(init, directory)

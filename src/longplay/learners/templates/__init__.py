@@ -1,0 +1,52 @@
+"""Starting files for an agent of one's own: `longplay new-agent FILE --template NAME`.
+
+The simple ones lie here. The others are the learners themselves: their files import
+only shared pieces of `longplay.learners`, so a copy runs as it is and can be changed
+anywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from longplay.errors import ConfigError, OutputError, UnknownNameError
+
+_HERE = Path(__file__).parent
+
+TEMPLATES: Mapping[str, Path] = {
+    "control": _HERE / "control.py",
+    "streaming": _HERE / "streaming.py",
+    "prediction": _HERE / "prediction.py",
+    "stream-q": _HERE.parent / "stream_q.py",
+    "dqn": _HERE.parent / "dqn.py",
+}
+
+
+def write_template(name: str, target: Path) -> None:
+    """Writes a new agent file.
+
+    Raises:
+        UnknownNameError: There is no such template.
+        ConfigError: The target is not called `*.py`.
+        OutputError: The target exists, or cannot be written.
+    """
+    if name not in TEMPLATES:
+        raise UnknownNameError("template", name, TEMPLATES)
+    if target.suffix != ".py":
+        raise ConfigError(f"FILE: expected a name that ends with .py, found {target}")
+    text = make_own(TEMPLATES[name].read_text(encoding="utf-8"), target.name)
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise OutputError(f"{target}: exists; it is not overwritten") from error
+    except OSError as error:
+        raise OutputError(f"{target}: cannot be written: {error.strerror}") from error
+
+
+def make_own(text: str, file_name: str) -> str:
+    """A file of ours -> a file of one's own: its name in commands, no revision."""
+    text = re.sub(r"(--agent|check-agent) [\w.-]+", rf"\1 {file_name}", text)
+    return re.sub(r"^REVISION = \d+\n\n", "", text, flags=re.MULTILINE)

@@ -1,0 +1,81 @@
+"""Learners by name: their configs, and an install without the extra."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from longplay.agents.base import BUILT_IN_AGENTS, load_agent
+
+from longplay.errors import MissingExtraError
+
+LEARNERS = [
+    name for name, where in BUILT_IN_AGENTS.items() if where.endswith(":module")
+]
+LINEAR = ["linear-sarsa", "linear-td"]
+NETWORKS = [name for name in LEARNERS if name not in LINEAR]
+
+
+def module_of(name: str) -> Any:
+    return importlib.import_module(BUILT_IN_AGENTS[name].partition(":")[0])
+
+
+def test_there_are_six_learners() -> None:
+    assert set(LEARNERS) == {
+        *LINEAR,
+        *("stream-q", "stream-q-l2init", "dqn", "stream-td"),
+    }
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_config_has_the_revision(name: str) -> None:
+    config = load_agent(name).entry.config
+    module = module_of(name)
+    assert config == {
+        "_type": f"{module.__name__}.module",
+        "args": {},
+        "revision": module.REVISION,
+    }
+    assert module.REVISION >= 1
+
+
+def test_another_revision_is_another_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = load_agent("linear-sarsa").entry.agent_id
+    monkeypatch.setattr(module_of("linear-sarsa"), "REVISION", 99)
+    assert load_agent("linear-sarsa").entry.agent_id != first
+
+
+def test_other_agents_have_none() -> None:
+    assert "revision" not in load_agent("random").entry.config
+    assert "revision" not in load_agent("longplay.learners.dqn:module").entry.config
+
+
+@pytest.fixture
+def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if numba were not installed, and no learner imported yet."""
+    for name in [n for n in sys.modules if n.startswith("longplay.learners")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "numba", None)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.usefixtures("without_numba")
+def test_networks_need_the_extra(name: str) -> None:
+    with pytest.raises(MissingExtraError, match=r"pip install '\.\[learn\]'"):
+        load_agent(name)
+
+
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.usefixtures("without_numba")
+def test_linear_learners_need_no_extra(name: str) -> None:
+    assert load_agent(name).name == name
+
+
+@pytest.mark.usefixtures("without_numba")
+def test_agents_are_listed_without_the_extra(invoke: Callable[..., Any]) -> None:
+    rows = {row["agent"]: row["summary"] for row in invoke("agents", "--json").json}
+    assert "pip install '.[learn]'" in rows["stream-q"]
+    assert rows["linear-sarsa"].startswith("Linear expected Sarsa")

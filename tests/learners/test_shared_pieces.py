@@ -1,0 +1,156 @@
+"""Pieces of learners that need NumPy alone: parts, features, rewards, state files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from longplay.console.base import ACTION_NAMES
+from longplay.learners.action_parts import ActionParts
+from longplay.learners.features import BLOCKS, COLOURS, COLUMNS, BlockFeatures
+from longplay.learners.reward_scale import RewardScale
+from longplay.learners.state_files import load_state, save_state
+
+SHAPE = (210, 160, 3)
+
+# --- parts of an action's value -----------------------------------------------------
+
+
+def parts_of(name: str) -> list[int]:
+    return ActionParts(18).of_action[ACTION_NAMES.index(name)].tolist()
+
+
+def test_actions_share_state_direction_and_button() -> None:
+    parts = ActionParts(18)
+    assert parts.count == 1 + 9 + 2 + 18
+    assert len({tuple(row) for row in parts.of_action.tolist()}) == 18
+    assert [
+        a == b for a, b in zip(parts_of("UPFIRE"), parts_of("UP"), strict=True)
+    ] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert parts_of("FIRE")[1] == parts_of("NOOP")[1]
+    assert parts_of("FIRE")[2] == parts_of("DOWNLEFTFIRE")[2]
+
+
+def test_other_numbers_of_actions_share_the_state_alone() -> None:
+    assert ActionParts(3).of_action.tolist() == [[0, 1], [0, 2], [0, 3]]
+    assert ActionParts(3, is_shared=False).of_action.tolist() == [[0], [1], [2]]
+
+
+def test_values_are_sums_of_parts() -> None:
+    outputs = np.array([[10.0, 1.0, 2.0, 3.0], [0.0, 5.0, 6.0, 7.0]], np.float32)
+    values = ActionParts(3).add_up(outputs)
+    assert values.tolist() == [[11.0, 12.0, 13.0], [5.0, 6.0, 7.0]]
+
+
+def test_spreading_is_the_gradient_of_adding_up() -> None:
+    d_outputs = ActionParts(3).spread(
+        np.array([2, 0]), np.array([4.0, 5.0], np.float32)
+    )
+    assert d_outputs.tolist() == [[4.0, 0.0, 0.0, 4.0], [5.0, 5.0, 0.0, 0.0]]
+
+
+# --- features -----------------------------------------------------------------------
+
+
+def test_features_of_a_screen_by_hand() -> None:
+    black = np.zeros(SHAPE, np.uint8)
+    screen = black.copy()
+    screen[:15, :10] = (0, 255, 0)  # all of block (0, 0): colour 2
+    screen[31:45, 10:20] = (255, 0, 0)  # nearly all of block (2, 1): colour 4
+    active = BlockFeatures(SHAPE)(black, screen)
+    block = 2 * COLUMNS + 1
+    assert 0 * COLOURS + 2 in active
+    assert 0 * COLOURS + 0 not in active
+    assert block * COLOURS + 4 in active
+    moving = [k for k in active if k >= BLOCKS * COLOURS]
+    # Red and black have the same green: only the first block is seen to change.
+    assert moving == [BLOCKS * COLOURS]
+    assert len(active) == BLOCKS + 1
+
+
+# --- rewards ------------------------------------------------------------------------
+
+
+def test_reward_scale_by_hand() -> None:
+    scale = RewardScale(discount=0.5, horizon=100)
+    assert scale(0.0, is_over=False) == 0.0
+    # sums 0, 4: variance 4
+    assert scale(4.0, is_over=False) == pytest.approx(4.0 / 2.0)
+    # sums 0, 4, 2: variance 8/3
+    assert scale(0.0, is_over=True) == 0.0
+    assert scale.deviation == pytest.approx((8 / 3) ** 0.5)
+    assert scale.total == 0.0
+
+
+@pytest.mark.parametrize("size", [1.0, 1000.0])
+def test_scaled_rewards_do_not_depend_on_their_size(size: float) -> None:
+    rng, scale = np.random.default_rng(0), RewardScale(0.9, 100)
+    scaled = [scale(size * (rng.random() < 0.1), False) for _ in range(300)]
+    rng, unit = np.random.default_rng(0), RewardScale(0.9, 100)
+    expected = [unit(float(rng.random() < 0.1), False) for _ in range(300)]
+    assert scaled == pytest.approx(expected)
+
+
+def test_reward_scale_follows_the_stream() -> None:
+    scale = RewardScale(0.0, horizon=50)
+    for k in range(200):
+        scale(float(k % 2), False)
+    for k in range(400):
+        scale(100.0 * (k % 2), False)
+    assert scale.deviation == pytest.approx(50.0, rel=0.05)
+
+
+# --- state files --------------------------------------------------------------------
+
+
+class Counter:
+    SAVED: ClassVar[tuple[str, ...]] = ("count", "seen")
+
+    def __init__(self) -> None:
+        self.count, self.seen = 0, np.zeros(2)
+
+
+@dataclass
+class State:
+    SAVED: ClassVar[tuple[str, ...]] = ("rng", "third", "inner", "names")
+
+    arguments: dict[str, Any]
+    rng: np.random.Generator
+    third: float = 0.0
+    names: list[str] = field(default_factory=list)
+    inner: Counter = field(default_factory=Counter)
+    not_saved: int = 0
+
+
+def make_state(seed: int) -> State:
+    return State({"seed": seed}, np.random.default_rng(seed))
+
+
+def test_state_comes_back_bit_for_bit(tmp_path: Path) -> None:
+    state = make_state(3)
+    state.third, state.names, state.not_saved = 1 / 3, ["a"], 9
+    state.inner.count, state.inner.seen = 7, np.array([0.1, 0.2, 0.3])
+    state.rng.random(5)
+    save_state(state, tmp_path)
+    again = load_state(make_state, tmp_path)
+    assert (again.third, again.names, again.not_saved) == (1 / 3, ["a"], 0)
+    assert (again.inner.count, again.inner.seen.tolist()) == (7, [0.1, 0.2, 0.3])
+    assert again.rng.random() == state.rng.random()
+    assert json.loads((tmp_path / "state.json").read_text())["arguments"] == {"seed": 3}
+
+
+def test_what_is_not_finite_is_not_saved(tmp_path: Path) -> None:
+    state = make_state(0)
+    state.third = float("nan")
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        save_state(state, tmp_path)
