@@ -12,7 +12,7 @@ INSTALLED_LEARN := $(VENV)/.installed-learn
 INSTALLED_DOCS := $(VENV)/.installed-docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-learn test-all check docs format schema facts bench bench-learners baselines prediction-baselines learning pictures doctor-traces wheel clean help
+.PHONY: demo test test-learn test-view test-all check docs format schema facts bench bench-learners baselines prediction-baselines learning pictures doctor-traces leaderboard wheel clean help
 
 help: ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 29
@@ -51,6 +51,9 @@ test: $(INSTALLED_DEV) ## the tests that run in minutes
 
 test-learn: $(INSTALLED_LEARN) ## install torch and numba, train for seconds
 	$(BIN)/python -m pytest tests/learn
+
+test-view: $(INSTALLED_DEV) ## open the pages in Chromium (Debian: apt install chromium)
+	$(BIN)/python -m pytest tests/view
 
 test-all: $(INSTALLED_LEARN) ## the slow and the exhaustive ones too
 	$(BIN)/python -m pytest -m '' tests tests/learn
@@ -94,6 +97,10 @@ pictures: $(INSTALLED_DEV) ## draw the pictures of docs/prediction.md again
 
 doctor-traces: $(INSTALLED_DEV) ## play the traces that `longplay doctor` compares with again
 	$(BIN)/python -m longplay.verify.doctor
+
+leaderboard: $(INSTALLED_REPORT) ## the site of the shipped results/, into build/leaderboard
+	rm -rf build/leaderboard
+	$(BIN)/longplay leaderboard results -o build/leaderboard
 
 wheel: $(INSTALLED_DEV) ## build the wheel into dist/
 	$(PIP) wheel --no-deps -w dist .

@@ -9,13 +9,13 @@ import pytest
 
 from longplay.analysis.intervals import (
     Estimate,
+    bootstrap_interval,
     estimate_difference,
     estimate_mean,
     standard_error,
     t_quantile,
     welch_half_width,
 )
-from longplay.scoring.metrics import bootstrap_interval
 
 
 def t_tail(t: float, degrees: int) -> float:
@@ -155,7 +155,7 @@ def test_coverage_on_normal_data(runs):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("runs", "printed"), [(3, 0.89), (5, 0.88), (10, 0.90), (40, 0.93)]
+    ("runs", "printed"), [(3, 0.88), (5, 0.87), (10, 0.90), (40, 0.92)]
 )
 def test_coverage_on_skewed_data_is_as_printed(runs, printed):
     """Exponential data; the shares stand in docs/analysis.md."""

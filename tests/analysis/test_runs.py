@@ -16,7 +16,7 @@ from generated_runs import (
     write_plan,
 )
 from longplay.analysis.runs import AgentKey, OpenedPack, RunReader, name_agent
-from longplay.analysis.table import make_table, read_experiment
+from longplay.analysis.table import make_table, read_table
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, NotARunError, PackError
 from written_runs import make_config, name_short_suite, write_run
@@ -140,7 +140,6 @@ def test_contradicting_runs_can_be_left_out(tmp_path):
 
 def test_pack_has_curves_once_its_rows_were_scanned(tmp_path):
     run_dir = one_run(tmp_path)
-    edit(run_dir / "run_summary.json", chain_head="0" * 64)
     events, cache = run_dir / "events.jsonl", tmp_path / "cache"
     size_bytes = events.stat().st_size
     pack = tmp_path / "packs" / "one.longplay"
@@ -150,9 +149,11 @@ def test_pack_has_curves_once_its_rows_were_scanned(tmp_path):
     def open_pack(_: Path) -> OpenedPack:
         return OpenedPack(RunDirectory(run_dir), size_bytes)
 
-    reader = RunReader(cache, open_pack)
+    reader, lazy = RunReader(cache, open_pack), RunReader(cache, scans=False)
     assert reader.read([pack]).runs[0].curves is None
+    assert lazy.read([run_dir]).runs[0].curves is None
     reader.read([run_dir])
+    assert lazy.read([run_dir]).runs[0].curves is not None
     curves = reader.read([pack]).runs[0].curves
     assert curves is not None
     assert curves.rates()[0] == 1.0
@@ -237,7 +238,7 @@ def test_columns_are_tidy(tmp_path, monkeypatch):
     for seed in (0, 1):
         rewards = np.arange(360.0)
         write_run(tmp_path / "runs" / str(seed), make_config(seed=seed), rewards)
-    table = read_experiment(tmp_path / "runs")
+    table = read_table(tmp_path / "runs")
     assert len(table) == 2 * 6 * 60
     assert table["run"].tolist() == [0] * 360 + [1] * 360
     assert table["frame"][:360].tolist() == list(range(360))
@@ -257,4 +258,4 @@ def test_no_complete_run_gives_empty_columns(tmp_path):
     assert empty["rate"].dtype == np.float64
     assert empty.arrow().num_rows == 0
     with pytest.raises(NotARunError):
-        read_experiment(tmp_path)
+        read_table(tmp_path)

@@ -13,7 +13,8 @@ import longplay
 from generated_runs import make_status, write
 from longplay.analysis.records import Comparison
 from longplay.contract.files import read_document
-from written_runs import make_config, write_run
+from made_up_anchors import make_anchors, make_game
+from written_runs import make_config, name_short_suite, write_run
 
 
 @pytest.fixture(autouse=True)
@@ -135,3 +136,68 @@ def test_second_time_reads_the_cache(invoke, runs, cache):
 def test_output_is_json_even_for_errors(invoke, tmp_path):
     answer = invoke("compare", tmp_path, "--json")
     assert json.loads(answer.stdout)["error"]["type"] == "NotARunError"
+
+
+# --- show -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    """Three seeds of one agent, as an experiment."""
+    folder = tmp_path / "experiment"
+    for seed in range(3):
+        config = make_config(seed=seed, agent="alpha")
+        run_dir = folder / "episodes" / f"{config.suite}_seed-{seed}"
+        write_run(run_dir, config, np.full(360, 2.0 + 0.1 * seed))
+    config = make_config(agent="alpha")
+    plan = {
+        "experiment_id": "0123456789abcdef",
+        "experiment_name": "alpha",
+        "suite": name_short_suite(),
+        "seeds": [0, 1, 2],
+        "n_tasks": 3,
+        "config_given": config.config_given.model_dump(mode="json"),
+        "agent": config.agent.model_dump(mode="json"),
+    }
+    write(folder / "experiment_config.json", plan)
+    return folder
+
+
+def test_show_has_every_game_over_seeds(invoke, experiment):
+    answer = invoke("show", experiment)
+    assert answer.exit_code == 0, answer.stderr
+    words = " ".join(answer.stdout.split())
+    assert (
+        "final score: 2.1, mean of 3 seeds, 95 % interval 1.8516 … 2.3484 (t)" in words
+    )
+    assert "qbert 2.10 ±0.25" in words
+    assert "average" not in words  # there are no anchors
+
+
+def test_show_has_normalised_numbers_where_there_are_anchors(
+    invoke, experiment, monkeypatch
+):
+    games = dict.fromkeys(("centipede", "ms_pacman", "qbert"), make_game())
+    anchors = make_anchors(name_short_suite(), **games)
+    monkeypatch.setattr("longplay.analysis.anchors.shipped_anchors", lambda: anchors)
+    words = " ".join(invoke("show", experiment).stdout.split())
+    assert "alpha 3 2.10 ±0.25 0.55 ±0.12" in words
+    # Windows are shown once they were scanned.
+    assert "retention" not in words
+    invoke("compare", experiment)
+    assert "retention" in invoke("show", experiment).stdout
+
+
+def test_show_says_when_windows_coincide(invoke, experiment):
+    run_dir = next((experiment / "episodes").iterdir())
+    words = " ".join(invoke("show", run_dir).stdout.split())
+    assert "windows of 200 frames cover whole visits: no plasticity" in words
+
+
+def test_show_has_the_forgetting_of_the_random_agent(invoke, tmp_path):
+    config = make_config("stream-smoke-v1", 0, {}, "alpha")
+    run_dir = write_run(tmp_path / "run", config, [0.5] * config.total_frames)
+    words = " ".join(invoke("show", run_dir).stdout.split())
+    # Means of 0.358, -0.198 and 0.06; of 0.322, -0.058 and 0.057.
+    assert "its own forgetting is 0.0736, its plasticity 0.107" in words
+    assert "windows of" not in words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
@@ -712,8 +713,11 @@ def test_show_of_three_seeds_for_machines(invoke, played):
     aggregate, scores = shown["aggregate"], final_scores(played, 0, 1, 2)
     assert aggregate["n"] == 3
     assert aggregate["mean"] == pytest.approx(statistics.fmean(scores))
-    assert min(scores) <= aggregate["low"] <= aggregate["mean"]
-    assert aggregate["mean"] <= aggregate["high"] <= max(scores)
+    # Student's t with two degrees of freedom.
+    half_width = 4.30265273 * statistics.stdev(scores) / math.sqrt(3)
+    assert aggregate["low"] == pytest.approx(aggregate["mean"] - half_width)
+    assert aggregate["high"] == pytest.approx(aggregate["mean"] + half_width)
+    assert aggregate["method"] == "t"
     assert invoke("show", played, "--json").json == shown
 
 

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.records import Document
-from longplay.scoring.metrics import bootstrap_interval
 
 Reals = NDArray[np.float64]
 
@@ -120,13 +119,36 @@ def _interval(values: list[float], mean: float) -> _Interval:
     if len(values) < FEWEST_FOR_INTERVAL:
         return _Interval(None, None, "none")
     if len(values) >= FEWEST_FOR_BOOTSTRAP:
-        return _Interval(
-            *bootstrap_interval(values, resamples=BOOTSTRAP_DRAWS), "bootstrap"
-        )
+        return _Interval(*bootstrap_interval(values), "bootstrap")
     error = standard_error(values)
     assert error is not None
     half_width = t_quantile(len(values) - 1) * error
     return _Interval(mean - half_width, mean + half_width, "t")
+
+
+def bootstrap_interval(
+    values: Sequence[float],
+    confidence: float = 0.95,
+    resamples: int = BOOTSTRAP_DRAWS,
+    seed: int = 0,
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean.
+
+    Args:
+        values: (n,) one per run.
+        confidence: Share of resampled means that the interval holds.
+        resamples: How many samples of n are drawn, with replacement.
+        seed: Of the generator; the same values give the same interval.
+
+    Returns:
+        The low and the high end.
+    """
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(len(values), size=(resamples, len(values)))
+    means = np.asarray(values, np.float64)[drawn].mean(axis=1)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(means, (tail, 1 - tail))
+    return float(low), float(high)
 
 
 def estimate_difference(

@@ -154,12 +154,15 @@ class RunReader:
         on_scan: Told (runs read, runs in all) after each.
         leaves_out_conflicts: Whether different runs of one agent, suite and seed are
             left out, all of them, and not an error.
+        scans: Whether rows that are not in the cache are scanned; without them, a run
+            has whole-visit numbers alone.
     """
 
     cache: Path | None = None
     open_pack: PackOpener | None = None
     on_scan: ScanObserver | None = None
     leaves_out_conflicts: bool = False
+    scans: bool = True
 
     def read(self, paths: Iterable[Path]) -> FoundRuns:
         """Reads everything at or below some paths; the same run twice counts once.
@@ -211,7 +214,7 @@ class RunReader:
             return LeftOut("unreadable", path, str(error), seed=_seed_of(path))
 
     def _measure(
-        self, run: RunDirectory, path: Path, packed_events: int | None = None
+        self, run: RunDirectory, path: Path, events_bytes: int | None = None
     ) -> MeasuredRun | LeftOut:
         config = run.config
         agent = key_of_run(run)
@@ -220,7 +223,7 @@ class RunReader:
             kind, reason = problem
             return LeftOut(kind, path, reason, suite, agent, config.seed)
         assert run.score is not None
-        curves = self._read_curves(run, packed_events)
+        curves = self._read_curves(run, events_bytes)
         return MeasuredRun(
             path=path,
             agent=agent,
@@ -234,14 +237,16 @@ class RunReader:
         )
 
     def _read_curves(
-        self, run: RunDirectory, packed_events: int | None
+        self, run: RunDirectory, events_bytes: int | None
     ) -> Curves | None:
-        if packed_events is not None:
-            if self.cache is None:
-                return None
-            return find_curves(run, packed_events, self.cache)
-        has_rows = (run.path / "events.jsonl").is_file()
-        return read_curves(run, self.cache) if has_rows else None
+        events = run.path / "events.jsonl"
+        if events_bytes is None and events.is_file():
+            if self.scans:
+                return read_curves(run, self.cache)
+            events_bytes = events.stat().st_size
+        if events_bytes is None or self.cache is None:
+            return None
+        return find_curves(run, events_bytes, self.cache)
 
 
 def _find_problem(run: RunDirectory) -> tuple[LeftOutKind, str] | None:

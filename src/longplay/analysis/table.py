@@ -64,7 +64,7 @@ class Table:
         return pyarrow.table(self.columns)
 
 
-def read_experiment(path: str | Path, reader: RunReader | None = None) -> Table:
+def read_table(path: str | Path, reader: RunReader | None = None) -> Table:
     """The windows of all complete runs at or below a path.
 
     Args:

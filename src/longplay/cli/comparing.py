@@ -239,6 +239,24 @@ def _read(
         return reader.read(paths)
 
 
+def print_games_of(directory: Path) -> None:
+    """Prints normalised numbers and the games of an experiment, means over seeds.
+
+    Rows are not scanned for it: numbers of windows are there once `compare` was run.
+    """
+    from longplay.analysis.curves import cache_folder
+    from longplay.analysis.runs import RunReader
+    from longplay.report.tables import make_agents_table, make_games_table
+
+    found = RunReader(cache_folder(), scans=False).read([directory])
+    for suite in _compare(found, None, None, None).suites:
+        agents = make_agents_table(suite)
+        if len(agents.columns) > 3:  # more than agent, runs and headline
+            _print_table(agents)
+        games = make_games_table(suite)
+        _print_table(games.choose((0, *range(2, len(games.columns)))))
+
+
 def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
     from longplay.report.tables import (
         describe_suite,

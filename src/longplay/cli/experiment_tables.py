@@ -12,11 +12,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from longplay.analysis.intervals import FEWEST_FOR_INTERVAL, estimate_mean
 from longplay.cli.layout import add_row, format_number, make_table
 from longplay.contract.records import Score
 from longplay.contract.rundir import RunDirectory
 from longplay.scoring.baselines import random_baseline
-from longplay.scoring.metrics import bootstrap_interval, mean_or_none
 from longplay.scoring.prediction_baselines import prediction_baselines
 from longplay.tracks.catalogue import track_of
 
@@ -25,20 +25,11 @@ if TYPE_CHECKING:
     from longplay.runs.status import RunView
 
 
-# Below this many seeds an interval would say more about the bootstrap than the agent.
-_SEEDS_FOR_INTERVAL = 3
-
-
-def _aggregate(scores: Sequence[float]) -> dict[str, float | None]:
-    interval: tuple[float | None, float | None] = (None, None)
-    if len(scores) >= _SEEDS_FOR_INTERVAL:
-        interval = bootstrap_interval(scores)
-    return {
-        "n": len(scores),
-        "mean": mean_or_none(scores),
-        "low": interval[0],
-        "high": interval[1],
-    }
+def _aggregate(scores: Sequence[float]) -> dict[str, Any]:
+    estimate = estimate_mean(scores)
+    if estimate is None:
+        return {"n": 0, "mean": None, "low": None, "high": None, "method": "none"}
+    return estimate.model_dump(mode="json")
 
 
 def _headlines(views: Sequence[RunView]) -> list[float]:
@@ -179,9 +170,9 @@ def _describe_aggregate(views: Sequence[RunView]) -> str:
     seeds = "1 seed" if len(scores) == 1 else f"{len(scores)} seeds"
     words = f"{name}: {format_number(total['mean'])}, mean of {seeds}"
     if total["low"] is None:
-        return f"{words}, no interval from fewer than {_SEEDS_FOR_INTERVAL}"
+        return f"{words}, no interval from fewer than {FEWEST_FOR_INTERVAL}"
     low, high = format_number(total["low"]), format_number(total["high"])
-    return f"{words}, 95 % interval {low} … {high} (bootstrap)"
+    return f"{words}, 95 % interval {low} … {high} ({total['method']})"
 
 
 def _describe_random(view: RunView) -> str:

@@ -8,7 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from longplay.cli import catalogue_tables, experiment_tables, proof_tables, run_tables
+from longplay.cli import (
+    catalogue_tables,
+    comparing,
+    experiment_tables,
+    proof_tables,
+    run_tables,
+)
 from longplay.cli.guard import (
     AgentFilePatterns,
     Directory,
@@ -138,6 +144,7 @@ def show(
             print_json(experiment_tables.experiment_to_json(directory, views))
         else:
             print_tables(*experiment_tables.show_experiment(directory, views))
+            comparing.print_games_of(directory)
         return
     run_directory = RunDirectory(find_run(directory))
     hashes = run_directory.hash_judged() if run_directory.verification else {}

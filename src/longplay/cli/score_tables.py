@@ -214,6 +214,21 @@ def _caption_rates(score: Score, config: RunConfig) -> Iterator[str]:
         differs = "" if baseline.suite_id == config.suite else ", other settings"
         suite_id = baseline.suite_id
         yield f"random: the random agent on {suite_id}, {seeds} seeds{differs}"
+        if not differs:
+            forgetting = format_number(baseline.forgetting, digits=3)
+            plasticity = format_number(baseline.plasticity, digits=3)
+            yield f"its own forgetting is {forgetting}, its plasticity {plasticity}"
+    yield from _caption_windows(config)
+
+
+def _caption_windows(config: RunConfig) -> Iterator[str]:
+    """Says where the first and the last window of a visit are not two windows."""
+    revisit_frames = config.scoring_defaults.revisit_frames
+    shortest = min(visit.visit_frames for visit in config.schedule)
+    if shortest <= revisit_frames:
+        yield f"windows of {revisit_frames:,} frames cover whole visits: no plasticity"
+    elif shortest < 2 * revisit_frames:
+        yield f"windows of {revisit_frames:,} frames overlap in a visit of {shortest:,}"
 
 
 def _caption_totals(score: Score, config: RunConfig) -> Iterator[str]:

@@ -117,7 +117,7 @@ class TextTable:
             self.title,
             tuple(self.columns[n] for n in positions),
             tuple(tuple(row[n] for n in positions) for row in self.rows),
-            self.names,
+            sum(n < self.names for n in positions),
         )
 
 

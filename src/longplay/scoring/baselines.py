@@ -34,6 +34,8 @@ class RandomBaseline:
         final_scores: Its final score, per seed.
         rates: Game -> reward per frame over all of its frames and seeds.
         scores: Game -> mean of its per-game scores over seeds.
+        forgetting: Its mean forgetting, mean over seeds: what resets alone do.
+        plasticity: Its mean plasticity, likewise.
         us_per_frame: Processor time of playing, per frame.
         totals: Game -> what was collected in it; control suites only.
         cumulative_rewards: All delivered rewards, per seed; control suites only.
@@ -45,6 +47,8 @@ class RandomBaseline:
     final_scores: tuple[float, ...]
     rates: dict[str, float]
     scores: dict[str, float]
+    forgetting: float | None
+    plasticity: float | None
     us_per_frame: float
     totals: dict[str, GameTotals]
     cumulative_rewards: tuple[float, ...]
@@ -91,6 +95,8 @@ def random_baseline(suite_name: str) -> RandomBaseline | None:
         final_scores=tuple(entry["final_scores"]),
         rates={game: row["rate"] for game, row in entry["games"].items()},
         scores={game: row["score"] for game, row in entry["games"].items()},
+        forgetting=_mean_of_known(entry["forgetting_index_means"]),
+        plasticity=_mean_of_known(entry["plasticity_means"]),
         us_per_frame=entry["us_per_frame"],
         totals={
             game: GameTotals(**row) for game, row in entry.get("totals", {}).items()
@@ -98,6 +104,10 @@ def random_baseline(suite_name: str) -> RandomBaseline | None:
         cumulative_rewards=tuple(entry.get("cumulative_rewards", ())),
         cumulative_game_scores=tuple(entry.get("cumulative_game_scores", ())),
     )
+
+
+def _mean_of_known(values: list[float | None]) -> float | None:
+    return mean_or_none([value for value in values if value is not None])
 
 
 def expected_seconds(suite_name: str, typical_suite: str, frames: int) -> float:

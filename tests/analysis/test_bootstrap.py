@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from longplay.scoring.metrics import bootstrap_interval
+from longplay.analysis.intervals import bootstrap_interval
 
 SCORES = [0.31, 0.12, 0.55, 0.47, 0.29]
 
