@@ -12,7 +12,13 @@ import pytest
 
 from longplay.console.base import ACTION_NAMES
 from longplay.learners.action_parts import ActionParts
-from longplay.learners.features import BLOCKS, COLOURS, COLUMNS, BlockFeatures
+from longplay.learners.features import (
+    BLOCKS,
+    COLOURS,
+    COLUMNS,
+    BlockFeatures,
+    Rarity,
+)
 from longplay.learners.reward_scale import RewardScale
 from longplay.learners.state_files import load_state, save_state
 
@@ -76,6 +82,21 @@ def test_features_of_a_screen_by_hand() -> None:
     # Red and black have the same green: only the first block is seen to change.
     assert moving == [BLOCKS * COLOURS]
     assert len(active) == BLOCKS + 1
+
+
+def test_a_feature_counts_by_its_rarity() -> None:
+    rarity = Rarity(horizon=4)
+    everywhere, sometimes = np.array([0]), np.array([0, 5])
+    assert rarity.weigh(sometimes).tolist() == [0.0, 0.0]
+    assert rarity.weigh(everywhere).tolist() == [0.0]
+    assert rarity.weigh(sometimes) == pytest.approx([0.0, 1 / 3])
+    rarity.weigh(everywhere)
+    # From here on a new observation weighs 1/4: 2/4 · 3/4 = 3/8 of them have it.
+    rarity.weigh(everywhere)
+    assert rarity.shares[5] == pytest.approx(3 / 8)
+    rarity.restart()
+    assert rarity.weigh(np.array([7])).tolist() == [0.0]
+    assert rarity.shares[0] == 0.0
 
 
 # --- rewards ------------------------------------------------------------------------

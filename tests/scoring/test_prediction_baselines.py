@@ -200,6 +200,41 @@ def test_tables_of_the_page() -> None:
     assert breakout == "| breakout | – | – | – |"
 
 
+def test_errors_against_rollout_values_lead_where_all_runs_have_them() -> None:
+    scores = [
+        make_score(nmse, None).model_copy(
+            update={
+                "rollouts_sha256": "cd" * 32,
+                "value_nmse": nmse / 2,
+                "per_game_value_nmse": {"pong": nmse / 2},
+            }
+        )
+        for nmse in (1.0, 2.0, 3.0)
+    ]
+    data = make_data()
+    figures = data["suites"][SUITE]["predictors"]
+    figures["zero"] = summarise_errors(scores)
+    zero, mean, _ = list_baselines(data)
+    assert zero.errors.value_nmse == MeasuredError(1.0, (0.5, 1.0, 1.5))
+    assert zero.games["pong"].value_nmse == MeasuredError(1.0, (0.5, 1.0, 1.5))
+    assert zero.games["breakout"].value_nmse is None
+    assert mean.errors.value_nmse is None
+    table = render_baselines(list_baselines(data)).splitlines()
+    assert table[2].startswith("|  | value_nmse | nmse |")
+    assert table[4].startswith("| zero | 1.000 (0.500 … 1.500) | 2.000 (1.000 … 3.000)")
+    assert table[5].startswith("| running mean | – | 2.000")
+    assert "| pong | 1.000 | – | – |" in table
+
+
+def test_runs_with_unlike_rollouts_have_no_common_error() -> None:
+    digests = ("cd" * 32, None)
+    scores = [
+        make_score(1.0, None).model_copy(update={"rollouts_sha256": digest})
+        for digest in digests
+    ]
+    assert "value_nmse" not in summarise_errors(scores)["errors"]
+
+
 def test_filling_keeps_the_rest_of_the_page() -> None:
     page = "a\n<!-- baselines -->\nold\n<!-- end of baselines -->\nz\n"
     assert fill_baselines(page, []) == page.replace("old", "\nNot measured yet.\n")

@@ -109,29 +109,29 @@ class GlobalRandom:
     """The global generators as one agent has them, from call to call."""
 
     def __init__(self, seed: int) -> None:
-        self._outside = GlobalRandomState.read()
+        callers = GlobalRandomState.read()
         _seed_generators(seed)
-        self._inside = GlobalRandomState.read()
-        self._outside.restore()
+        # The agent's states while the process has the caller's, and the reverse.
+        self._kept = GlobalRandomState.read()
+        callers.restore()
 
-    @contextlib.contextmanager
-    def in_use(self) -> Iterator[None]:
+    def in_use(self) -> contextlib.AbstractContextManager[None]:
         """The process's generators are the agent's."""
-        self._outside = GlobalRandomState.read()
-        self._inside.restore()
-        try:
-            yield
-        finally:
-            self._inside = GlobalRandomState.read()
-            self._outside.restore()
+        return self._exchange()
+
+    def released(self) -> contextlib.AbstractContextManager[None]:
+        """Within `in_use`: the generators are the caller's again."""
+        return self._exchange()
 
     @contextlib.contextmanager
-    def released(self) -> Iterator[None]:
-        """Within `in_use`: the generators are the caller's after all."""
-        self._inside = GlobalRandomState.read()
-        self._outside.restore()
+    def _exchange(self) -> Iterator[None]:
+        self._swap()
         try:
             yield
         finally:
-            self._outside = GlobalRandomState.read()
-            self._inside.restore()
+            self._swap()
+
+    def _swap(self) -> None:
+        found = GlobalRandomState.read()
+        self._kept.restore()
+        self._kept = found

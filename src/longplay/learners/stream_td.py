@@ -3,8 +3,8 @@
     longplay run prediction-v1 --agent stream-td --seed 0
 
 Elsayed, Vasan and Mahmood (2024), "Streaming Deep Reinforcement Learning Finally
-Works", arXiv 2410.14606; see `stream_q`. The network learns values of scaled rewards;
-predictions are scaled back.
+Works", arXiv 2410.14606; see `stream_q`. Rewards of prediction suites are signs, so
+they are not scaled: a running scale would move every prediction when it changes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import numpy as np
 from longplay.learners.kernels import Floats
 from longplay.learners.networks import ConvNetwork, NetworkShape, choose_layers
 from longplay.learners.obgd import BoundedTraces
-from longplay.learners.reward_scale import RewardScale
 from longplay.learners.state_files import load_state, save_state
 from longplay.learners.vision import Observation, Vision
 
@@ -36,7 +35,6 @@ class State:
         "vision",
         "network",
         "traces",
-        "rewards",
         "value",
         "timesteps",
     )
@@ -47,7 +45,6 @@ class State:
     vision: Vision
     network: ConvNetwork
     traces: BoundedTraces
-    rewards: RewardScale
     # Of the last observation, by the weights it was predicted with.
     value: float = 0.0
     timesteps: int = 0
@@ -58,9 +55,9 @@ def init(
     seed: int,
     *,
     step_size: float = 1.0,
-    kappa: float = 2.0,
+    kappa: float = 0.5,
     discount: float = 0.99,
-    trace_decay: float = 0.8,
+    trace_decay: float = 0.95,
     sparsity: float = 0.9,
     size: int = 84,
     frames: int = 4,
@@ -78,7 +75,6 @@ def init(
         vision=Vision(observation_shape, size, frames, horizon),
         network=network,
         traces=BoundedTraces(len(network.weights), step_size, kappa),
-        rewards=RewardScale(discount, horizon),
     )
 
 
@@ -95,13 +91,12 @@ def step(
     error = learn(state, image, reward, is_over) if state.timesteps else 0.0
     predict(state, image)
     state.timesteps += 1
-    prediction = state.value * state.rewards.deviation
-    return state, prediction, measure(state, error)
+    return state, state.value, measure(state, error)
 
 
 def learn(state: State, image: Floats, reward: float, is_over: bool) -> float:
     """One step of TD along the traces; returns the error."""
-    target = state.rewards(reward, is_over)
+    target = reward
     if not is_over:
         target += state.discount * float(state.network.forward(image)[0, 0])
     error = target - state.value

@@ -81,22 +81,32 @@ def render_baselines(baselines: Iterable[PredictorBaseline]) -> str:
 def _render_suite(suite_id: str, baselines: Sequence[PredictorBaseline]) -> str:
     seeds = ", ".join(map(str, baselines[0].seeds))
     labels = [baseline.label for baseline in baselines]
-    totals = [_render_totals(baseline) for baseline in baselines]
+    head = ["", "nmse", "median nmse", "mse", "return mse"]
+    names = ["nmse"]
+    if any(baseline.errors.value_nmse is not None for baseline in baselines):
+        head.insert(1, "value_nmse")
+        names.insert(0, "value_nmse")
+    totals = [_render_totals(baseline, names) for baseline in baselines]
+    tables = [_render_cells(head, totals)]
+    tables += [_render_games(name, labels, baselines) for name in names]
+    return f"`{suite_id}`, seeds {seeds}:\n\n" + "\n".join(tables)
+
+
+def _render_games(
+    name: str, labels: Sequence[str], baselines: Sequence[PredictorBaseline]
+) -> str:
+    """One kind of error, game by game."""
     games = [
-        [game, *(_describe_mean(b.games[game].nmse) for b in baselines)]
+        [game, *(_describe_mean(getattr(b.games[game], name)) for b in baselines)]
         for game in baselines[0].games
     ]
-    return (
-        f"`{suite_id}`, seeds {seeds}:\n\n"
-        + _render_cells(["", "nmse", "median nmse", "mse", "return mse"], totals)
-        + "\n"
-        + _render_cells(["nmse of", *labels], games)
-    )
+    return _render_cells([f"{name} of", *labels], games)
 
 
-def _render_totals(baseline: PredictorBaseline) -> list[str]:
+def _render_totals(baseline: PredictorBaseline, names: Sequence[str]) -> list[str]:
     errors = baseline.errors
-    kinds = (errors.nmse, baseline.median_nmse, errors.mse, errors.return_mse)
+    kinds = [getattr(errors, name) for name in names]
+    kinds += [baseline.median_nmse, errors.mse, errors.return_mse]
     return [baseline.label, *(_describe_spread(error) for error in kinds)]
 
 
@@ -106,12 +116,14 @@ def _render_cells(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join([lines[0], rule, *lines[1:]]) + "\n"
 
 
-def _describe_mean(error: MeasuredError) -> str:
-    return "–" if error.mean is None else f"{error.mean:.3f}"
+def _describe_mean(error: MeasuredError | None) -> str:
+    return "–" if error is None or error.mean is None else f"{error.mean:.3f}"
 
 
-def _describe_spread(error: MeasuredError) -> str:
+def _describe_spread(error: MeasuredError | None) -> str:
     """The mean, and the least and the most that a seed had."""
+    if error is None:
+        return "–"
     known = [value for value in error.seeds if value is not None]
     spread = f" ({min(known):.3f} … {max(known):.3f})" if known else ""
     return f"{_describe_mean(error)}{spread}"

@@ -93,10 +93,11 @@ def render_rollouts(rows: Sequence[RolloutRow]) -> str:
     median = median_or_none([r2 for r2 in r2s if r2 is not None])
     weak = [row.game for row in rows if (row.facts.audit.r2 or 0) < _WEAK]
     words = "–" if median is None else f"{median:.2f}"
+    noun = "game" if len(rows) == 1 else "games"
     return (
         _HEAD
         + "".join(map(_render_row, rows))
-        + f"\nMedian R² of the rollout values over {len(rows)} games: {words}. "
+        + f"\nMedian R² of the rollout values over {len(rows)} {noun}: {words}. "
         f"Below {_WEAK}: {', '.join(weak) or 'none'}.\n"
     )
 

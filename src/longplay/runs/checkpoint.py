@@ -119,7 +119,7 @@ class CheckpointWriter:
         if save_agent is not None:
             make_directory(folder / "agent")
             save_agent(folder / "agent")
-            # When a checkpoint is due, the clock says: saving must leave no trace.
+            # Checkpoints come by the clock: saving must not change later draws.
             global_random.restore()
             sync_tree(folder / "agent")
             agent_sha256 = _hash_tree(folder / "agent")

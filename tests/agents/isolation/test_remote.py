@@ -439,11 +439,14 @@ def test_agent_dies_with_the_referee(write: Any, tmp_path: Path) -> None:
     read, written = os.pipe()
     referee = os.fork()
     if referee == 0:
-        agent = load_isolated_agent(path, PROCESS).build(7)
-        process = agent._process
-        os.write(written, f"{process._popen.pid} {process.folder}".encode())
-        os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            agent = load_isolated_agent(path, PROCESS).build(7)
+            process = agent._process
+            os.write(written, f"{process._popen.pid} {process.folder}".encode())
+        finally:  # an error must not make a second test runner of this process
+            os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(referee, 0)
+    os.close(written)
     pid, folder = os.read(read, 1000).decode().split()
     keeper = int(pid)
     deadline_s = time.monotonic() + 10

@@ -18,7 +18,13 @@ from longplay.agents.isolation import channel
 from longplay.agents.isolation.levels import Isolation
 from longplay.agents.isolation.parent import AgentProcess
 from longplay.agents.isolation.server import SAVED_AGENT
-from longplay.agents.loading import AgentSource, LoadedAgent, find_agent, make_entry
+from longplay.agents.loading import (
+    BUILT_IN_AGENTS,
+    AgentSource,
+    LoadedAgent,
+    find_agent,
+    make_entry,
+)
 from longplay.agents.output import AgentOutput
 from longplay.console.base import Observation
 from longplay.contract.records import GLOBAL_ACTION_SET
