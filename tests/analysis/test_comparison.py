@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import statistics
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from generated_runs import edit, make_score, make_status, write
+from longplay.analysis.agent_arrays import AgentArrays
 from longplay.analysis.anchors import Anchors
 from longplay.analysis.comparison import Request, compare
 from longplay.analysis.intervals import t_quantile
@@ -28,11 +30,13 @@ from longplay.analysis.runs import (
     RunReader,
 )
 from longplay.contract.files import read_document, write_document
+from longplay.contract.fingerprint import agent_id
 from longplay.contract.records import Score
 from longplay.errors import UnknownNameError
 from made_up_anchors import NO_ANCHORS, make_anchors, make_game
 from written_runs import SHORT, make_config, name_short_suite, write_run
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 SUITE = name_short_suite()
 ANCHORS = make_anchors(
     SUITE, centipede=make_game(), ms_pacman=make_game(), qbert=make_game()
@@ -308,9 +312,72 @@ def test_random_stands_beside_an_unchanged_suite(tmp_path):
     assert alpha.numbers["headline"].mean == 1500.0
 
 
+def test_runs_without_a_seed_are_paired_with_none():
+    arrays = AgentArrays((None, 3), {"x": np.array([1.0, 2.0])}, {}, np.empty((2, 0)))
+    shared = arrays.by_seed("x").keys() & arrays.by_seed("x").keys()
+    assert shared == {3}
+    assert arrays.by_seed("y") == {}
+
+
 def test_changed_suite_has_no_shipped_baseline(tmp_path):
     write_agent(tmp_path, "alpha", {0: 2.0})
     assert len(compare_one(tmp_path, with_baselines=True).agents) == 1
+
+
+# --- predictions ----------------------------------------------------------------
+
+
+def write_prediction(
+    run_dir: Path, name: str, factor: float = 1.0, rollouts: str | None = None
+) -> None:
+    """The golden prediction run under another name, its errors scaled."""
+    shutil.copytree(GOLDEN / "prediction-v1", run_dir)
+    config = {"_type": f"agents.{name}", "args": {}}
+    entry = {"config": config, "agent_id": agent_id(config)}
+    edit(run_dir / "config.json", agent=entry)
+    errors = {"space_invaders": 10.0 * factor, "breakout": 30.0 * factor}
+    changes: dict[str, Any] = {"nmse": 20.0 * factor, "per_game_nmse": errors}
+    if rollouts is not None:
+        halves = {game: error / 2 for game, error in errors.items()}
+        changes |= {"per_game_value_nmse": halves, "rollouts_sha256": rollouts * 64}
+    edit(run_dir / "score.json", **changes)
+    edit(run_dir / "run_summary.json", chain_head=agent_id(changes))
+
+
+def test_predictors_are_compared_by_their_median_error(tmp_path):
+    write_prediction(tmp_path / "a", "alpha")
+    write_prediction(tmp_path / "b", "beta", factor=0.5)
+    suite = compare_one(tmp_path, NO_ANCHORS)
+    alpha, beta = suite.agents
+    assert (suite.error, suite.lead, suite.lead_is_better) == ("nmse", "error", "less")
+    assert (alpha.numbers["error"].mean, beta.numbers["error"].mean) == (20.0, 10.0)
+    assert beta.difference is not None
+    assert beta.difference.mean == -10.0
+    # Less is better: beta has the smaller error in both games.
+    assert beta.improvement is not None
+    assert beta.improvement.mean == 1.0
+    assert alpha.absent["average"] == "predictions have no z"
+    assert suite.games_without_z == {}
+
+
+def test_rollout_values_are_used_if_all_runs_have_the_same(tmp_path):
+    write_prediction(tmp_path / "a", "alpha", rollouts="a")
+    write_prediction(tmp_path / "b", "beta", factor=0.5, rollouts="a")
+    suite = compare_one(tmp_path, NO_ANCHORS)
+    assert suite.error == "value_nmse"
+    assert [agent.numbers["error"].mean for agent in suite.agents] == [10.0, 5.0]
+
+
+@pytest.mark.parametrize("other", [None, "b"])
+def test_unlike_rollouts_are_not_mixed(tmp_path, other):
+    write_prediction(tmp_path / "a", "alpha", rollouts="a")
+    write_prediction(tmp_path / "b", "beta", factor=0.5, rollouts=other)
+    suite = compare_one(tmp_path, NO_ANCHORS)
+    assert suite.error == "nmse"
+    assert [agent.numbers["error"].mean for agent in suite.agents] == [20.0, 10.0]
+    assert suite.notes[-1] == (
+        "runs were scored with unlike rollouts, or without: all are compared by nmse"
+    )
 
 
 # --- against an independent implementation ---------------------------------------

@@ -43,6 +43,7 @@ def agent(label: str, shift: float = 0.0, **changes) -> AgentNumbers:
     fields = {
         "label": label,
         "agent_id": "0" * 64,
+        "is_shipped": False,
         "isolation": "none",
         "tuning_frames": None,
         "seeds": (0, 1, 2, 3, 4),

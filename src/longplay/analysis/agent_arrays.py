@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,15 +41,13 @@ class AgentArrays:
     absent: dict[str, str] = field(default_factory=dict)
     game_means: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
 
-    def by_seed(self, name: str) -> dict[int, float]:
-        """Seed -> number; a run without a seed gets one that no other run has."""
-        values = self.per_run.get(name, np.empty(0))
-        return {
-            -1 - position if seed is None else seed: float(value)
-            for position, (seed, value) in enumerate(
-                zip(self.seeds, values, strict=False)
-            )
-        }
+    def by_seed(self, name: str) -> dict[Hashable, float]:
+        """Seed -> number; a run without a seed is a pair of none."""
+        values = self.per_run.get(name)
+        if values is None:
+            return {}
+        keys = [object() if seed is None else seed for seed in self.seeds]
+        return dict(zip(keys, values.tolist(), strict=True))
 
     def estimate(self) -> dict[str, Estimate]:
         """The mean of each number over runs."""

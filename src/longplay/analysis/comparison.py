@@ -70,6 +70,7 @@ class Contestant:
     key: AgentKey
     arrays: AgentArrays
     config: Mapping[str, Any] = field(default_factory=dict)
+    is_shipped: bool = False
     label: str = ""
 
 
@@ -106,10 +107,10 @@ def runs_by_label(
 
 
 def _is_run_of(run: MeasuredRun, agent: AgentNumbers) -> bool:
-    """A shipped agent has no id, and no run."""
+    if agent.is_shipped:
+        return False
     key = (run.agent.agent_id, run.agent.isolation, run.agent.tuning_frames)
-    is_known = run.seed in agent.seeds and not agent.label.endswith("(shipped)")
-    return is_known and key == (agent.agent_id, agent.isolation, agent.tuning_frames)
+    return key == (agent.agent_id, agent.isolation, agent.tuning_frames)
 
 
 def _seed_order(run: MeasuredRun) -> int:
@@ -194,7 +195,7 @@ class _Table:
         if len(rollouts) > 1:
             why = "runs were scored with unlike rollouts, or without"
         elif self.request.with_baselines:
-            why = "the shipped figures have no value_nmse"
+            why = "the shipped figures do not name their rollouts"
         else:
             return "value_nmse", None
         return "nmse", f"{why}: all are compared by nmse"
@@ -249,7 +250,9 @@ class _Table:
                 contestants.append(Contestant(left.agent, nothing))
         if self.request.with_baselines:
             shipped = shipped_agents(self.runs[0]).items()
-            contestants += [Contestant(key, arrays) for key, arrays in shipped]
+            contestants += [
+                Contestant(key, arrays, is_shipped=True) for key, arrays in shipped
+            ]
         return contestants
 
     def _make_contestant(self, key: AgentKey, runs: list[MeasuredRun]) -> Contestant:
@@ -307,10 +310,11 @@ class _Table:
         return AgentNumbers(
             label=contestant.label,
             agent_id=key.agent_id,
+            is_shipped=contestant.is_shipped,
             isolation=key.isolation,
             tuning_frames=key.tuning_frames,
             seeds=arrays.seeds,
-            left_out=self._count_left_out(key),
+            left_out={} if contestant.is_shipped else self._count_left_out(key),
             numbers=arrays.estimate(),
             per_run={n: tuple(v.tolist()) for n, v in arrays.per_run.items()},
             games=arrays.estimate_games(self.games),

@@ -15,7 +15,7 @@ otherwise as two independent samples (Welch).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -152,7 +152,7 @@ def bootstrap_interval(
 
 
 def estimate_difference(
-    ours: Mapping[int, float], theirs: Mapping[int, float]
+    ours: Mapping[Hashable, float], theirs: Mapping[Hashable, float]
 ) -> Estimate | None:
     """How much more one agent has than another.
 
@@ -164,7 +164,7 @@ def estimate_difference(
         The mean of the differences on shared seeds, if there are three or more of them;
         otherwise the difference of the two means. None if one of the agents has no run.
     """
-    shared = sorted(ours.keys() & theirs.keys())
+    shared = [seed for seed in ours if seed in theirs]
     if len(shared) < FEWEST_FOR_INTERVAL:
         return _estimate_unpaired(list(ours.values()), list(theirs.values()))
     paired = estimate_mean([ours[seed] - theirs[seed] for seed in shared])

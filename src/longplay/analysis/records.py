@@ -54,6 +54,7 @@ class AgentNumbers(Document):
 
     label: str = Field(description="Its name, told apart from the others' here.")
     agent_id: str | None
+    is_shipped: bool = Field(description="Figures of the package, without runs.")
     isolation: str = Field(description="none, process or sandbox.")
     tuning_frames: int | None = Field(description="Declared budget of tuning.")
     seeds: tuple[int | None, ...] = Field(description="Of the runs that count.")

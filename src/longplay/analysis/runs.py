@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -172,35 +172,29 @@ class RunReader:
             ConfigError: One agent has two different runs of one suite and seed.
         """
         groups = [group for path in paths for group in find_run_groups(path)]
-        total = sum(len(group.runs) + len(group.packs) for group in groups)
-        runs: list[MeasuredRun] = []
-        left_out: list[LeftOut] = []
-        done = 0
-        for group in groups:
-            for found in self._read_group(group):
-                (runs if isinstance(found, MeasuredRun) else left_out).append(found)  # type: ignore[arg-type]
-                done = min(done + 1, total)
-                if self.on_scan is not None:
-                    self.on_scan(done, total)
+        found = list(self._read_groups(groups))
+        runs = [run for run in found if isinstance(run, MeasuredRun)]
+        left_out = [left for left in found if isinstance(left, LeftOut)]
         kept, conflicts = _drop_copies(runs)
         if conflicts and not self.leaves_out_conflicts:
             raise ConfigError(conflicts[0].reason)
         return FoundRuns(tuple(kept), (*left_out, *conflicts))
 
-    def _read_group(self, group: RunGroup) -> Iterator[MeasuredRun | LeftOut]:
-        seeds = set()
-        for path in (*group.runs, *group.packs):
-            found = self._read_one(path, is_pack=path in group.packs)
-            seeds.add(found.seed)
-            yield found
-        if group.plan is None:
-            return
-        agent = None if group.plan.agent is None else _key_of(group.plan.agent)
-        suite = group.plan.suite
-        for seed in group.plan.seeds:
-            if seed not in seeds:
-                reason = f"seed {seed} was planned and not begun"
-                yield LeftOut("missing", group.directory, reason, suite, agent, seed)
+    def _read_groups(
+        self, groups: Sequence[RunGroup]
+    ) -> Iterator[MeasuredRun | LeftOut]:
+        total = sum(len(group.runs) + len(group.packs) for group in groups)
+        done = 0
+        for group in groups:
+            seeds = set()
+            for path in (*group.runs, *group.packs):
+                found = self._read_one(path, is_pack=path in group.packs)
+                seeds.add(found.seed)
+                yield found
+                done += 1
+                if self.on_scan is not None:
+                    self.on_scan(done, total)
+            yield from _find_missing(group, seeds)
 
     def _read_one(self, path: Path, *, is_pack: bool) -> MeasuredRun | LeftOut:
         try:
@@ -249,11 +243,21 @@ class RunReader:
         return find_curves(run, events_bytes, self.cache)
 
 
+def _find_missing(group: RunGroup, seeds: set[int | None]) -> Iterator[LeftOut]:
+    """The runs that an experiment planned and that are not there."""
+    if group.plan is None:
+        return
+    agent, suite = _key_of(group.plan.agent), group.plan.suite
+    for seed in group.plan.seeds:
+        if seed not in seeds:
+            reason = f"seed {seed} was planned and not begun"
+            yield LeftOut("missing", group.directory, reason, suite, agent, seed)
+
+
 def _find_problem(run: RunDirectory) -> tuple[LeftOutKind, str] | None:
     """Why a run does not count; None if it does."""
-    stop_frame = getattr(run.config, "stop_frame", None)
-    if stop_frame is not None:
-        return "tuning", f"stopped at frame {stop_frame} for tuning"
+    if run.config.is_tuning:
+        return "tuning", f"stopped at frame {run.config.stop_frame} for tuning"
     state = run.status.state if run.status else "COMPLETED"
     if run.status is not None and state in ("FAILED", "STALE"):
         error = run.status.error
