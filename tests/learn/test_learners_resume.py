@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from longplay.agents.base import BUILT_IN_AGENTS
 
 import longplay
+from longplay.agents.loading import BUILT_IN_AGENTS
 from longplay.contract.rundir import ROW_FILES
 
 SHAPE = (210, 160, 3)

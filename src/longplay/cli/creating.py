@@ -18,7 +18,7 @@ def new_agent(
     template: Annotated[
         str,
         typer.Option(help="control, streaming, prediction, stream-q or dqn."),
-    ],
+    ] = "control",
 ) -> None:
     """Write a starting file for an agent of your own."""
     from longplay.learners.templates import write_template
