@@ -62,7 +62,7 @@ def test_overridden_suite_is_named_after_its_hash(overrides):
     assert re.fullmatch("[0-9a-f]{8}", digits)
     name = f"stream-smoke-v1+{digits}"
     assert plan.suite_name == plan.config.suite == name
-    assert plan.task_id == f"{name}/seed-0"
+    assert plan.task_id == f"{plan.benchmark_name}/seed-0"
     assert plan.trajectory_id == f"{name}_seed-0"
 
 

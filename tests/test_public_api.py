@@ -48,7 +48,7 @@ RECORDS = """ControlScore Experiment ExperimentDirectory ExperimentResult Loaded
 ERRORS = [
     name
     for name, value in vars(errors).items()
-    if inspect.isclass(value) and issubclass(value, Exception)
+    if inspect.isclass(value) and issubclass(value, errors.LongplayError)
 ]
 
 

@@ -30,7 +30,7 @@ def test_prints_are_kept_beside_the_run(
         "run", SUITE, "--agent", agent, "--out", left.out, *ONE_VISIT, "--json"
     )
     assert answer.exit_code == 0
-    assert answer.json["run_dir"] == str(left.run_dir)
+    assert answer.json["runs"][0]["run_dir"] == str(left.run_dir)
     kept = (left.run_dir / "agent_output.txt").read_text().splitlines()
     steps = [f"step {frame}" for frame in range(60)]
     assert kept == ["built", "to stderr", *steps, "closed"]
@@ -47,7 +47,7 @@ def test_prints_at_import_do_not_spoil_the_json(
         "run", SUITE, "--agent", agent, "--out", left.out, *ONE_VISIT, "--json"
     )
     assert answer.exit_code == 0
-    assert answer.json["run_dir"] == str(left.run_dir)
+    assert answer.json["runs"][0]["run_dir"] == str(left.run_dir)
     assert "imported" in (left.run_dir / "agent_output.txt").read_text()
 
 

@@ -110,10 +110,11 @@ def test_failed_run_as_json(
         *(*ONE_VISIT, "--json", "--quiet"),
     )
     assert answer.exit_code == 1
-    assert answer.json["error"]["type"] == "AgentError"
+    (run,) = answer.json["runs"]
+    assert (run["state"], run["error"]["type"]) == ("FAILED", "ValueError")
     assert (
         "ValueError: boom (some_agent.py:9) at frame 0 of pong"
-        in answer.json["error"]["message"]
+        in run["error"]["message"]
     )
     assert left.status["state"] == "FAILED"
 

@@ -60,7 +60,7 @@ def test_agent_that_raises_leaves_all_frames_before(failed_run: Left) -> None:
 def test_agent_that_raises_shows_in_the_experiment(failed_run: Left) -> None:
     summary = json.loads((failed_run.out / "experiment_summary.json").read_bytes())
     (run,) = summary["runs"]
-    assert (run["state"], run["frame"], run["final_score"]) == ("FAILED", 137, None)
+    assert (run["state"], run["frame"], run["headline_value"]) == ("FAILED", 137, None)
     assert run["error"] == failed_run.status["error"]
 
 

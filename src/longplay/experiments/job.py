@@ -5,6 +5,7 @@ A job goes to a worker and a result comes back; rows and documents stay on disk.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,8 +16,6 @@ from longplay.contract.layout import RunRequest
 from longplay.contract.records import RunState, Score
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
-    AgentLoadError,
-    ConfigError,
     LongplayError,
     ResumeError,
     RunCancelled,
@@ -32,7 +31,7 @@ from longplay.runs.session import (
     request_run,
     write_run_score,
 )
-from longplay.runs.status import RunView, archive_try, mark_run
+from longplay.runs.status import RunView, archive_try, mark_run, read_status
 from longplay.validation import Report, validate_run
 
 
@@ -176,11 +175,20 @@ def play_job(
     except (RunCancelled, RunPreempted):
         raise
     except LongplayError as error:
-        if isinstance(error, (AgentLoadError, ConfigError)) and is_announced:
-            mark_run(job.run_dir, "FAILED", error)
+        if is_announced:
+            _mark_failed(job.run_dir, error)
         return job.fail(error)
     result = judge_run(job, validation_workers)
     return replace(result, resumed_from=session.resumed_from)
+
+
+def _mark_failed(run_dir: Path, error: LongplayError) -> None:
+    """Says so of a run that failed before its session could say it."""
+    # The disk may still refuse; the error that came first is the one that counts.
+    with contextlib.suppress(LongplayError):
+        status = read_status(run_dir)
+        if status is not None and status.state == "QUEUED":
+            mark_run(run_dir, "FAILED", error)
 
 
 def _can_resume(job: Job) -> bool:
