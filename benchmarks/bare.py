@@ -48,12 +48,12 @@ def play_run(
     seed: int = 0,
 ) -> None:
     """A complete run, everything recorded."""
-    from longplay.agents.base import load_agent
-    from longplay.harness.episode import Episode
+    from longplay.agents.loading import load_agent
     from longplay.plan import plan_run
+    from longplay.runs.session import Session
 
     plan = plan_run(suite_id, seed, make_settings(visit_frames, num_cycles))
-    Episode(plan, load_agent(agent), run_dir).run()
+    Session(plan, load_agent(agent), run_dir).run()
 
 
 # What was played: per visit, the actions and the emulator frames each was held for.

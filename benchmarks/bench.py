@@ -157,7 +157,7 @@ def sum_rewards(events: Path) -> float:
 def bench_reading(trials: int, visit_frames: int) -> list[Row]:
     """Scoring and validating against a plain json.loads loop, in turns."""
     from longplay.contract.rundir import RunDirectory
-    from longplay.scoring.scores import score_run, write_score
+    from longplay.tracks.scores import score_run, write_score
     from longplay.validation import validate_run
 
     ratios: dict[str, list[float]] = {"score": [], "all": [], "one": []}

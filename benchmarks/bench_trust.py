@@ -24,14 +24,14 @@ from bare import (
 
 def play_stream(run_dir: Path, visit_frames: int, *, with_digests: bool) -> None:
     """A run without its surroundings, with all evidence or with none."""
-    from longplay.agents.base import load_agent
+    from longplay.agents.loading import load_agent
     from longplay.console.ale import AleConsole
     from longplay.contract.digests import Chain
     from longplay.plan import plan_run
-    from longplay.recorder import Recorder, RowFiles
-    from longplay.runner import Run, StopRequest
+    from longplay.runs.loop import Run, StopRequest
+    from longplay.runs.recorder import Recorder, RowFiles
     from longplay.stream import Stream
-    from longplay.tracks.streaming import StreamingTrack
+    from longplay.tracks.streaming import STREAMING
 
     class NoChain(Chain):
         def add(self, rows: bytes) -> None:
@@ -50,7 +50,7 @@ def play_stream(run_dir: Path, visit_frames: int, *, with_digests: bool) -> None
     recorder = Recorder(files) if with_digests else PlainRecorder(files, NoChain())
     if not with_digests:
         stream._ram = bytes
-    track = StreamingTrack(load_agent("random").build(0))
+    track = STREAMING.join(load_agent("random").build(0))
     Run(stream, track, recorder, lambda progress: None, StopRequest()).play()
     recorder.close()
 
@@ -59,11 +59,11 @@ def time_checkpoints(run_dir: Path, visit_frames: int) -> list[float]:
     """Seconds that each checkpoint of a run takes."""
     from unittest import mock
 
-    from longplay.harness.episode import Episode
+    from longplay.runs.session import Session
 
-    make, seconds = Episode._checkpoint, []
+    make, seconds = Session._checkpoint, []
     with mock.patch.object(
-        Episode,
+        Session,
         "_checkpoint",
         lambda episode: seconds.append(timed(lambda: make(episode))),
     ):
@@ -114,12 +114,12 @@ def measure_resume(folder: Path, killed_at: int) -> tuple[float, float]:
     """Seconds to the frame of a kill: of a resumed run, and of the bare loops."""
     from unittest import mock
 
-    from longplay.agents.base import load_agent
+    from longplay.agents.loading import load_agent
     from longplay.agents.random import RandomAgent
     from longplay.errors import AgentError
-    from longplay.harness.episode import Episode
     from longplay.plan import plan_run
-    from longplay.trust.checkpoint import read_checkpoint
+    from longplay.runs.checkpoint import read_checkpoint
+    from longplay.runs.session import Session
 
     class StoppedAgent(RandomAgent):
         is_stopped, reached_s = True, 0.0
@@ -135,15 +135,15 @@ def measure_resume(folder: Path, killed_at: int) -> tuple[float, float]:
     plan, agent = plan_run("stream-3x2-v1", 0, settings), load_agent(StoppedAgent)
     run_dir = folder / "run"
     # So that the last checkpoint is some way before the kill.
-    with mock.patch("longplay.runner._CHECKPOINT_S", killed_at / 16_000):
+    with mock.patch("longplay.runs.loop._CHECKPOINT_S", killed_at / 16_000):
         try:
-            Episode(plan, agent, run_dir).run()
+            Session(plan, agent, run_dir).run()
         except AgentError:
             StoppedAgent.is_stopped = False
     checkpoint = read_checkpoint(run_dir)
     assert checkpoint is not None
     start_s = time.perf_counter()
-    Episode(plan, agent, run_dir).resume()
+    Session(plan, agent, run_dir).resume()
     resumed_s = StoppedAgent.reached_s - start_s
     config, log = read_log(run_dir)
     applied, held = log[0]
@@ -157,7 +157,7 @@ def bench_resume(trials: int, killed_at: int) -> list[Row]:
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     start_s = statistics.median(
-        import_seconds("import longplay.cli.app, longplay.harness.experiment")
+        import_seconds("import longplay.cli.app, longplay.experiments.experiment")
         for _ in range(trials)
     )
     measured = []
@@ -193,7 +193,7 @@ def bench_verify(trials: int, visit_frames: int) -> list[Row]:
     """Playing a log again against the bare loop, and two processes against one."""
     import ale_py
 
-    from longplay.trust.verification import verify_run
+    from longplay.verify.verification import verify_run
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     against_bare, against_one, free_cores = [], [], []

@@ -26,7 +26,7 @@ def measure(folder: Path, agent: str, game: str, seed: int, timesteps: int) -> f
     out = folder / f"{Path(agent).stem}_{game}_{timesteps}_seed-{seed}"
     if not out.exists():
         settings = {"games": [game], "base_visit_frames": timesteps}
-        longplay.run("control-v1", agent, seed=seed, out=out, overrides=settings)
+        longplay.run("control-v1", agent, seeds=[seed], out=out, overrides=settings)
     score = longplay.read_run(out).score
     assert isinstance(score, ControlScore), f"{out} is not complete: remove it"
     return score.cumulative_reward

@@ -25,7 +25,7 @@ from longplay.contract.files import make_directory, write_file
 from longplay.errors import ConfigError, LongplayError
 from longplay.reference.facts import AuditedState, ReferenceFacts
 from longplay.reference.library import find_data, list_references, read_all_facts
-from longplay.reference.report import describe_r2
+from longplay.report.reference_tables import describe_r2
 from longplay.scoring.play import Play, PlayedVisit, read_play
 from longplay.scoring.prediction import (
     VisitForecasts,
@@ -250,9 +250,8 @@ def play_run(folder: Path, timesteps: int) -> Path:
         "base_visit_frames": timesteps,
     }
     out = folder / "run"
-    return longplay.run(
-        "prediction-v1", str(AGENT), seed=0, out=out, overrides=overrides
-    ).run_dir
+    result = longplay.run("prediction-v1", str(AGENT), out=out, overrides=overrides)
+    return result.runs[0].run_dir
 
 
 def draw_pictures(folder: Path, run_dir: Path) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 from longplay.contract.files import read_json, write_document, write_file
 from longplay.contract.records import PredictionScore
 from longplay.contract.rundir import RunDirectory
-from longplay.reference.report import fill_baselines
+from longplay.report.reference_tables import fill_baselines
 from longplay.scoring import prediction_baselines as baselines
 from longplay.suites import get_suite
 from measured_runs import SEEDS, Job, measure_all

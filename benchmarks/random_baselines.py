@@ -32,7 +32,7 @@ from longplay.plan import plan_run
 from longplay.scoring import baselines
 from longplay.seeds import emulator_seed
 from longplay.stream import Stream
-from longplay.tracks.streaming import StreamingTrack
+from longplay.tracks.streaming import STREAMING
 from measured_runs import SEEDS, Job, measure_all
 
 SUITE_IDS = (
@@ -74,7 +74,7 @@ def measure_us_per_frame(suite_id: str, trials: int = 3) -> int:
             frame_skip=config.frame_skip or 1,
         )
         stream = Stream.from_config(played, console)
-        track = StreamingTrack(RandomAgent(len(GLOBAL_ACTION_SET), trial))
+        track = STREAMING.join(RandomAgent(len(GLOBAL_ACTION_SET), trial))
         start_s = time.process_time()
         while not stream.done:
             stream.advance(track.answer(stream.percept()))

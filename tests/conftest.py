@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import longplay
 from longplay.cli.app import app
 from longplay.reference.library import REFERENCE_GAMES
 from made_up_references import write_references
+from playing import play_run
+
+pytest_plugins = ("failing_runs",)
 
 # A shell that puts a job into the background has it ignore Ctrl-C, and processes hand
 # that on. The commands under test are to hear it however the tests were started.
@@ -72,7 +74,7 @@ def spawn() -> Callable[..., Answer]:
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run directory of a tiny, valid, scored run. Not to be changed: copy it."""
     out = tmp_path_factory.mktemp("finished") / "experiment"
-    return longplay.run("stream-smoke-v1", "random", out=out, overrides=TINY).run_dir
+    return play_run("stream-smoke-v1", "random", out=out, overrides=TINY).run_dir
 
 
 @pytest.fixture(scope="session")
@@ -87,7 +89,7 @@ def life_loss_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sticky": 0.0,
     }
     out = tmp_path_factory.mktemp("life-loss") / "experiment"
-    return longplay.run(
+    return play_run(
         "stream-smoke-v1", "random", seed=3, out=out, overrides=settings
     ).run_dir
 
@@ -97,7 +99,7 @@ def control_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A valid, scored run of the control track, with game overs in both games."""
     out = tmp_path_factory.mktemp("control") / "experiment"
     settings = {"games": ["breakout", "asterix"], "base_visit_frames": 450}
-    return longplay.run(
+    return play_run(
         "control-smoke-v1", "random", seed=1, out=out, overrides=settings
     ).run_dir
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,25 @@ def run_dir_of(directory: Path, seed: int) -> Path:
     return directory / "episodes" / f"{SUITE}_seed-{seed}"
 
 
+def write_plan(directory: Path, seeds: Sequence[int]) -> None:
+    """Plans an experiment; its runs need not be there."""
+    plan = {
+        "experiment_id": EXPERIMENT_ID,
+        "experiment_name": f"{SUITE}_random",
+        "suite": SUITE,
+        "seeds": list(seeds),
+        "n_tasks": len(seeds),
+        "config_given": {"suite": SUITE, "overrides": {}},
+        "agent": {"config": AGENT_CONFIG, "agent_id": AGENT_ID},
+    }
+    write(directory / "experiment_config.json", plan)
+
+
 def make_experiment(directory: Path, seeds: Iterable[int]) -> Path:
     """An experiment whose runs have all ended well."""
     directory.mkdir(parents=True)
-    write(directory / "experiment_config.json", {"experiment_id": EXPERIMENT_ID})
+    seeds = list(seeds)
+    write_plan(directory, seeds or [0])
     for seed in seeds:
         make_run(run_dir_of(directory, seed), seed)
     return directory
@@ -57,13 +72,16 @@ def make_run(run_dir: Path, seed: int) -> Path:
     run_dir.mkdir(parents=True)
     config = plan_run(SUITE, seed).config
     agent = {"config": AGENT_CONFIG, "agent_id": AGENT_ID}
-    asked_for = {
+    request = {
+        "trajectory_id": f"{SUITE}_seed-{seed}",
+        "task_id": f"{SUITE}/seed-{seed}",
+        "suite": SUITE,
         "seed": seed,
         "config_given": {"suite": SUITE, "overrides": {}},
         "agent": agent,
         "agent_reference": "random",
     }
-    write(run_dir / "episode_config.json", asked_for)
+    write(run_dir / "episode_config.json", request)
     versions = {"longplay": "0.1.0", "ale_py": "0.12.1"}
     document = {**config.model_dump(mode="json"), "agent": agent, "versions": versions}
     write(run_dir / "config.json", document)

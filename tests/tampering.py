@@ -22,9 +22,9 @@ from longplay.contract.findings import Kind
 from longplay.contract.fingerprint import contract_hash
 from longplay.contract.records import RunConfig
 from longplay.plan import plan_run
-from longplay.scoring.scores import score_run, write_score
+from longplay.tracks.scores import score_run, write_score
+from rows import Row, read_rows
 
-Row = dict[str, Any]
 Trick = Callable[[Path], None]
 
 EVENTS, EPISODES, SEGMENTS = "events.jsonl", "episodes.jsonl", "segments.jsonl"
@@ -58,11 +58,6 @@ class Tampering:
 
 
 # --- Editing files --------------------------------------------------------------
-
-
-def read_rows(path: Path) -> list[Row]:
-    rows: list[Row] = msgspec.json.Decoder().decode_lines(path.read_bytes())
-    return rows
 
 
 def write_rows(path: Path, rows: list[Row]) -> None:

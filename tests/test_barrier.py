@@ -23,6 +23,7 @@ from longplay.console.base import Console, Observation
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import RunConfig
 from longplay.stream import map_actions
+from playing import play_run
 
 INFO_TYPES = {
     "lives": int,
@@ -161,7 +162,7 @@ def run_agent(agent: Any, kind: str, life_loss: bool, out: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         if kind == "scripted":
             patch.setattr(AleConsole, "from_config", lambda config: make_scripted())
-        result = longplay.run("stream-smoke-v1", agent, out=out, overrides=settings)
+        result = play_run("stream-smoke-v1", agent, out=out, overrides=settings)
     assert result.report.is_valid
     return result.run_dir
 

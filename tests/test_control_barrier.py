@@ -21,6 +21,7 @@ import longplay
 from longplay.console.ale import AleConsole
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.rundir import ROW_FILES
+from playing import play_run
 
 WITNESS = """
 import zlib
@@ -77,7 +78,7 @@ def run_source(source: str, name: str, kind: str, folder: Path) -> Path:
                 "from_config",
                 lambda config: make_scripted(config.frame_skip),
             )
-        result = longplay.run(
+        result = play_run(
             "control-smoke-v1", str(path), out=folder / "run", overrides=SETTINGS[kind]
         )
     assert result.report.is_valid

@@ -11,8 +11,9 @@ from longplay.cli.app import app
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import ScheduledVisit
 from longplay.contract.schema import RUN_DIRECTORY, SchemaSet, render_schema
-from longplay.evallog.schema import EVAL_LOG
+from longplay.eval_log.schema import EVAL_LOG
 from longplay.stream import Mechanics, Stream
+from site_links import BrokenLinkError, link_to_repository
 
 ROOT = Path(__file__).parent.parent
 
@@ -94,3 +95,38 @@ def test_readme_commands_exist() -> None:
     used = set(re.findall(r"^(?:\$ )?longplay ([a-z-]+)", read("README.md"), re.M))
     assert used
     assert used <= commands
+
+
+PAGES = sorted(p.relative_to(ROOT) for p in (ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_page_has_one_title(page: Path) -> None:
+    without_code = re.sub(r"^```.*?^```", "", read(page), flags=re.M | re.S)
+    titles = re.findall(r"^# .+", without_code, flags=re.M)
+    assert len(titles) == 1
+    assert without_code.startswith(titles[0])
+
+
+LINKS = [
+    ("[a](../README.md)", "[a](https://host/r/blob/main/README.md)"),
+    ("[a](../LICENSE#grant)", "[a](https://host/r/blob/main/LICENSE#grant)"),
+    ("[a](agents.md) ../README.md", "[a](agents.md) ../README.md"),
+]
+
+
+@pytest.mark.parametrize(("markdown", "expected"), LINKS)
+def test_links_out_of_the_docs_lead_to_the_repository(
+    markdown: str, expected: str
+) -> None:
+    assert link_to_repository(markdown, "page.md", "https://host/r/") == expected
+
+
+def test_link_to_a_file_that_is_gone_is_an_error() -> None:
+    with pytest.raises(BrokenLinkError, match=r"docs/page.md: .* src/gone.py"):
+        link_to_repository("[a](../src/gone.py)", "page.md", "https://host/r")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_links_to_source_files_are_not_broken(page: Path) -> None:
+    link_to_repository(read(page), page.name, "https://host/r")

@@ -10,6 +10,7 @@ import pytest
 
 import longplay
 from longplay.contract.records import ControlScore
+from rows import read_rows
 from tampering import CONFIG, EVENTS, Trick, drop_key, on_json, on_row, on_rows, put
 
 # Keys that only longplay writes.
@@ -26,7 +27,7 @@ def foreign_run(control_run: Path, copy_of: Callable[[Path], Path]) -> Path:
     for key in OWN_KEYS:
         drop_key(CONFIG, key)(run)
     for name in (EVENTS, "episodes.jsonl", "segments.jsonl"):
-        rows = [json.loads(line) for line in (run / name).read_text().splitlines()]
+        rows = read_rows(run / name)
         (run / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
     for name in ("run_summary.json", "status.json", "episode_config.json"):
         (run / name).unlink()

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 
 from longplay.contract.rundir import read_run
-from longplay.scoring.scores import score_run
+from longplay.tracks.scores import score_run
 from longplay.validation import validate_run
+from rows import read_rows
 from tampering import (
     CONFIG,
     EPISODES,
@@ -49,10 +50,6 @@ SECONDS_PER_FRAME = 0.02
 def write_lines(path: Path, rows: list[Row]) -> None:
     """As json.dumps spells rows: spaces after commas and colons."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def read_lines(path: Path) -> list[Row]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def make_config() -> dict[str, Any]:
@@ -150,7 +147,7 @@ def make_spans(events: list[Row], key: str) -> list[Row]:
 
 def on_events(edit: Callable[[list[Row]], Any]) -> Trick:
     def trick(run: Path) -> None:
-        rows = read_lines(run / EVENTS)
+        rows = read_rows(run / EVENTS)
         edit(rows)
         write_lines(run / EVENTS, rows)
 
@@ -163,7 +160,7 @@ def set_event(index: int, **values: Any) -> Trick:
 
 def set_span(file: str, index: int, **values: Any) -> Trick:
     def trick(run: Path) -> None:
-        rows = read_lines(run / file)
+        rows = read_rows(run / file)
         rows[index].update({k.rstrip("_"): v for k, v in values.items()})
         write_lines(run / file, rows)
 
@@ -278,7 +275,7 @@ def test_life_loss_may_end_segments_or_not(foreign_run: Path) -> None:
     mend_hash(foreign_run)
     assert validate_run(foreign_run).is_valid
     on_events(one_segment_per_visit)(foreign_run)
-    events = read_lines(foreign_run / EVENTS)
+    events = read_rows(foreign_run / EVENTS)
     spans = make_spans(events, "segment_id")
     write_lines(foreign_run / SEGMENTS, spans)
     assert validate_run(foreign_run).is_valid
@@ -304,7 +301,7 @@ def mend_hash(run: Path) -> None:
 def _number_from_one(key: str, file: str) -> Trick:
     def trick(run: Path) -> None:
         for name in (EVENTS, file):
-            rows = read_lines(run / name)
+            rows = read_rows(run / name)
             for row in rows:
                 row[key] += 1
             write_lines(run / name, rows)
@@ -493,6 +490,59 @@ def test_metadata_of_its_own_is_its_own_business(
     assert report.is_valid
     assert not report.findings.notes
     assert score_run(foreign_run).complete
+
+
+PROFILES = [
+    ({"runner_mode": "asks_after_the_step"}, "runner_mode"),
+    ({"multi_run_profile": "asks_after_the_step"}, "multi_run_profile"),
+]
+
+
+@pytest.mark.parametrize(("keys", "field"), PROFILES)
+def test_profile_of_its_own_is_a_note(
+    keys: dict[str, str], field: str, foreign_run: Path
+) -> None:
+    """A loop that asks the agent after the step fills v1's keys, too."""
+    on_json(CONFIG, lambda config: config.update(keys))(foreign_run)
+    report = validate_run(foreign_run)
+    assert report.is_valid
+    (note,) = report.findings.notes
+    assert (note.kind, note.file, note.field) == ("runner profile", CONFIG, field)
+    assert "found 'asks_after_the_step'" in note.message
+
+
+def test_the_profile_of_v1_is_no_note(foreign_run: Path) -> None:
+    put(CONFIG, "runner_mode", "standard")(foreign_run)
+    assert validate_run(foreign_run).findings.notes == []
+
+
+def test_show_counts_its_rows_and_advises_nothing_that_refuses(
+    foreign_run: Path, invoke: Callable[..., Any]
+) -> None:
+    shown = " ".join(invoke("show", foreign_run).stdout.split())
+    assert "`longplay score` scores it" in shown
+    for visit_idx, (game, cycle, frames) in enumerate(VISITS):
+        assert f"{visit_idx} {cycle} {game} {frames} – – – –" in shown
+    assert "another tool's run, which cannot be played again" in shown
+    assert "longplay verify" not in shown
+    assert invoke("score", foreign_run).exit_code == 0
+
+
+def test_show_of_a_part_of_it(foreign_run: Path, invoke: Callable[..., Any]) -> None:
+    on_events(lambda rows: rows.__delitem__(slice(15, None)))(foreign_run)
+    shown = " ".join(invoke("show", foreign_run).stdout.split())
+    assert "0 0 snake 12 – – – – 1 0 tron 3/9 – – – – 2 1 tron 0/10" in shown
+
+
+def test_export_refuses_it_by_its_own_name(
+    foreign_run: Path, invoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    answer = invoke("export", foreign_run, "--jsonl", tmp_path / "lines.jsonl")
+    assert answer.exit_code == 2
+    message = " ".join(answer.stderr.split())
+    assert (
+        f"{foreign_run}: expected a run of longplay's, found another tool's" in message
+    )
 
 
 def test_borrowed_suite_name_is_not_shown(foreign_run: Path, invoke: Callable) -> None:

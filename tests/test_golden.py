@@ -9,6 +9,7 @@ import pytest
 
 import longplay
 from longplay.contract.rundir import ROW_FILES
+from playing import play_run
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -67,7 +68,7 @@ def test_golden_run_plays_the_same_again(golden: Path, tmp_path: Path) -> None:
     config = longplay.read_run(golden).config
     assert config.config_given is not None
     assert config.seed is not None
-    result = longplay.run(
+    result = play_run(
         config.config_given.suite,
         AGENTS[config.track or "streaming"],
         seed=config.seed,

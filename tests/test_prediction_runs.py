@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 import longplay
-from longplay.agents.base import load_agent
+from longplay.agents.loading import load_agent
 from longplay.contract.rundir import ROW_FILES
 from longplay.reference.streams import find_recorded_visit, write_streams
+from playing import play_run
+from rows import read_rows
 
 SUITE = "prediction-smoke-v1"
 SHORT = {"games": ["pong", "breakout"], "base_visit_frames": 120}
@@ -45,12 +47,7 @@ def step(state, previous_observation, observation, reward, info):
 
 @pytest.fixture
 def run_dir(references: Path, tmp_path: Path) -> Path:
-    return longplay.run(SUITE, TD, out=tmp_path / "e", overrides=SHORT).run_dir
-
-
-def read_rows(run_dir: Path) -> list[dict[str, Any]]:
-    text = (run_dir / "events.jsonl").read_text()
-    return [json.loads(line) for line in text.splitlines()]
+    return play_run(SUITE, TD, out=tmp_path / "e", overrides=SHORT).run_dir
 
 
 @pytest.mark.parametrize("name", ["zero", "mean", "td_lambda"])
@@ -58,9 +55,9 @@ def test_baseline_runs_and_validates(
     references: Path, tmp_path: Path, name: str
 ) -> None:
     agent = str(EXAMPLES / f"prediction_{name}.py")
-    result = longplay.run(SUITE, agent, out=tmp_path / "e", overrides=SHORT)
+    result = play_run(SUITE, agent, out=tmp_path / "e", overrides=SHORT)
     assert result.report.is_valid
-    rows = read_rows(result.run_dir)
+    rows = read_rows(result.run_dir / "events.jsonl")
     assert list(rows[0])[-3:] == ["emulator_frames", "prediction", "target"]
     errors = [(row["prediction"] - row["target"]) ** 2 for row in rows]
     assert result.score.mse == pytest.approx(np.mean(errors))
@@ -77,7 +74,7 @@ def test_recorded_and_live_runs_have_the_same_bytes(
         assert invoke("reference", "record", "--game", game, *options).exit_code == 0
     for game in SHORT["games"]:  # nothing but the recording can be played now
         (references / f"{game}.safetensors").unlink()
-    again = longplay.run(SUITE, TD, out=tmp_path / "f", overrides=SHORT).run_dir
+    again = play_run(SUITE, TD, out=tmp_path / "f", overrides=SHORT).run_dir
     for name in ROW_FILES:
         assert (again / name).read_bytes() == (run_dir / name).read_bytes()
 
@@ -172,7 +169,7 @@ def test_other_references_are_another_suite(
     """Nobody calls another thing by a suite's name; looking at it needs nothing."""
     out = tmp_path / "e"
     overrides = {"base_visit_frames": 500}  # the suite's own
-    result = longplay.run(SUITE, ZERO, out=out, overrides=overrides)
+    result = play_run(SUITE, ZERO, out=out, overrides=overrides)
     name = longplay.read_run(result.run_dir).config.suite
     assert name is not None
     assert name.startswith(f"{SUITE}+")
@@ -190,7 +187,9 @@ def test_other_references_are_another_suite(
 def test_errors_are_explained_by_their_sums(run_dir: Path, invoke: Callable) -> None:
     answer = invoke("score", run_dir, "--explain", "pong", "--json").json
     errors, spread, missed = answer["explanation"]
-    rows = [row for row in read_rows(run_dir) if row["game_id"] == "pong"]
+    rows = [
+        row for row in read_rows(run_dir / "events.jsonl") if row["game_id"] == "pong"
+    ]
     squares = [(row["prediction"] - row["target"]) ** 2 for row in rows]
     assert errors["timesteps"] == spread["timesteps"] == len(rows)
     assert errors["sum_of_squares"] == pytest.approx(sum(squares))

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import longplay
 from longplay.console.ale import AleConsole
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import PredictionScore
+from playing import play_run
+from rows import read_rows
 
 SUITE = "prediction-smoke-v1"
 TIMESTEPS = 60
@@ -53,11 +53,10 @@ def play(references: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
         agent.write_text(source)
         out = tmp_path / str(len(list(tmp_path.iterdir())))
         overrides = {"base_visit_frames": TIMESTEPS}
-        result = longplay.run(SUITE, str(agent), out=out, overrides=overrides)
+        result = play_run(SUITE, str(agent), out=out, overrides=overrides)
         assert result.report.is_valid
         assert isinstance(result.score, PredictionScore)
-        lines = (result.run_dir / "events.jsonl").read_text().splitlines()
-        return [json.loads(line) for line in lines], result.score
+        return read_rows(result.run_dir / "events.jsonl"), result.score
 
     return play
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import inspect
-import json
 import shutil
 import subprocess
 import sys
@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 
 import longplay
-from longplay import errors
+from longplay import errors, eval_log
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError, NotARunError
+from playing import play_run
+from rows import read_rows
 
 HEAVY = ("ale_py", "duckdb", "typer", "rich", "torch", "pyarrow")
 
@@ -36,50 +38,60 @@ def imported_by(statement: str) -> list[str]:
     return run_python(code).split()
 
 
-def read_rows(run_dir: Path, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run_dir / name).read_bytes().splitlines()]
-
-
 # --- names ----------------------------------------------------------------------
 
 
+FUNCTIONS = """get_suite load_agent read_experiment read_run run score_run validate_run
+    verify_run""".split()
+RECORDS = """ControlScore Experiment ExperimentDirectory ExperimentResult LoadedAgent
+    PredictionScore Report RunDirectory RunResult Score Suite Verification""".split()
+ERRORS = [
+    name
+    for name, value in vars(errors).items()
+    if inspect.isclass(value) and issubclass(value, Exception)
+]
+
+
 def test_all_is_pinned():
-    assert longplay.__all__ == [
-        "read_run",
-        "run",
-        "score_run",
-        "validate_run",
-        "verify_run",
-    ]
+    assert longplay.__all__ == sorted([*FUNCTIONS, *RECORDS, *ERRORS, "__version__"])
 
 
-def test_all_names_exist_and_are_listed():
+def test_dir_shows_the_public_names_and_nothing_else():
+    assert dir(longplay) == longplay.__all__
+
+
+def test_all_names_exist():
     for name in longplay.__all__:
-        assert callable(getattr(longplay, name))
-        assert name in dir(longplay)
+        assert getattr(longplay, name) is not None
 
 
 def test_other_names_do_not_exist():
-    with pytest.raises(AttributeError, match="no attribute 'runs'"):
-        longplay.runs  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'play'"):
+        longplay.play  # noqa: B018
 
 
-@pytest.mark.parametrize(
-    "name", ["read_run", "run", "score_run", "validate_run", "verify_run"]
-)
-def test_public_functions_are_documented(name):
+def test_the_version_has_one_source():
+    assert longplay.__version__ == importlib.metadata.version("longplay")
+
+
+@pytest.mark.parametrize("name", [*FUNCTIONS, *RECORDS])
+def test_public_names_are_documented(name):
     assert inspect.getdoc(getattr(longplay, name))
 
 
+def test_eval_log_exports_every_class_of_the_format():
+    assert set(eval_log.__all__) == set(
+        """UsageSummary AgentInfo BenchmarkSubset InvestigatorLLMConfig Findings
+        Verifier ExperimentRecord EpisodeRecord EvalLog""".split()
+    )
+    for name in eval_log.__all__:
+        assert inspect.isclass(getattr(eval_log, name))
+
+
 def test_every_error_is_drawn_in_the_tree():
-    classes = [
-        name
-        for name, value in vars(errors).items()
-        if inspect.isclass(value) and issubclass(value, Exception)
-    ]
-    assert len(classes) > 10
+    assert len(ERRORS) > 10
     drawn = {word for line in errors.__doc__.splitlines() for word in line.split()}
-    assert [name for name in classes if name not in drawn] == []
+    assert [name for name in ERRORS if name not in drawn] == []
 
 
 def test_the_tree_draws_no_error_that_is_not_there():
@@ -113,7 +125,7 @@ import longplay
 run_dir = sys.argv[1]
 print(longplay.validate_run(run_dir).is_valid, longplay.score_run(run_dir).frames)
 """
-    frames = len(read_rows(finished_run, "events.jsonl"))
+    frames = len(read_rows(finished_run / "events.jsonl"))
     assert run_python(code, finished_run).split() == ["True", str(frames)]
 
 
@@ -124,7 +136,7 @@ NUMPY_KINDS = {int: "i", float: "f", bool: "b", str: "O"}
 
 @pytest.mark.parametrize("name", ["events", "episodes", "segments"])
 def test_numpy_columns_hold_the_rows(finished_run, name):
-    rows = read_rows(finished_run, f"{name}.jsonl")
+    rows = read_rows(finished_run / f"{name}.jsonl")
     columns = getattr(longplay.read_run(finished_run), name).numpy(*rows[0])
     assert list(columns) == list(rows[0])
     for key, column in columns.items():
@@ -142,12 +154,12 @@ def test_all_columns_without_naming_them(finished_run):
     events = longplay.read_run(finished_run).events
     columns = events.numpy()
     assert tuple(columns) == events.columns
-    assert set(read_rows(finished_run, "events.jsonl")[0]) <= set(columns)
+    assert set(read_rows(finished_run / "events.jsonl")[0]) <= set(columns)
 
 
 @pytest.mark.parametrize("name", ["events", "episodes", "segments"])
 def test_arrow_columns_hold_the_rows(finished_run, name):
-    rows = read_rows(finished_run, f"{name}.jsonl")
+    rows = read_rows(finished_run / f"{name}.jsonl")
     reader = getattr(longplay.read_run(finished_run), name).arrow(*rows[0])
     assert reader.schema.names == list(rows[0])
     assert reader.read_all().to_pylist() == rows
@@ -241,7 +253,7 @@ def test_folder_that_does_not_exist_is_refused(tmp_path):
 def test_folder_names_are_only_names(finished_run, tmp_path, name):
     run_dir = Path(shutil.copytree(finished_run, tmp_path / name))
     rewards = longplay.read_run(run_dir).events.numpy("reward")["reward"]
-    assert len(rewards) == len(read_rows(finished_run, "events.jsonl"))
+    assert len(rewards) == len(read_rows(finished_run / "events.jsonl"))
     assert len(longplay.read_run(run_dir).episodes.arrow().read_all()) > 0
     assert longplay.score_run(run_dir) == longplay.score_run(finished_run)
     assert longplay.validate_run(run_dir).is_valid
@@ -252,7 +264,7 @@ def test_pattern_in_a_folder_name_matches_no_other_folder(finished_run, tmp_path
     for folder in (name, "runa", "runb"):
         shutil.copytree(finished_run, tmp_path / folder)
     rewards = longplay.read_run(tmp_path / name).events.numpy("reward")["reward"]
-    assert len(rewards) == len(read_rows(finished_run, "events.jsonl"))
+    assert len(rewards) == len(read_rows(finished_run / "events.jsonl"))
     assert longplay.score_run(tmp_path / name) == longplay.score_run(finished_run)
 
 
@@ -274,7 +286,7 @@ TINY = {"games": ["pong"], "num_cycles": 1, "base_visit_frames": 40, "delay": 0}
 
 
 def test_run_takes_a_class(tmp_path):
-    result = longplay.run(
+    result = play_run(
         "stream-smoke-v1",
         Fixed,
         out=tmp_path / "out",
@@ -282,7 +294,7 @@ def test_run_takes_a_class(tmp_path):
         agent_args={"action": 7},
     )
     assert result.report.is_valid
-    assert result.experiment_dir == tmp_path / "out"
+    assert result.run_dir.parents[1] == tmp_path / "out"
     run = longplay.read_run(result.run_dir)
     assert set(run.events.numpy("applied_action_idx")["applied_action_idx"]) == {7}
     assert run.config.agent.config["_type"].endswith("test_public_api.Fixed")
@@ -301,7 +313,7 @@ class Slow(Fixed):
 
 def test_run_tells_an_observer(tmp_path):
     seen: list[Any] = []
-    result = longplay.run(
+    result = play_run(
         "stream-smoke-v1",
         Slow,
         out=tmp_path / "out",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import longplay
+from playing import play_run
 
 FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl")
 SETTINGS = {"base_visit_frames": 700, "jitter_pct": 0.1}  # as `finished_run` has them
@@ -20,7 +21,7 @@ def read_bytes(run_dir: Path) -> dict[str, bytes]:
 
 
 def run_bytes(out: Path, agent: Any = "random", **options: Any) -> dict[str, bytes]:
-    result = longplay.run("stream-smoke-v1", agent, out=out, **options)
+    result = play_run("stream-smoke-v1", agent, out=out, **options)
     return read_bytes(result.run_dir)
 
 
@@ -62,16 +63,16 @@ def test_another_process_elsewhere_gives_the_same_bytes(finished_run, tmp_path, 
         cwd=elsewhere,
     )
     assert answer.exit_code == 0, answer.stderr
-    run_dir = elsewhere / answer.json["run_dir"]
+    run_dir = elsewhere / answer.json["runs"][0]["run_dir"]
     assert run_dir.is_relative_to(elsewhere / "here")
     assert read_bytes(run_dir) == read_bytes(finished_run)
-    assert answer.json["score"]["final_score"] == pytest.approx(
+    assert answer.json["runs"][0]["score"]["final_score"] == pytest.approx(
         longplay.score_run(finished_run).final_score, abs=0
     )
 
 
 def test_score_is_the_same_but_for_fps(finished_run, tmp_path):
-    again = longplay.run(
+    again = play_run(
         "stream-smoke-v1", "random", out=tmp_path / "again", overrides=SETTINGS
     )
     first = longplay.read_run(finished_run).score.model_dump(exclude={"fps"})
@@ -100,7 +101,7 @@ def test_runs_in_one_process_do_not_disturb_each_other(tmp_path):
 
 def test_what_an_agent_prints_changes_no_row(tmp_path, capfd):
     quiet = run_bytes(tmp_path / "quiet", Counting, overrides=SHORT)
-    loud = longplay.run(
+    loud = play_run(
         "stream-smoke-v1", Talkative, out=tmp_path / "loud", overrides=SHORT
     )
     assert read_bytes(loud.run_dir) == quiet

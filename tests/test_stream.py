@@ -22,6 +22,7 @@ from longplay.contract.records import (
     SegmentRow,
     TimestepRow,
 )
+from longplay.driver import ActionDriver
 from longplay.errors import AgentError, ConsoleError
 from longplay.stream import Mechanics, Percept, Stream, map_actions
 
@@ -699,7 +700,7 @@ MIXED_REWARDS = [(25.0, False, 3), (-0.5, True, 0), (0.0, False, 3), (3.0, False
 def make_timestep_stream(rule: str, console: TapeConsole) -> Stream:
     visits = make_visits(("a", 4))
     mechanics = Mechanics(reward=rule)
-    return Stream(visits, [100], console, mechanics, TimestepRow)
+    return Stream(visits, [100], console, mechanics, ActionDriver(TimestepRow))
 
 
 @pytest.mark.parametrize(
@@ -724,7 +725,8 @@ def test_returns_add_up_delivered_rewards():
 def test_timestep_rows_count_emulator_frames():
     console = ScriptedConsole(life_frames=5, frame_skip=4)
     visits = make_visits(("a", 60))
-    frames = play(Stream(visits, [9], console, Mechanics(), TimestepRow), [0] * 60)
+    driver = ActionDriver(TimestepRow)
+    frames = play(Stream(visits, [9], console, Mechanics(), driver), [0] * 60)
     counts = [(f.event.emulator_frames, f.event.terminated) for f in frames]
     assert {count for count, terminated in counts if not terminated} == {4}
     assert min(count for count, _ in counts) < 4
@@ -733,3 +735,80 @@ def test_timestep_rows_count_emulator_frames():
 def test_streaming_rows_have_no_more_keys_than_v1_names():
     (frame,) = play(make_stream(TapeConsole(), ("a", 1)), [0])
     assert type(frame.event) is EventRow
+
+
+# --- pixels and drivers ---------------------------------------------------------
+
+
+def test_pixels_are_fetched_where_the_agent_looks():
+    shown = []
+    for looks in (True, False):
+        console = TapeConsole([QUIET, GAME_OVER])
+        stream = make_stream(console, ("a", 6), decision_interval=3)
+        shown.append([])
+        while not stream.done:
+            observation = stream.percept(looks).observation
+            shown[-1].append(None if observation is None else int(observation[0]))
+            stream.advance(0)
+    # The console is reset after the second frame, so that the third decides again.
+    assert shown[0] == [100, 101, 202, 203, 204, 205]
+    assert shown[1] == [100, None, 202, None, None, 205]
+
+
+class CountingDriver:
+    """Plays its own actions, and writes down what it is asked."""
+
+    row_type = TimestepRow
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def start_visit(self, visit: ScheduledVisit, console: Any) -> None:
+        self.calls.append((visit.game_id, console.steps))
+
+    def decide(self, answer: object, is_first: bool) -> int:
+        self.calls.append((answer, is_first))
+        return 7
+
+    def finish_frame(self, reward: float) -> tuple[Any, ...]:
+        self.calls.append(reward)
+        return ()
+
+    def skip(self, is_first: bool) -> None:
+        self.calls.append(f"skip {is_first}")
+
+
+def test_a_driver_decides_and_is_told_what_came_of_it():
+    driver, console = CountingDriver(), TapeConsole([(2.0, False, 3), (-5.0, True, 0)])
+    visits, rules = make_visits(("a", 3), ("b", 1)), Mechanics(reward="sign")
+    stream = Stream(visits, [1, 2], console, rules, driver)
+    frames = play(stream, ["w", "x", "y", "z"])
+    assert column(frames, "decided_action_idx") == [7] * 4
+    assert driver.calls == [
+        *(("a", 0), ("w", True), 1.0, ("x", False), -1.0, ("y", True), 0.0),
+        *(("b", 3), ("z", True), 0.0),
+    ]
+
+
+def test_a_driver_is_asked_on_decision_frames_alone():
+    driver = CountingDriver()
+    rules = Mechanics(decision_interval=2)
+    stream = Stream(make_visits(("a", 5)), [1], TapeConsole(), rules, driver)
+    play(stream, range(5))
+    answers = [call[0] for call in driver.calls[1:] if isinstance(call, tuple)]
+    assert answers == [0, 2, 4]
+
+
+def test_restoring_passes_the_frames_by_the_driver():
+    tape = [QUIET, GAME_OVER]
+    rules = Mechanics()
+    first = Stream(
+        make_visits(("a", 9)), [1], TapeConsole(tape), rules, CountingDriver()
+    )
+    play(first, range(4))
+    driver = CountingDriver()
+    second = Stream(make_visits(("a", 9)), [1], TapeConsole(tape), rules, driver)
+    second.restore(first.snapshot(), [7] * 4)
+    skips = ["skip True", "skip False", "skip True", "skip False"]
+    assert driver.calls == [("a", 0), *skips]
+    assert second.snapshot() == first.snapshot()

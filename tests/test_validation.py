@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-import longplay
 import tampering
 from control_tampering import CONTROL_TAMPERINGS
 from longplay.contract import columns
 from longplay.errors import NotARunError
 from longplay.validation import Report, validate_run
+from playing import play_run
 from tampering import (
     CONFIG,
     EPISODES,
@@ -60,7 +60,7 @@ def _run_with_game_overs(out: Path, *, life_loss: bool) -> Path:
         "base_visit_frames": 1500,
         "life_loss_termination": life_loss,
     }
-    return longplay.run(
+    return play_run(
         "stream-smoke-v1", "random", seed=1, out=out, overrides=settings
     ).run_dir
 

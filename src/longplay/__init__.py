@@ -2,9 +2,10 @@
 
 import longplay
 
-result = longplay.run("stream-smoke-v1", "random", seed=0)
-print(result.score.final_score)
-rewards = longplay.read_run(result.run_dir).events.numpy("reward")["reward"]
+result = longplay.run("stream-smoke-v1", "random", seeds=[0, 1])
+for run in result.runs:
+    print(run.seed, run.score.final_score, run.report.is_valid)
+rewards = longplay.read_run(result.runs[0].run_dir).events.numpy("reward")["reward"]
 """
 
 from __future__ import annotations
@@ -13,29 +14,121 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from longplay.contract.rundir import read_run
-    from longplay.harness.experiment import run
-    from longplay.scoring.scores import score_run
-    from longplay.trust.verification import verify_run
-    from longplay.validation import validate_run
+    from longplay.agents.loading import LoadedAgent, load_agent
+    from longplay.contract.layout import ExperimentDirectory, read_experiment
+    from longplay.contract.records import ControlScore, PredictionScore, Score
+    from longplay.contract.rundir import RunDirectory, read_run
+    from longplay.errors import (
+        AgentError,
+        AgentLoadError,
+        CannotVerifyError,
+        ConfigError,
+        ConsoleError,
+        DifferenceError,
+        DocumentError,
+        IncompleteRunError,
+        LongplayError,
+        MissingExtraError,
+        NotARunError,
+        OutputError,
+        PackError,
+        RecordingError,
+        ReferenceFailed,
+        ResumeError,
+        RunCancelled,
+        RunFailed,
+        RunPreempted,
+        UnknownNameError,
+    )
+    from longplay.experiments.experiment import Experiment, ExperimentResult, run
+    from longplay.experiments.job import RunResult
+    from longplay.suites import Suite, get_suite
+    from longplay.tracks.scores import score_run
+    from longplay.validation import Report, validate_run
+    from longplay.verify.verification import Verification, verify_run
 
-# Imported when first used: importing longplay costs next to nothing.
+    __version__: str
+
+# Public name -> the module it lives in; the others are errors. Imported at first use:
+# importing longplay costs next to nothing.
 _HOMES = {
+    "ControlScore": "longplay.contract.records",
+    "Experiment": "longplay.experiments.experiment",
+    "ExperimentDirectory": "longplay.contract.layout",
+    "ExperimentResult": "longplay.experiments.experiment",
+    "LoadedAgent": "longplay.agents.loading",
+    "PredictionScore": "longplay.contract.records",
+    "Report": "longplay.validation",
+    "RunDirectory": "longplay.contract.rundir",
+    "RunResult": "longplay.experiments.job",
+    "Score": "longplay.contract.records",
+    "Suite": "longplay.suites",
+    "Verification": "longplay.verify.verification",
+    "get_suite": "longplay.suites",
+    "load_agent": "longplay.agents.loading",
+    "read_experiment": "longplay.contract.layout",
     "read_run": "longplay.contract.rundir",
-    "run": "longplay.harness.experiment",
-    "score_run": "longplay.scoring.scores",
+    "run": "longplay.experiments.experiment",
+    "score_run": "longplay.tracks.scores",
     "validate_run": "longplay.validation",
-    "verify_run": "longplay.trust.verification",
+    "verify_run": "longplay.verify.verification",
 }
 
-__all__ = ["read_run", "run", "score_run", "validate_run", "verify_run"]
+__all__ = [
+    "AgentError",
+    "AgentLoadError",
+    "CannotVerifyError",
+    "ConfigError",
+    "ConsoleError",
+    "ControlScore",
+    "DifferenceError",
+    "DocumentError",
+    "Experiment",
+    "ExperimentDirectory",
+    "ExperimentResult",
+    "IncompleteRunError",
+    "LoadedAgent",
+    "LongplayError",
+    "MissingExtraError",
+    "NotARunError",
+    "OutputError",
+    "PackError",
+    "PredictionScore",
+    "RecordingError",
+    "ReferenceFailed",
+    "Report",
+    "ResumeError",
+    "RunCancelled",
+    "RunDirectory",
+    "RunFailed",
+    "RunPreempted",
+    "RunResult",
+    "Score",
+    "Suite",
+    "UnknownNameError",
+    "Verification",
+    "__version__",
+    "get_suite",
+    "load_agent",
+    "read_experiment",
+    "read_run",
+    "run",
+    "score_run",
+    "validate_run",
+    "verify_run",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name == "__version__":
+        from longplay.provenance import longplay_version
+
+        return longplay_version()
+    if name not in __all__:
         raise AttributeError(f"module 'longplay' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    home = _HOMES.get(name, "longplay.errors")
+    return getattr(importlib.import_module(home), name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return list(__all__)

@@ -33,10 +33,7 @@ import difflib
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from longplay.trust.checked_rows import RowDifference
+from typing import NamedTuple
 
 
 class LongplayError(Exception):
@@ -89,6 +86,35 @@ class IncompleteRunError(LongplayError):
     """A run that has not played all its frames."""
 
     exit_code = 1
+
+
+class RowDifference(NamedTuple):
+    """The first row that came out otherwise.
+
+    Attributes:
+        file: Name of the row file.
+        line: Line in it, from 1.
+        frame: The frame it belongs to, by the row that was expected there.
+        field: The first field that differs; `row` if the line is none, or says the
+            same in another spelling.
+        logged: What stands in the file, as JSON; None if nothing does.
+        found: What came out, as JSON.
+    """
+
+    file: str
+    line: int
+    frame: int
+    field: str
+    logged: str | None
+    found: str
+
+    def __str__(self) -> str:
+        """`events.jsonl:17 reward: logged 1.0, found 0.0 at frame 16`."""
+        logged = "nothing" if self.logged is None else self.logged
+        return (
+            f"{self.file}:{self.line} {self.field}: logged {logged}, "
+            f"found {self.found} at frame {self.frame}"
+        )
 
 
 class DifferenceError(LongplayError):
@@ -157,13 +183,53 @@ class RecordingError(RunFailed):
     """A write, sync or rename failed."""
 
 
-def describe_value(value: object) -> str:
-    """`'text' (str)`, even of an object whose `repr` fails."""
+class RemoteError(Exception):
+    """What an agent raised in a process of its own.
+
+    Its class is made with the name of the one that was raised.
+    """
+
+    def __init__(self, message: str, description: str, traceback_text: str) -> None:
+        super().__init__(message)
+        self.description = description
+        self.traceback_text = traceback_text
+
+    @classmethod
+    def make(
+        cls, type_name: str, message: str, description: str, traceback_text: str
+    ) -> RemoteError:
+        """An error that is called as the one in the other process was."""
+        made: type[RemoteError] = type(type_name, (cls,), {})
+        return made(message, description, traceback_text)
+
+
+_LONGEST_SHOWN = 200
+
+
+def show_value(value: object) -> str:
+    """The `repr` of an object, cut short, even where its `repr` fails."""
     try:
         text = repr(value)
     except Exception:
         text = "an object that cannot be shown"
-    return f"{text} ({type(value).__name__})"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+def escape_controls(text: str) -> str:
+    """Text without control characters: a terminal would obey them."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def describe_text(text: str) -> str:
+    """Text that can be written as UTF-8: lone surrogates are escaped."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def describe_value(value: object) -> str:
+    """`'text' (str)`, even of an object whose `repr` fails."""
+    return f"{show_value(value)} ({type(value).__name__})"
 
 
 def name_error(error: BaseException) -> str:
@@ -173,8 +239,17 @@ def name_error(error: BaseException) -> str:
     return type(error).__name__
 
 
+def format_traceback(error: BaseException) -> str:
+    """The traceback of what an agent raised, here or in a process of its own."""
+    if isinstance(error, RemoteError):
+        return error.traceback_text
+    return "".join(traceback.format_exception(error))
+
+
 def describe_exception(error: BaseException) -> str:
     """`TypeError: … (my_agent.py:12)`: what somebody else's code raised, and where."""
+    if isinstance(error, RemoteError):
+        return error.description
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {error}{place}"

@@ -10,32 +10,54 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
-from longplay.contract.fingerprint import contract_hash
+from longplay.contract.fingerprint import contract_hash, hash_payload
 from longplay.contract.records import (
     GLOBAL_ACTION_SET,
     ActionMappingPolicy,
     ConfigGiven,
     RunConfig,
 )
-from longplay.contract.version import CONTRACTS
+from longplay.errors import ConfigError
+from longplay.reference.library import hash_references
 from longplay.schedule import make_schedule
 from longplay.seeds import check_seed, emulator_seed
 from longplay.suites import Suite, flatten_settings, get_suite, override_suite
+from longplay.tracks.catalogue import get_track
 
 # Measured over runs of the suites: a row of events.jsonl, and what belongs to it.
 BYTES_PER_FRAME = 275
 
 
-def name_task(suite_name: str, seed: int) -> str:
-    """Names a task in records: suite and seed."""
-    return f"{suite_name}/seed-{seed}"
+def name_task(benchmark_name: str, seed: int) -> str:
+    """Names a task in records: benchmark and seed."""
+    return f"{benchmark_name}/seed-{seed}"
 
 
 def name_trajectory(suite_name: str, seed: int) -> str:
     """Names a run, and its folder."""
     return f"{suite_name}_seed-{seed}"
+
+
+def name_benchmark(config: RunConfig) -> str | None:
+    """The name in records that all seeds of the same settings share.
+
+    A custom suite's own name carries the contract hash, which covers the schedule and
+    so differs from seed to seed. This one carries a hash of the settings alone.
+
+    Returns:
+        The name; None for a run of another tool, which names no suite.
+    """
+    given = config.config_given
+    if config.suite is None or given is None or config.suite == given.suite:
+        return config.suite
+    shared = {
+        "settings": config.config_effective,
+        "reference_sha256": config.reference_sha256,
+    }
+    return f"{given.suite}+{hash_payload(shared)[:8]}"
 
 
 @dataclass(frozen=True)
@@ -50,8 +72,13 @@ class RunPlan:
 
     @property
     def task_id(self) -> str:
-        """Names the task in records: suite and seed."""
-        return name_task(self.suite_name, self.seed)
+        """Names the task in records: benchmark and seed."""
+        return name_task(self.benchmark_name, self.seed)
+
+    @property
+    def benchmark_name(self) -> str:
+        """The name in records that all seeds of the same settings share."""
+        return name_benchmark(self.config) or self.suite_name
 
     @property
     def trajectory_id(self) -> str:
@@ -69,6 +96,7 @@ def plan_run(
     seed: int = 0,
     overrides: Mapping[str, Any] | None = None,
     reference_sha256: str | None = None,
+    stop_after: float | None = None,
 ) -> RunPlan:
     """Plans one run of a suite of the catalogue.
 
@@ -77,6 +105,7 @@ def plan_run(
         seed: The run's.
         overrides: Settings to change.
         reference_sha256: References of a prediction run, if not those installed.
+        stop_after: Fraction of the schedule that a tuning run plays.
 
     Raises:
         ConfigError: An unknown suite or setting, a value out of range, or a game
@@ -86,8 +115,15 @@ def plan_run(
     catalogued = get_suite(suite_id)
     flat = flatten_settings(catalogued, overrides or {})
     suite = override_suite(catalogued, flat)
-    references = suite.find_references(reference_sha256)
-    given = ConfigGiven(suite=suite_id, overrides=flat, reference_sha256=references)
+    references = reference_sha256
+    if suite.references is not None and references is None:
+        references = hash_references(suite.games)
+    given = ConfigGiven(
+        suite=suite_id,
+        overrides=flat,
+        reference_sha256=references,
+        stop_after=_check_fraction(stop_after),
+    )
     config = _make_config(suite, seed, given)
     name = suite_id
     if suite != catalogued or references != catalogued.references:
@@ -102,16 +138,28 @@ def plan_again(given: ConfigGiven, seed: int) -> RunPlan:
     Raises:
         ConfigError: It cannot have been asked for.
     """
-    return plan_run(given.suite, seed, given.overrides, given.reference_sha256)
+    return plan_run(
+        given.suite, seed, given.overrides, given.reference_sha256, given.stop_after
+    )
+
+
+def _check_fraction(stop_after: float | None) -> float | None:
+    if stop_after is None or 0 < stop_after < 1:
+        return stop_after
+    raise ConfigError(
+        f"stop_after: expected a fraction between 0 and 1, found {stop_after}"
+    )
 
 
 def _make_config(suite: Suite, seed: int, given: ConfigGiven) -> RunConfig:
     schedule = tuple(make_schedule(suite, seed))
-    contract = CONTRACTS[suite.track]
+    contract = get_track(suite.track).contract
     required = {
         name: getattr(given if name == "reference_sha256" else suite, name)
         for name in contract.settings
     }
+    frames = sum(visit.visit_frames for visit in schedule)
+    stop_frame = None if given.stop_after is None else ceil(given.stop_after * frames)
     config = RunConfig(
         games=suite.games,
         schedule=schedule,
@@ -123,12 +171,13 @@ def _make_config(suite: Suite, seed: int, given: ConfigGiven) -> RunConfig:
         action_mapping_policy=ActionMappingPolicy(global_action_set=GLOBAL_ACTION_SET),
         default_action_idx=suite.default_action_idx,
         scoring_defaults=suite.scoring_defaults,
-        benchmark_contract_version=contract.version,
+        benchmark_contract_version=contract.name,
         benchmark_contract_hash="0" * 64,
         seed=seed,
         emulator_seeds=tuple(
             emulator_seed(seed, visit.visit_idx) for visit in schedule
         ),
+        stop_frame=stop_frame,
         config_given=given,
         config_effective=suite.settings,
         **{"track": suite.track, **required},

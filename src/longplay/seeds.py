@@ -6,13 +6,16 @@ Purposes are told apart by NumPy's spawn keys, so adding one never moves another
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from longplay.errors import ConfigError
 
 MAX_SEED = 2**31 - 1
 
-_EMULATOR, _AGENT, _POLICY = 0, 1, 2
+# 3 belongs to the making of references.
+_EMULATOR, _AGENT, _POLICY, _CONTINUATION = 0, 1, 2, 4
 
 
 def check_seed(seed: object) -> int:
@@ -43,3 +46,19 @@ def agent_seed(run_seed: int) -> int:
 def policy_seed(run_seed: int, visit_idx: int) -> int:
     """The seed of the reference policy that plays one visit."""
     return _derive(run_seed, _POLICY, visit_idx)
+
+
+class ContinuationSeeds(NamedTuple):
+    """All chance of one continuation of a recorded visit."""
+
+    exploration: int
+    stickiness: int
+
+
+def continuation_seeds(
+    run_seed: int, visit_idx: int, timestep: int, number: int
+) -> ContinuationSeeds:
+    """The seeds of one of the continuations from a timestep of a visit."""
+    key = (_CONTINUATION, visit_idx, timestep, number)
+    sequence = np.random.SeedSequence(run_seed, spawn_key=key)
+    return ContinuationSeeds(*sequence.generate_state(2, np.uint64).tolist())

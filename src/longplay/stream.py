@@ -1,15 +1,15 @@
-"""Visits x console x control rules -> one frame at a time.
+"""Visits x console x driver -> one frame at a time.
 
-    stream = Stream(schedule, emulator_seeds, console, mechanics)
+    stream = Stream(schedule, emulator_seeds, console, mechanics, driver)
     while not stream.done:
         percept = stream.percept()         # all that an agent may know
         event = stream.advance(answer)     # control rules, one console step, boundaries
         if event.terminated or event.truncated:
             stream.ended_episode, stream.ended_segment
 
-No I/O and no agent in here. The whole state is one plain record: `snapshot()` gives it,
-`Stream.restore` takes it together with the actions applied in the current visit, which
-rebuild the console exactly.
+No I/O and no agent in here; the driver knows what an answer means. The whole state is
+one plain record: `snapshot()` gives it, `Stream.restore` takes it together with the
+actions applied in the current visit, which rebuild the console exactly.
 
 The rules, per frame:
   - an answer counts only on a decision frame, the first after a reset and every
@@ -24,19 +24,17 @@ The rules, per frame:
 
 from __future__ import annotations
 
-import operator
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Any, Self
+from typing import Any
 from zlib import crc32
 
 import msgspec
 
 from longplay.console.base import Console, Observation
 from longplay.contract.records import (
-    EVENT_ROWS,
     GLOBAL_ACTION_SET,
     EpisodeRow,
     EventRow,
@@ -46,9 +44,21 @@ from longplay.contract.records import (
     SegmentRow,
     TimestepRow,
 )
-from longplay.errors import AgentError, ConfigError, ConsoleError, describe_value
+from longplay.driver import ActionDriver, Driver
+from longplay.errors import AgentError, ConfigError, ConsoleError
 
 _NUM_ACTIONS = len(GLOBAL_ACTION_SET)
+
+# What `info` of a percept holds. A track lists what of it an agent gets.
+INFO_KEYS = (
+    "lives",
+    "action_space_n",
+    "is_decision_frame",
+    "global_frame_idx",
+    "default_action_idx",
+    "prev_applied_action_idx",
+    "has_prev_applied_action",
+)
 
 
 @dataclass(frozen=True)
@@ -63,9 +73,12 @@ class Mechanics:
 
 
 class Percept(msgspec.Struct, gc=False):
-    """All that an agent may know on one frame."""
+    """All that an agent may know on one frame.
 
-    observation: Observation
+    The observation is None where pixels were not asked for.
+    """
+
+    observation: Observation | None
     reward: float
     terminated: bool
     truncated: bool
@@ -120,17 +133,18 @@ class Stream:
         emulator_seeds: Sequence[int],
         console: Console,
         mechanics: Mechanics,
-        row_type: type[EventRow] = EventRow,
+        driver: Driver | None = None,
     ) -> None:
         self.schedule = tuple(schedule)
         self.console = console
         self._emulator_seeds = tuple(emulator_seeds)
         self._mechanics = mechanics
-        self._make_row: Callable[..., EventRow] = row_type
-        self._is_timestep = issubclass(row_type, TimestepRow)
+        self._driver = driver or ActionDriver()
+        self._has_more_columns = self._driver.row_type is not EventRow
+        self._is_timestep = issubclass(self._driver.row_type, TimestepRow)
         # Looked up once, because they are needed on every frame.
         self._observe, self._step_console = console.observation, console.step
-        self._ram = console.ram
+        self._ram, self._decide = console.ram, self._driver.decide
         self._interval, self._delay = mechanics.decision_interval, mechanics.delay
         self._default = mechanics.default_action_idx
         self._state = StreamState()
@@ -142,13 +156,15 @@ class Stream:
         self.ended_segment: SegmentRow | None = None
 
     @classmethod
-    def from_config(cls, config: RunConfig, console: Console, **parts: Any) -> Self:
-        """The stream of a run, on a console made with the same config.
+    def from_config(
+        cls, config: RunConfig, console: Console, driver: Driver | None = None
+    ) -> Stream:
+        """The stream of a run.
 
         Args:
             config: The run's.
-            console: Where it is played.
-            **parts: What a subclass needs beside these.
+            console: Where it is played; made with the same config.
+            driver: What decides; the agent if not given.
         """
         mechanics = Mechanics(
             decision_interval=config.decision_interval,
@@ -157,9 +173,10 @@ class Stream:
             default_action_idx=config.default_action_idx,
             reward=config.reward or "raw",
         )
-        row_type = EVENT_ROWS[config.benchmark_contract_version]
+        if driver is None:
+            driver = ActionDriver(config.contract.row_type)
         seeds = config.emulator_seeds or ()
-        return cls(config.schedule, seeds, console, mechanics, row_type, **parts)
+        return cls(config.played_schedule, seeds, console, mechanics, driver)
 
     @property
     def done(self) -> bool:
@@ -201,6 +218,7 @@ class Stream:
         except ConfigError as error:  # a ROM that was sound when the run began
             raise ConsoleError(str(error)) from error
         self._console_actions = map_actions(self.console.actions, self._default)
+        self._driver.start_visit(visit, self.console)
         self._state.ram_crc32 = 0
         self._visit_is_due = False
 
@@ -214,20 +232,26 @@ class Stream:
         state.has_prev_applied = False
         state.lives = self.console.lives()
 
-    def percept(self) -> Percept:
-        """What the agent gets to see and know on this frame."""
+    def percept(self, looks_between_decisions: bool = True) -> Percept:
+        """What the agent gets to see and know on this frame.
+
+        Args:
+            looks_between_decisions: Whether to fetch the pixels of frames that are not
+                decision frames: they cost a good part of an emulator frame.
+        """
         if self._visit_is_due:
             self.begin_visit()
         state = self._state
+        is_decision_frame = state.phase == 0
         return Percept(
-            self._observe(),
+            self._observe() if is_decision_frame or looks_between_decisions else None,
             state.reward,
             state.terminated,
             state.truncated,
             {
                 "lives": state.lives,
                 "action_space_n": _NUM_ACTIONS,
-                "is_decision_frame": state.phase == 0,
+                "is_decision_frame": is_decision_frame,
                 "global_frame_idx": state.global_frame_idx,
                 "default_action_idx": self._default,
                 "prev_applied_action_idx": state.prev_applied,
@@ -239,14 +263,17 @@ class Stream:
         """Plays one frame with the agent's answer.
 
         Raises:
-            AgentError: The answer to a decision frame is not an action.
+            AgentError: The driver cannot take the answer to a decision frame.
         """
         if self._visit_is_due:
             self.begin_visit()
         state = self._state
         phase = state.phase
         if phase == 0:
-            state.decided = self._read_action(answer)
+            try:
+                state.decided = self._decide(answer, not state.has_prev_applied)
+            except AgentError as error:
+                raise self._place_error(error) from error.__cause__
         state.phase = (phase + 1) % self._interval
         applied = decided = state.decided
         if self._delay:
@@ -282,7 +309,7 @@ class Stream:
             truncated,
             lives,
         )
-        if self._is_timestep:
+        if self._has_more_columns:
             event = self._extend(event, game_reward)
         state.reward = reward
         state.terminated = terminated
@@ -297,9 +324,12 @@ class Stream:
         return event
 
     def _extend(self, event: EventRow, game_reward: float) -> EventRow:
-        """The row with the keys that the tracks with timesteps add."""
-        common = msgspec.structs.astuple(event)
-        return self._make_row(*common, game_reward, self.console.emulator_frames)
+        """The row with the columns that v1 does not have."""
+        columns = msgspec.structs.astuple(event)
+        if self._is_timestep:
+            columns += (game_reward, self.console.emulator_frames)
+        columns += self._driver.finish_frame(event.reward)
+        return self._driver.row_type(*columns)
 
     def _deliver(self, game_reward: float) -> float:
         """What the agent gets for a game's reward other than zero."""
@@ -313,19 +343,9 @@ class Stream:
             return 1.0 if game_reward > 0 else -1.0
         return game_reward
 
-    def _read_action(self, answer: object) -> int:
-        try:
-            action = -1 if isinstance(answer, bool) else operator.index(answer)  # type: ignore[arg-type]
-        except Exception:  # its __index__ is the agent's code
-            action = -1
-        if 0 <= action < _NUM_ACTIONS:
-            return action
-        raise AgentError(
-            f"the agent's answer is no action: expected an int in 0 … "
-            f"{_NUM_ACTIONS - 1}, found {describe_value(answer)} at frame "
-            f"{self.global_frame_idx} "
-            f"of {self._visit.game_id}"
-        )
+    def _place_error(self, error: AgentError) -> AgentError:
+        game_id = self._visit.game_id
+        return AgentError(f"{error} at frame {self.global_frame_idx} of {game_id}")
 
     def _cross_boundary(self, event: EventRow, game_over: bool) -> None:
         """Closes the episode, and the segment if the console is reset, and goes on."""
@@ -399,7 +419,7 @@ class Stream:
         self._start_visit()
         memory, is_first = 0, True
         for action in applied:
-            self._pass_frame(is_first)
+            self._driver.skip(is_first)
             _, is_first, _ = self.console.step(self._console_actions[action])
             memory = crc32(self._ram(), memory)
             if is_first:
@@ -411,6 +431,3 @@ class Stream:
                 f"expected CRC-32 {state.ram_crc32:08x}, found {memory:08x}"
             )
         self._state.ram_crc32 = memory
-
-    def _pass_frame(self, is_first: bool) -> None:
-        """What a frame that is played again needs beside its action: nothing here."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from longplay.console.games import check_game
+from longplay.console.machines import machine_of
 from longplay.contract.files import describe_invalid
 from longplay.contract.records import (
     ActionIdx,
@@ -27,8 +27,10 @@ from longplay.contract.records import (
     ScoringDefaults,
     Sticky,
 )
-from longplay.contract.version import Track
 from longplay.errors import ConfigError, UnknownNameError
+
+# Results are played on a suite's official seeds; settings are chosen on these.
+FIRST_TUNING_SEED = 1000
 
 # A schedule is drawn and written down before the first frame.
 MAX_VISITS = 10_000
@@ -42,12 +44,14 @@ class Suite(Document):
 
     model_config = ConfigDict(extra="forbid")
 
-    track: ClassVar[Track] = "streaming"
+    # Name of an entry in `TRACKS`.
+    track: ClassVar[str] = "streaming"
     # Whether each cycle has its own order of games, drawn with the seed.
     is_shuffled: ClassVar[bool] = True
 
     suite_id: str = Field(exclude=True)
     purpose: str = Field(exclude=True)
+    official_seeds: tuple[int, ...] = Field(default=(0, 1, 2, 3, 4), exclude=True)
 
     games: Annotated[tuple[str, ...], Field(min_length=1)]
     num_cycles: Count
@@ -69,14 +73,6 @@ class Suite(Document):
         """Digest of the references that the suite means; None if it needs none."""
         return None
 
-    def find_references(self, given_sha256: str | None) -> str | None:
-        """Digest of the references to play with: those given, or those installed.
-
-        Raises:
-            ConfigError: A game has none.
-        """
-        return None
-
     def check_change(self, name: str) -> None:
         """Refuses to override what gives the suite its meaning."""
 
@@ -89,7 +85,7 @@ class Suite(Document):
 class ControlSuite(Suite):
     """A suite of the control track: timesteps of several emulator frames."""
 
-    track: ClassVar[Track] = "control"
+    track: ClassVar[str] = "control"
     is_shuffled: ClassVar[bool] = False
 
     num_cycles: Count = 1
@@ -105,7 +101,7 @@ class ControlSuite(Suite):
 class PredictionSuite(ControlSuite):
     """A suite of the prediction track: fixed policies play, the agent predicts."""
 
-    track: ClassVar[Track] = "prediction"
+    track: ClassVar[str] = "prediction"
     # Anything else would make the reference values wrong.
     _OVERRIDABLE: ClassVar[tuple[str, ...]] = ("games", "base_visit_frames")
 
@@ -121,16 +117,6 @@ class PredictionSuite(ControlSuite):
     def references(self) -> str | None:
         """With others it is another suite, called by another name."""
         return _REFERENCES[self.suite_id]
-
-    def find_references(self, given_sha256: str | None) -> str | None:
-        """Digest of the policies and values of its games.
-
-        Raises:
-            ConfigError: A game has none.
-        """
-        from longplay.reference.library import hash_references
-
-        return given_sha256 or hash_references(self.games)
 
 
 def _scoring(window_frames: int, revisit_frames: int) -> ScoringDefaults:
@@ -196,7 +182,7 @@ _REFERENCES: Mapping[str, str] = {
     ),
 }
 
-SUITES: Mapping[str, Suite] = {
+SUITES: dict[str, Suite] = {
     suite.suite_id: suite
     for suite in (
         Suite(
@@ -224,6 +210,7 @@ SUITES: Mapping[str, Suite] = {
         Suite(
             suite_id="stream-8x3-v1",
             purpose="the benchmark",
+            official_seeds=(0, 1, 2),
             games=_EIGHT_GAMES,
             num_cycles=3,
             base_visit_frames=200_000,
@@ -236,6 +223,7 @@ SUITES: Mapping[str, Suite] = {
         Suite(
             suite_id="stream-8x3-1m-v1",
             purpose="the long one",
+            official_seeds=(0, 1, 2),
             games=_EIGHT_GAMES,
             num_cycles=3,
             base_visit_frames=1_000_000,
@@ -284,6 +272,27 @@ SUITES: Mapping[str, Suite] = {
 }
 
 
+# The suite that references are made for, and whose visits are recorded.
+REFERENCE_SUITE = SUITES["prediction-v1"]
+
+
+def add_suite(suite: Suite) -> None:
+    """Adds a suite to the catalogue.
+
+    Raises:
+        ConfigError: There is one with this id, or it has a game that cannot be played.
+    """
+    if suite.suite_id in SUITES:
+        raise ConfigError(f"suite {suite.suite_id!r} is in the catalogue already")
+    _check_games(suite.games)
+    SUITES[suite.suite_id] = suite
+
+
+def remove_suite(suite: Suite) -> None:
+    """Undoes `add_suite`."""
+    del SUITES[suite.suite_id]
+
+
 def get_suite(suite_id: str) -> Suite:
     """Returns a suite of the catalogue."""
     if suite_id not in SUITES:
@@ -291,6 +300,19 @@ def get_suite(suite_id: str) -> Suite:
             "suite", suite_id, SUITES, hint="(`longplay suites` lists them)"
         )
     return SUITES[suite_id]
+
+
+def find_split(suite_name: str, seed: int) -> str | None:
+    """`test` for an official seed, `val` for a tuning seed, None for any other.
+
+    Args:
+        suite_name: A suite of the catalogue; a changed one has no official seeds.
+        seed: The run seed.
+    """
+    if seed >= FIRST_TUNING_SEED:
+        return "val"
+    suite = SUITES.get(suite_name)
+    return "test" if suite is not None and seed in suite.official_seeds else None
 
 
 def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
@@ -313,7 +335,11 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
         if target[leaf] != _check_plain(name, value):
             suite.check_change(name)
         target[leaf] = value
-    identity = {"suite_id": suite.suite_id, "purpose": suite.purpose}
+    identity = {
+        "suite_id": suite.suite_id,
+        "purpose": suite.purpose,
+        "official_seeds": suite.official_seeds,
+    }
     try:
         # Validated as JSON: strict types, but a list may fill a tuple.
         changed = type(suite).model_validate_json(json.dumps({**identity, **settings}))
@@ -359,8 +385,7 @@ def _check_plain(name: str, value: Any) -> Any:
 
 
 def _check_games(games: tuple[str, ...]) -> None:
-    for game_id in games:
-        check_game(game_id)
+    machine_of(games)
     if len(set(games)) != len(games):
         twice = next(game for game in games if games.count(game) > 1)
         raise ConfigError(f"games: expected no duplicates, found {twice!r} twice")

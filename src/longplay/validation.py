@@ -17,15 +17,19 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from longplay.console.machines import Machine, machine_of
 from longplay.contract.columns import Chunk, RowReader
 from longplay.contract.digests import check_digests, read_last_chain
 from longplay.contract.files import read_document, shorten
 from longplay.contract.findings import Finding, Findings, Kind
 from longplay.contract.fingerprint import agent_id, contract_hash
 from longplay.contract.records import (
+    CONTRACT_VERSIONS,
+    ROLLOUT_KEYS,
     DigestRow,
     Document,
     EpisodeRow,
+    PredictionScore,
     RunConfig,
     RunStatus,
     RunSummary,
@@ -34,12 +38,11 @@ from longplay.contract.records import (
 from longplay.contract.rules import EventRules
 from longplay.contract.rundir import find_run
 from longplay.contract.spans import ENDED_BY, check_spans
-from longplay.contract.version import VERSIONS
 from longplay.errors import ConfigError, DocumentError
 from longplay.plan import plan_again
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Forecasts, Play, played_visits
-from longplay.scoring.scores import compute_score
+from longplay.tracks.scores import compute_score
 
 # Relative difference up to which two tools' sums of the same rewards may differ.
 _TOLERANCE = 1e-12
@@ -139,11 +142,11 @@ class _Validation:
     # --- config.json ------------------------------------------------------------
 
     def _check_config(self, config: RunConfig) -> None:
-        if config.benchmark_contract_version not in VERSIONS:
+        if config.benchmark_contract_version not in CONTRACT_VERSIONS:
             self._add(
                 "contract version",
                 "config.json",
-                f"expected one of {', '.join(map(repr, VERSIONS))}, "
+                f"expected one of {', '.join(map(repr, CONTRACT_VERSIONS))}, "
                 f"found {config.benchmark_contract_version!r}",
                 "benchmark_contract_version",
             )
@@ -159,6 +162,8 @@ class _Validation:
         self._check_schedule_form(config)
         if config.is_longplay:
             self._check_claims(config)
+        else:
+            self._note_profile(config)
 
     def _check_schedule_form(self, config: RunConfig) -> None:
         for position, visit in enumerate(config.schedule):
@@ -187,6 +192,25 @@ class _Validation:
                 "default_action_idx",
             )
 
+    def _note_profile(self, config: RunConfig) -> None:
+        """Notes that another tool's run names a loop of its own.
+
+        A profile whose agent is asked after the step, not before it, fills the same
+        keys: its rows pass for v1's and mean something else.
+        """
+        extra = config.model_extra or {}
+        for name in _PROFILE_KEYS:
+            profile = extra.get(name)
+            if profile is not None and profile != _V1_PROFILE:
+                self._add(
+                    "runner profile",
+                    "config.json",
+                    f"expected none or {_V1_PROFILE!r}, found {shorten(profile)}; the "
+                    "rules of v1 were applied, where the agent decides before each "
+                    "step: rows of another loop may pass and mean something else",
+                    name,
+                )
+
     def _check_claims(self, config: RunConfig) -> None:
         """Derives the run again from the suite and seed it names."""
         given = config.config_given
@@ -214,7 +238,7 @@ class _Validation:
                     name,
                 )
         self._check_second_delay(config)
-        self._check_provenance(config)
+        self._check_provenance(config, machine_of(derived.games))
 
     def _check_second_delay(self, config: RunConfig) -> None:
         """Other v1 tools look for the delay in other places first."""
@@ -233,15 +257,15 @@ class _Validation:
                     name,
                 )
 
-    def _check_provenance(self, config: RunConfig) -> None:
-        """What longplay always writes of agent and ROMs."""
+    def _check_provenance(self, config: RunConfig, machine: Machine) -> None:
+        """What longplay always writes of agent, emulator and ROMs."""
         versions = config.versions or {}
-        missing = [name for name in _TOOLS if name not in versions]
-        if missing or config.git is None:
+        tools = ("python", machine.name, "numpy", "longplay")
+        if config.git is None or any(name not in versions for name in tools):
             self._add(
                 "suite claim",
                 "config.json",
-                f"expected git and the versions of {', '.join(_TOOLS)}",
+                f"expected git and the versions of {', '.join(tools)}",
                 "versions",
             )
         for name in ("rom_md5", "rom_sha256"):
@@ -329,7 +353,9 @@ class _Validation:
             "fps": frames / summary.wall_time_s if summary.wall_time_s else None,
         }
         self._compare("summary", "run_summary.json", expected, summary)
-        begun = [(k, v) for k, v in enumerate(config.schedule) if sums["frames"][k]]
+        begun = [
+            (k, v) for k, v in enumerate(config.played_schedule) if sums["frames"][k]
+        ]
         if len(summary.visits) != len(begun):
             self._add(
                 "summary",
@@ -360,7 +386,9 @@ class _Validation:
         chunks = list(self._read_rows(path.name, DigestRow, {}, True))
         if not chunks:
             return
-        check_digests(path.name, _join(chunks), config.schedule, frames, self._findings)
+        check_digests(
+            path.name, _join(chunks), config.played_schedule, frames, self._findings
+        )
         last_chain = read_last_chain(path)
         if summary is not None and last_chain != chain_head:
             self._add(
@@ -370,9 +398,19 @@ class _Validation:
                 "chain_head",
             )
 
+    def _check_tuning(self) -> None:
+        """A run that was stopped on purpose has tuning.json in place of a score."""
+        if (self._run_dir / "score.json").exists():
+            self._add("score", "score.json", "expected none: this is a tuning run")
+        if not (self._run_dir / "tuning.json").is_file():
+            self._add("missing file", "tuning.json", "expected the tuning run's result")
+
     def _check_score(
         self, config: RunConfig, rules: EventRules, summary: RunSummary | None
     ) -> None:
+        if config.is_tuning:
+            self._check_tuning()
+            return
         missing: Kind | None = "missing file" if config.is_longplay else None
         score = self._read("score.json", config.score_type, missing)
         if score is None:
@@ -398,7 +436,24 @@ class _Validation:
         except DocumentError as error:
             self._add("score", "score.json", f"cannot be computed again: {error}")
             return
+        if isinstance(score, PredictionScore):
+            self._check_rollouts(expected, score)
         self._compare("score", "score.json", expected, score)
+
+    def _check_rollouts(self, expected: dict[str, Any], score: PredictionScore) -> None:
+        """Notes a score with other rollout values, and leaves these keys out."""
+        wanted, found = expected["rollouts_sha256"], score.rollouts_sha256
+        if wanted == found:
+            return
+        for name in ROLLOUT_KEYS:
+            del expected[name]
+        self._add(
+            "other rollouts",
+            "score.json",
+            f"scored with other rollouts: here are {shorten(wanted or 'none')}, "
+            f"found {shorten(found or 'none')}; `longplay score` scores again",
+            "rollouts_sha256",
+        )
 
     def _check_state(self, config: RunConfig) -> None:
         """A run is complete when it says so, which it does last of all."""
@@ -433,6 +488,11 @@ class _Validation:
                 )
 
 
+# Where the first implementation of v1 names a loop other than v1's, such as one that
+# asks the agent after the step.
+_PROFILE_KEYS = ("runner_mode", "multi_run_profile")
+_V1_PROFILE = "standard"
+
 # Fields of config.json that suite and seed determine.
 _DERIVED = (
     "suite",
@@ -460,8 +520,6 @@ _DERIVED = (
 
 # Counts of run_summary.json, of the run and of each visit.
 _COUNTS = ("frames", "decision_frames", "emulator_frames", "episodes")
-
-_TOOLS = ("python", "ale_py", "numpy", "longplay")
 
 
 def _is_equal(expected: Any, found: Any) -> bool:

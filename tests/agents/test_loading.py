@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import longplay
-from longplay.agents.base import (
+from longplay.agents.loading import (
     BUILT_IN_AGENTS,
     ENTRY_POINT_GROUP,
     LoadedAgent,
@@ -28,7 +27,8 @@ from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import EventRow, ScheduledVisit
 from longplay.errors import AgentLoadError, UnknownNameError
 from longplay.stream import Mechanics, Stream
-from longplay.tracks.streaming import StreamingTrack
+from longplay.tracks.streaming import STREAMING
+from playing import play_run
 
 AGENT = """
 class {name}:
@@ -135,7 +135,7 @@ def test_module_and_attribute(
     monkeypatch.syspath_prepend(str(tmp_path))
     loaded = load_agent("lab.agents_of_ours:Eight")
     assert answer_of(loaded) == 8
-    assert loaded.entry.config == {"_type": "lab.agents_of_ours.Eight", "args": {}}
+    assert loaded.entry.config["_type"] == "lab.agents_of_ours.Eight"
 
 
 def test_module_in_the_working_directory(
@@ -223,7 +223,7 @@ def test_entry_point_is_loaded_by_name(
     entry_points(ten="installed_package:Ten")
     loaded = load_agent("ten")
     assert (loaded.name, answer_of(loaded)) == ("ten", 10)
-    assert loaded.entry.config == {"_type": "installed_package.Ten", "args": {}}
+    assert loaded.entry.config["_type"] == "installed_package.Ten"
 
 
 def test_entry_point_may_be_a_functional_module(
@@ -317,7 +317,7 @@ def test_config_has_no_path_and_no_seed(
     write: Callable[..., Path], tmp_path: Path
 ) -> None:
     path = write("my_agent.py", agent_source())
-    result = longplay.run(
+    result = play_run(
         "stream-smoke-v1",
         str(path),
         seed=12345,
@@ -360,7 +360,7 @@ def play(loaded: LoadedAgent) -> list[EventRow]:
     ]
     mechanics = Mechanics(decision_interval=3, delay=1)
     stream = Stream(schedule, (1, 2), ScriptedConsole(life_frames=10), mechanics)
-    track, events = StreamingTrack(loaded.build(7)), []
+    track, events = STREAMING.join(loaded.build(7)), []
     while not stream.done:
         events.append(stream.advance(track.answer(stream.percept())))
     return events

@@ -240,11 +240,12 @@ def test_run_for_machines(invoke, tmp_path):
     assert answer.exit_code == 0
     assert answer.stderr == ""
     assert answer.json["experiment_dir"] == str(out)
-    run_dir = Path(answer.json["run_dir"])
+    (run,) = answer.json["runs"]
+    run_dir = Path(run["run_dir"])
     assert run_dir.parent == out / "episodes"
-    assert answer.json["validation"]["valid"] is True
-    assert answer.json["score"] == json.loads((run_dir / "score.json").read_bytes())
-    assert answer.json["score"]["frames"] == 120
+    assert run["validation"]["valid"] is True
+    assert run["score"] == json.loads((run_dir / "score.json").read_bytes())
+    assert run["score"]["frames"] == 120
 
 
 def test_run_for_people(invoke, tmp_path):
@@ -291,7 +292,7 @@ def test_progress_is_plain_lines_off_a_terminal(spawn, slow_agent, tmp_path):
         *("--json", *SHORT),
     )
     assert answer.exit_code == 0
-    assert answer.json["score"]["frames"] == 120  # progress is not on stdout
+    assert answer.json["runs"][0]["score"]["frames"] == 120  # progress is not on stdout
     lines = answer.stderr.splitlines()
     assert lines
     for line in lines:
@@ -379,6 +380,22 @@ def test_show_for_people(invoke, directory, finished_run):
     assert config["benchmark_contract_hash"] in text
     for visit in config["schedule"]:
         assert f"{visit['visit_frames']:,}" in text
+
+
+def test_show_of_a_run_under_way(invoke, experiment_dir, finished_run):
+    (run_dir,) = (experiment_dir / "episodes").iterdir()
+    for name in ("run_summary.json", "score.json"):
+        (run_dir / name).unlink()
+    config = json.loads((run_dir / "config.json").read_text())
+    first, second, third, *_ = (v["visit_frames"] for v in config["schedule"])
+    status = json.loads((run_dir / "status.json").read_text())
+    status |= {"state": "RUNNING", "frame": first + 100}
+    (run_dir / "status.json").write_text(json.dumps(status))
+    shown = " ".join(invoke("show", experiment_dir).stdout.split())
+    games = [visit["game_id"] for visit in config["schedule"]]
+    assert f"0 0 {games[0]} {first:,} – – – –" in shown
+    assert f"1 0 {games[1]} 100/{second:,} – – – –" in shown
+    assert f"2 0 {games[2]} 0/{third:,} " in shown
 
 
 def test_show_of_a_run_without_a_score(invoke, experiment_dir):

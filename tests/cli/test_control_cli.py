@@ -64,6 +64,23 @@ def test_smoke_suite_is_shown_beside_the_random_agent(
         assert set(totals) == {"reward", "game_score"}
 
 
+def test_part_of_a_run_has_no_total_beside_it(
+    invoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    """The random agent's total is one of all games."""
+    out = tmp_path / "e"
+    run = ("run", "control-smoke-v1", "--agent", "random", "--out", out, "--quiet")
+    assert invoke(*run).exit_code == 0
+    (events,) = out.rglob("events.jsonl")
+    lines = events.read_text().splitlines(keepends=True)
+    events.write_text("".join(lines[:600]))  # pong, and a part of breakout
+    shown = flat(invoke("score", out, "--partial").stdout)
+    pong = invoke("score", out, "--partial", "--json").json["cumulative_reward"]
+    assert "PARTIAL: visits 1, 2" in shown
+    assert f"total {pong:g} – {pong:g} –" in shown
+    assert f"pong {pong:g} -" in shown  # a game's own total is one of that game
+
+
 def test_metrics_of_step_are_kept_and_shown(
     invoke: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -99,9 +116,16 @@ def test_experiment_is_aggregated_by_cumulative_reward(
 
 
 def test_score_is_explained(control_run: Path, invoke: Callable[..., Any]) -> None:
-    answer = invoke("score", control_run, "--explain", "asterix")
-    assert answer.exit_code == 0
-    assert "why: asterix" in answer.stdout
+    score = invoke("score", control_run, "--explain", "asterix", "--json").json
+    visits = [row for row in score["explanation"] if row["window"] == "whole visit"]
+    totals = {
+        "reward_sum": score["per_game_cumulative_reward"]["asterix"],
+        "game_reward_sum": score["per_game_cumulative_game_score"]["asterix"],
+    }
+    assert {key: sum(row[key] for row in visits) for key in totals} == totals
+    shown = flat(invoke("score", control_run, "--explain", "asterix").stdout)
+    assert "why: asterix" in shown
+    assert "reward, game score = sums over whole visits" in shown
 
 
 def test_dry_run_plans_twenty_games(invoke: Callable[..., Any]) -> None:
@@ -136,8 +160,8 @@ def test_built_in_agents_run_and_validate(
         "--quiet",
     )
     assert answer.exit_code == 0
-    assert answer.json["validation"]["valid"] is True
-    assert json.dumps(answer.json["score"]["reward_rate"])
+    assert answer.json["runs"][0]["validation"]["valid"] is True
+    assert json.dumps(answer.json["runs"][0]["score"]["reward_rate"])
 
 
 @pytest.mark.exhaustive
@@ -147,10 +171,10 @@ def test_whole_control_suite(invoke: Callable[..., Any], tmp_path: Path) -> None
         "run", "control-v1", "--agent", agent, "--seed", 0, "--out", out, "--json"
     )
     assert answer.exit_code == 0
-    assert answer.json["validation"]["valid"] is True
+    assert answer.json["runs"][0]["validation"]["valid"] is True
     run = longplay.read_run(out)
     rows = run.events.numpy("game_id", "reward", "game_reward")
-    score = answer.json["score"]
+    score = answer.json["runs"][0]["score"]
     games = list(run.config.games)
     assert len(rows["reward"]) == 200_000
     assert [int((rows["game_id"] == game).sum()) for game in games] == [10_000] * 20

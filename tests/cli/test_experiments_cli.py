@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import re
@@ -16,6 +17,8 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+
+from rows import read_rows
 
 SHORT = (
     *("--set", 'games=["qbert"]', "--set", "num_cycles=1"),
@@ -235,15 +238,29 @@ def test_answer_of_several_seeds_for_people(invoke, tmp_path):
     assert "no interval" in answer.stdout
 
 
-@pytest.mark.parametrize("options", [(), ("--seed", 3)])
-def test_answer_of_one_seed_is_as_before(invoke, tmp_path, options):
-    answer = invoke(
+@pytest.mark.parametrize(
+    ("options", "seeds"),
+    [((), [0]), (("--seed", 3), [3]), (("--seeds", "0-1"), [0, 1])],
+)
+def test_answers_have_one_shape_whatever_the_number_of_seeds(
+    invoke, tmp_path, options, seeds
+):
+    out = tmp_path / "out"
+    played = invoke(
         *("run", "stream-smoke-v1", "--agent", "random", *SHORT, *options),
-        *("--out", tmp_path / "out", "--quiet", "--json"),
+        *("--out", out, "--quiet", "--json"),
     )
-    assert answer.exit_code == 0, answer.stderr
-    assert {"experiment_dir", "run_dir", "score", "validation"} <= answer.json.keys()
-    assert "runs" not in answer.json
+    assert played.exit_code == 0, played.stderr
+    answers = [played, *(invoke(c, out, "--json") for c in ("resume", "retry"))]
+    for answer in answers:
+        assert answer.exit_code == 0
+        assert list(answer.json) == ["experiment_dir", "runs", "aggregate"]
+        assert [run["seed"] for run in answer.json["runs"]] == seeds
+        assert answer.json["runs"][0].keys() == played.json["runs"][0].keys()
+    for run in played.json["runs"]:
+        assert run["valid"] is run["validation"]["valid"] is True
+        assert run["score"]["frames"] == run["frames_total"] == run["frame"]
+        assert run["resumed_from"] is run["refused"] is run["error"] is None
 
 
 @pytest.mark.parametrize("options", [("--seed", 1), ("--seeds", "0-1")])
@@ -574,7 +591,7 @@ def test_retry_of_a_folder_that_is_no_experiment(invoke, tmp_path):
 def export(invoke, directory: Path, file: Path, *options: object) -> list[Any]:
     answer = invoke("export", directory, "--jsonl", file, *options)
     assert answer.exit_code == 0, answer.stderr
-    return [json.loads(line) for line in file.read_text().splitlines()]
+    return read_rows(file)
 
 
 def test_export_of_runs(invoke, played, tmp_path):
@@ -696,8 +713,11 @@ def test_show_of_three_seeds_for_machines(invoke, played):
     aggregate, scores = shown["aggregate"], final_scores(played, 0, 1, 2)
     assert aggregate["n"] == 3
     assert aggregate["mean"] == pytest.approx(statistics.fmean(scores))
-    assert min(scores) <= aggregate["low"] <= aggregate["mean"]
-    assert aggregate["mean"] <= aggregate["high"] <= max(scores)
+    # Student's t with two degrees of freedom.
+    half_width = 4.30265273 * statistics.stdev(scores) / math.sqrt(3)
+    assert aggregate["low"] == pytest.approx(aggregate["mean"] - half_width)
+    assert aggregate["high"] == pytest.approx(aggregate["mean"] + half_width)
+    assert aggregate["method"] == "t"
     assert invoke("show", played, "--json").json == shown
 
 

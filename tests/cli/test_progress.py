@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from longplay.cli.progress import ProgressLine, _live_line, describe_progress
-from longplay.runner import Progress
+from longplay.runs.loop import Progress
 
 PROGRESS = Progress(
     frame=1_200_000,

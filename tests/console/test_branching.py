@@ -32,12 +32,12 @@ def test_play_goes_on_as_if_nothing_had_branched_off(game: str) -> None:
     straight, branching = make_console(game), make_console(game)
     play(straight, 400)
     play(branching, 400)
-    fate, branch = branching.fate, branching.save()
+    sticky_rng, branch = branching.sticky_rng, branching.save()
     for luck in range(3):
-        branching.fate = np.random.default_rng(luck)
+        branching.sticky_rng = np.random.default_rng(luck)
         play(branching, 700, shift=luck)
         branching.go_back(branch)
-    branching.fate = fate
+    branching.sticky_rng = sticky_rng
     assert play(branching, 400) == play(straight, 400)
 
 
@@ -46,7 +46,7 @@ def test_other_luck_is_another_continuation() -> None:
     play(console, 200)
     branch, digests = console.save(), []
     for luck in (1, 2, 1):
-        console.fate = np.random.default_rng(luck)
+        console.sticky_rng = np.random.default_rng(luck)
         digests.append(play(console, 300))
         console.go_back(branch)
     assert digests[0] == digests[2] != digests[1]

@@ -24,6 +24,8 @@ from longplay.console.ale import AleConsole
 from longplay.console.games import GAMES
 
 CHAIN_VISITS = 5
+# Chains that `make test` plays: each of their visits costs a process of its own.
+FEW = range(3)
 VISIT_FRAMES = 300
 STICKY = 0.25
 
@@ -93,7 +95,7 @@ def find_differences(chains: list[list[Visit]]) -> list[str]:
 
 
 def test_chains_hold_what_they_are_meant_to() -> None:
-    chains = [[game_id for game_id, _ in draw_chain(number)] for number in range(10)]
+    chains = [[game_id for game_id, _ in draw_chain(number)] for number in FEW]
     pairs = {
         (before, after)
         for chain in chains
@@ -101,13 +103,13 @@ def test_chains_hold_what_they_are_meant_to() -> None:
         for after in chain[k + 1 :]
     }
     assert all(len(chain) == CHAIN_VISITS for chain in chains)
-    assert len({game_id for chain in chains for game_id in chain}) > 25
+    assert len({game_id for chain in chains for game_id in chain}) > 10
     for carrier in SETTING_CARRIERS:
         assert any((carrier, paddle) in pairs for paddle in PADDLE_GAMES)
 
 
-def test_ten_chains_leave_nothing_behind() -> None:
-    assert find_differences([draw_chain(number) for number in range(10)]) == []
+def test_three_chains_leave_nothing_behind() -> None:
+    assert find_differences([draw_chain(number) for number in FEW]) == []
 
 
 @pytest.mark.exhaustive

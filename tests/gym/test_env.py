@@ -26,6 +26,7 @@ from longplay.errors import (
     RecordingError,
     UnknownNameError,
 )
+from playing import play_run
 
 ENV_IDS = tuple(longplay.gym.ENV_SUITES)
 CONTROL, STREAM = "longplay/ControlSmoke-v1", "longplay/StreamSmoke-v1"
@@ -84,7 +85,7 @@ def both(
         return drivers[-1]
 
     suite = longplay.gym.ENV_SUITES[env_id]
-    result = longplay.run(suite, build, out=folder / "run", overrides=settings)
+    result = play_run(suite, build, out=folder / "run", overrides=settings)
     (recorded,) = (folder / "gym").iterdir()
     return steps, drivers[0], recorded, result.run_dir
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from longplay.agents.base import load_agent
+from longplay.agents.loading import load_agent
 from longplay.console.base import ConsoleStep, Observation
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import EventRow, ScheduledVisit, TimestepRow
+from longplay.driver import ActionDriver
 from longplay.stream import Mechanics, Stream
-from longplay.tracks.control import ControlTrack
+from longplay.tracks.control import CONTROL
 
 UP, RIGHT, DOWN = {2, 10}, {3, 11}, {5, 13}  # with the fire button and without
 PLACES = 5
@@ -72,7 +73,7 @@ def play(
 ) -> list[float]:
     """The rewards of every timestep of (game, timesteps) after (game, timesteps)."""
     loaded = load_agent(agent, agent_args)
-    rows = _play(games, ControlTrack(loaded.build(7)).answer)
+    rows = _play(games, CONTROL.build(loaded, 7).answer)
     return [row.reward for row in rows]
 
 
@@ -81,9 +82,10 @@ def predict(agent: str, timesteps: int, **agent_args: Any) -> list[float]:
     predictor = load_agent(agent, agent_args).build_predictor(7)
     found: list[float] = []
 
+    participant = CONTROL.join(predictor)
+
     def answer(percept: Any) -> int:
-        track = ControlTrack(predictor)
-        found.append(float(track.answer(percept)))
+        found.append(float(participant.answer(percept)))
         return 0
 
     _play([("countdown", timesteps)], answer)
@@ -98,7 +100,9 @@ def _play(
         for k, (game, timesteps) in enumerate(games)
     ]
     console, mechanics = LearnableConsole(), Mechanics(reward="sign")
-    stream = Stream(schedule, range(len(schedule)), console, mechanics, TimestepRow)
+    stream = Stream(
+        schedule, range(len(schedule)), console, mechanics, ActionDriver(TimestepRow)
+    )
     rows = []
     while not stream.done:
         rows.append(stream.advance(answer(stream.percept())))

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import longplay
-from longplay.agents.base import BUILT_IN_AGENTS
+from longplay.agents.loading import BUILT_IN_AGENTS
 from longplay.contract.rundir import ROW_FILES
 
 SHAPE = (210, 160, 3)

@@ -11,10 +11,10 @@ import pytest
 
 from longplay.console.scripted import ScriptedConsole
 from longplay.errors import ConfigError
+from longplay.reference.auditing import summarise
 from longplay.reference.facts import AuditedState
 from longplay.reference.library import load_reference
 from longplay.reference.training import stages
-from longplay.reference.training.audit import summarise
 from longplay.reference.training.collecting import collect_reference
 from longplay.reference.training.driver import make_references
 from longplay.reference.training.fitting import FitRecipe
@@ -136,7 +136,7 @@ def test_missing_torch_is_an_error_with_the_command(
         "reference", "train", "--game", "pong", "--work", str(tmp_path / "work")
     )
     assert answer.exit_code == 2
-    assert "pip install 'longplay[learn]'" in answer.stderr
+    assert "pip install '.[learn]'" in answer.stderr
     assert not (tmp_path / "work").exists()
 
 

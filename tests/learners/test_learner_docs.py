@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longplay.agents.base import BUILT_IN_AGENTS
+from longplay.agents.loading import BUILT_IN_AGENTS
 
 ROOT = Path(__file__).parents[2]
 GIVEN = ("observation_shape", "num_actions", "seed")

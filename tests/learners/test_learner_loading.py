@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from longplay.agents.base import BUILT_IN_AGENTS, load_agent
+from longplay.agents.loading import BUILT_IN_AGENTS, load_agent
 from longplay.errors import MissingExtraError
 
 LEARNERS = [

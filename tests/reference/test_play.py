@@ -8,7 +8,8 @@ import numpy as np
 
 from longplay.console.ale import AleConsole
 from longplay.console.scripted import ScriptedConsole
-from longplay.reference.training.frozen_play import PlayedVisit, Player
+from longplay.reference.continuations import Player
+from longplay.reference.training.frozen_play import PlayedVisit
 from longplay.reference.training.play import FRAME_SKIP, Emulators
 from longplay.reference.training.returns import discounted_returns, known_returns
 

@@ -7,6 +7,7 @@ import pytest
 
 from longplay.console.ale import AleConsole
 from longplay.plan import plan_run
+from longplay.reference.auditing import summarise
 from longplay.reference.library import (
     DATA,
     hash_references,
@@ -15,14 +16,13 @@ from longplay.reference.library import (
 )
 from longplay.reference.recording import record_visit
 from longplay.reference.streams import find_recorded_visit
-from longplay.reference.training.audit import summarise
 from longplay.suites import get_suite
 
 GAMES = list_references(DATA)
-SEEDS = (0, 1, 2)
 # What comes from the start of a visit is the same whatever its length.
 TIMESTEPS = 250
 WHOLE = pytest.mark.exhaustive
+SEEDS = (0, 1, 2, pytest.param(3, marks=WHOLE), pytest.param(4, marks=WHOLE))
 
 
 @pytest.mark.parametrize("game", GAMES)

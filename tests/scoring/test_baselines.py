@@ -9,6 +9,8 @@ import pytest
 
 from longplay.plan import plan_run
 from longplay.scoring.baselines import expected_seconds, random_baseline
+from longplay.tracks.catalogue import TRACKS
+from longplay.tracks.prediction import PREDICTION
 
 CONTROL = ("control-smoke-v1", "control-v1")
 MEASURED = ("stream-smoke-v1", "stream-3x2-v1", "stream-8x3-v1", *CONTROL)
@@ -68,8 +70,12 @@ def test_changed_suite_borrows_and_unknown_has_none() -> None:
 
 
 def test_time_of_an_unmeasured_suite_is_that_of_its_kind() -> None:
-    long_one = expected_seconds("stream-8x3-1m-v1", "streaming", 1_000_000)
-    assert long_one == expected_seconds("stream-8x3-v1", "streaming", 1_000_000)
+    long_one = expected_seconds("stream-8x3-1m-v1", "stream-8x3-v1", 1_000_000)
+    assert long_one == expected_seconds("stream-8x3-v1", "control-v1", 1_000_000)
     assert 10 < long_one < 1_000
-    predicted = expected_seconds("prediction-v1", "prediction", 200_000)
-    assert predicted == expected_seconds("control-v1", "control", 200_000)
+
+
+def test_every_track_names_a_suite_that_was_measured() -> None:
+    for track in TRACKS.values():
+        assert random_baseline(track.typical_suite) is not None
+    assert PREDICTION.typical_suite == "control-v1"

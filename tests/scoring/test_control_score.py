@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +16,8 @@ from longplay.plan import plan_run
 from longplay.scoring.control import compute_score
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Play, played_visits
+from longplay.tracks.control import CONTROL
+from rows import read_rows
 
 SETTINGS = {
     "games": ["pong", "qbert"],
@@ -67,6 +67,30 @@ def test_curve_has_a_point_per_window_of_each_visit() -> None:
     )
 
 
+def test_totals_are_explained_by_the_visits() -> None:
+    visit, score, early, late = CONTROL.explain_game(make_play(), "pong").rows
+    # Frames 0 … 5 of the game: 10 - 2 + 4, each delivered as its sign.
+    assert visit == {
+        "window": "whole visit",
+        "visit_idx": 0,
+        "first_frame": 0,
+        "last_frame": 5,
+        "frames": 6,
+        "reward_sum": 1.0,
+        "game_reward_sum": 12.0,
+        "rate": 1 / 6,
+    }
+    assert (score["window"], score["reward_sum"], score["game_reward_sum"]) == (
+        "score",
+        0.0,  # 2 … 5: -1 + 1
+        2.0,  # 2 … 5: -2 + 4
+    )
+    assert [early["window"], late["window"]] == [
+        "plasticity: early",
+        "plasticity: late",
+    ]
+
+
 def test_keys_of_v1_are_computed_on_delivered_rewards() -> None:
     score = compute_score(make_play())
     assert score.per_game_scores == {"pong": 0.0, "qbert": 0.25}
@@ -99,13 +123,11 @@ def test_nothing_played_comes_to_nothing() -> None:
 # --- runs ---------------------------------------------------------------------------
 
 
-def read_rows(run_dir: Path) -> list[dict[str, Any]]:
-    lines = (run_dir / "events.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
-
-
 def test_totals_of_a_run_are_the_sums_over_its_rows(control_run: Path) -> None:
-    rows, score = read_rows(control_run), longplay.read_run(control_run).score
+    rows, score = (
+        read_rows(control_run / "events.jsonl"),
+        longplay.read_run(control_run).score,
+    )
     assert isinstance(score, ControlScore)
     assert score.cumulative_reward == sum(row["reward"] for row in rows)
     assert score.cumulative_game_score == sum(row["game_reward"] for row in rows)
@@ -153,7 +175,7 @@ def test_run_cut_short_is_scored_in_part(
         longplay.score_run(path.parent)
     score = longplay.score_run(path.parent, partial=True)
     assert isinstance(score, ControlScore)
-    rows = read_rows(control_run)[:450]
+    rows = read_rows(control_run / "events.jsonl")[:450]
     assert score.cumulative_reward == sum(row["reward"] for row in rows)
     assert set(score.per_game_cumulative_reward) == {"breakout"}
 
@@ -162,13 +184,16 @@ def test_columns_of_a_control_run(control_run: Path) -> None:
     events = longplay.read_run(control_run).events
     assert events.columns[-3:] == ("lives", "game_reward", "emulator_frames")
     columns = events.numpy("game_reward", "emulator_frames")
-    rows = read_rows(control_run)
+    rows = read_rows(control_run / "events.jsonl")
     for name, column in columns.items():
         assert column.tolist() == [row[name] for row in rows]
 
 
 def test_summary_of_a_control_run_adds_up_its_rows(control_run: Path) -> None:
-    rows, summary = read_rows(control_run), longplay.read_run(control_run).summary
+    rows, summary = (
+        read_rows(control_run / "events.jsonl"),
+        longplay.read_run(control_run).summary,
+    )
     assert summary is not None
     assert summary.frames == summary.decision_frames == 900
     assert summary.emulator_frames == sum(row["emulator_frames"] for row in rows)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import longplay
-from longplay.agents.base import load_agent
+from longplay.agents.loading import load_agent
 from longplay.contract.records import PredictionScore
 from longplay.plan import plan_run
-from longplay.reference.report import fill_baselines, render_baselines
+from longplay.report.reference_tables import fill_baselines, render_baselines
 from longplay.scoring import prediction_baselines as module
 from longplay.scoring.prediction_baselines import (
     PREDICTORS,
@@ -22,6 +22,7 @@ from longplay.scoring.prediction_baselines import (
     read_data,
     summarise_errors,
 )
+from playing import play_run
 
 ROOT = Path(__file__).parent.parent.parent
 SUITE = "prediction-smoke-v1"
@@ -140,7 +141,7 @@ def test_other_suites_and_references_have_none(
 @pytest.fixture
 def experiment(references: Path, tmp_path: Path) -> Path:
     agent, out = str(ROOT / "examples" / "prediction_zero.py"), tmp_path / "e"
-    longplay.run(SUITE, agent, out=out, overrides=SHORT)
+    play_run(SUITE, agent, out=out, overrides=SHORT)
     return out
 
 
@@ -181,6 +182,7 @@ def test_show_of_several_seeds_names_the_baselines(
         "nmse of the baselines: zero 20, running mean 2, TD(λ) 1; mean of 3 seeds"
         in shown
     )
+    assert "nmse (less is better): " in shown
 
 
 # --- the page -------------------------------------------------------------------
@@ -196,6 +198,41 @@ def test_tables_of_the_page() -> None:
     assert head == "| nmse of | zero | running mean | TD(λ) |"
     assert pong == "| pong | 20.000 | 2.000 | 1.000 |"
     assert breakout == "| breakout | – | – | – |"
+
+
+def test_errors_against_rollout_values_lead_where_all_runs_have_them() -> None:
+    scores = [
+        make_score(nmse, None).model_copy(
+            update={
+                "rollouts_sha256": "cd" * 32,
+                "value_nmse": nmse / 2,
+                "per_game_value_nmse": {"pong": nmse / 2},
+            }
+        )
+        for nmse in (1.0, 2.0, 3.0)
+    ]
+    data = make_data()
+    figures = data["suites"][SUITE]["predictors"]
+    figures["zero"] = summarise_errors(scores)
+    zero, mean, _ = list_baselines(data)
+    assert zero.errors.value_nmse == MeasuredError(1.0, (0.5, 1.0, 1.5))
+    assert zero.games["pong"].value_nmse == MeasuredError(1.0, (0.5, 1.0, 1.5))
+    assert zero.games["breakout"].value_nmse is None
+    assert mean.errors.value_nmse is None
+    table = render_baselines(list_baselines(data)).splitlines()
+    assert table[2].startswith("|  | value_nmse | nmse |")
+    assert table[4].startswith("| zero | 1.000 (0.500 … 1.500) | 2.000 (1.000 … 3.000)")
+    assert table[5].startswith("| running mean | – | 2.000")
+    assert "| pong | 1.000 | – | – |" in table
+
+
+def test_runs_with_unlike_rollouts_have_no_common_error() -> None:
+    digests = ("cd" * 32, None)
+    scores = [
+        make_score(1.0, None).model_copy(update={"rollouts_sha256": digest})
+        for digest in digests
+    ]
+    assert "value_nmse" not in summarise_errors(scores)["errors"]
 
 
 def test_filling_keeps_the_rest_of_the_page() -> None:

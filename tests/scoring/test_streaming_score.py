@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from longplay import score_run
 from longplay.errors import ConfigError, DocumentError, IncompleteRunError
+from rows import read_rows
 
 # --- the reference: the formulas of the contract in plain Python --------------------
 
@@ -159,20 +160,16 @@ def assert_scored(run_dir: Path, found: dict[str, Any], **changes: Any) -> None:
     """Holds a score against the reference, computed from the files of the run."""
     config = json.loads((run_dir / "config.json").read_bytes())
     scoring = config["scoring_defaults"] | changes
-    rewards = [Fraction(row["reward"]) for row in read_rows(run_dir, "events.jsonl")]
+    rewards = [Fraction(row["reward"]) for row in read_rows(run_dir / "events.jsonl")]
     ends = [
         row["end_global_frame_idx"]
-        for row in read_rows(run_dir, "episodes.jsonl")
+        for row in read_rows(run_dir / "episodes.jsonl")
         if row["ended_by"] == "terminated"
     ]
     expected = score_slowly(config, rewards, ends, scoring)
     assert_same({key: found[key] for key in expected}, expected)
     assert found["benchmark_contract_version"] == "v1"
     assert found["benchmark_contract_hash"] == hash_slowly(config, scoring)
-
-
-def read_rows(run_dir: Path, name: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run_dir / name).read_bytes().splitlines()]
 
 
 # --- run directories written by hand ------------------------------------------------
@@ -408,7 +405,7 @@ def test_fps_of_a_foreign_run_comes_from_its_clock(tmp_path):
     run_dir = HAND_MADE.write(tmp_path / "run")
     rows = [
         row | {"wallclock_time": 1000.0 + i / 64}
-        for i, row in enumerate(read_rows(run_dir, "events.jsonl"))
+        for i, row in enumerate(read_rows(run_dir / "events.jsonl"))
     ]
     (run_dir / "events.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in rows))
     assert score_run(run_dir).fps == 64.0

@@ -20,8 +20,9 @@ from longplay.agents.repeat import RepeatAgent
 from longplay.console.base import Observation
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import EventRow, ScheduledVisit, TimestepRow
+from longplay.driver import ActionDriver
 from longplay.stream import Mechanics, Stream
-from longplay.tracks.control import ControlTrack
+from longplay.tracks.control import CONTROL
 
 VISITS = [("alpha", 23), ("beta", 17), ("gamma", 31)]
 SEEDS = (13, 14, 15)
@@ -47,11 +48,12 @@ def make_stream(reward: Any = "sign") -> Stream:
         for k, (game, n) in enumerate(VISITS)
     ]
     console = ScriptedConsole(life_frames=LIFE_FRAMES, frame_skip=SKIP)
-    return Stream(schedule, SEEDS, console, Mechanics(reward=reward), TimestepRow)
+    driver = ActionDriver(TimestepRow)
+    return Stream(schedule, SEEDS, console, Mechanics(reward=reward), driver)
 
 
 def play(agent: Any, reward: Any = "sign") -> list[EventRow]:
-    stream, track, events = make_stream(reward), ControlTrack(agent), []
+    stream, track, events = make_stream(reward), CONTROL.join(agent), []
     while not stream.done:
         events.append(stream.advance(track.answer(stream.percept())))
     return events
@@ -249,7 +251,7 @@ def test_metrics_are_averaged_over_the_steps_that_give_them() -> None:
         return state + 1, 0, metrics
 
     agent = FunctionalAgent(make_module(step), 18, 0)
-    stream, track, means = make_stream(), ControlTrack(agent), []
+    stream, track, means = make_stream(), CONTROL.join(agent), []
     while not stream.done:
         event = stream.advance(track.answer(stream.percept()))
         if event.truncated:

@@ -12,10 +12,10 @@ import pytest
 
 from longplay.agents.functional import FunctionalAgent
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import EventRow, PredictionRow
+from longplay.contract.records import EventRow
 from longplay.errors import AgentError, ConfigError, ConsoleError, DocumentError
-from longplay.guided_stream import GuidedStream
 from longplay.plan import plan_run
+from longplay.reference.driver import ReferenceDriver
 from longplay.reference.guide import (
     Guidance,
     Guide,
@@ -25,8 +25,8 @@ from longplay.reference.guide import (
 )
 from longplay.reference.library import load_reference
 from longplay.reference.ram import pair_ram
-from longplay.stream import Mechanics
-from longplay.tracks.prediction import PredictionTrack
+from longplay.stream import Mechanics, Stream
+from longplay.tracks.prediction import PREDICTION
 from made_up_references import GAMES, make_schedule, record_streams
 
 TIMESTEPS = 60
@@ -35,12 +35,12 @@ SEED = 5
 
 def make_stream(
     timesteps: int = TIMESTEPS, guides: dict[int, Guide] | None = None
-) -> GuidedStream:
+) -> Stream:
     """Three games on the scripted console, game overs in each."""
     schedule = make_schedule(timesteps)
     console = ScriptedConsole(life_frames=9, frame_skip=4)
-    parts = (schedule, (3, 4, 5), console, Mechanics(reward="sign"), PredictionRow)
-    return GuidedStream(*parts, guides=guides or open_guides(schedule, SEED))
+    driver = ReferenceDriver(guides or open_guides(schedule, SEED))
+    return Stream(schedule, (3, 4, 5), console, Mechanics(reward="sign"), driver)
 
 
 def make_module(step: Any, init: Any = lambda observation_shape: 0) -> ModuleType:
@@ -49,8 +49,8 @@ def make_module(step: Any, init: Any = lambda observation_shape: 0) -> ModuleTyp
     return module
 
 
-def play(stream: GuidedStream, step: Any) -> list[Any]:
-    track = PredictionTrack(FunctionalAgent(make_module(step), None, 0))
+def play(stream: Stream, step: Any) -> list[Any]:
+    track = PREDICTION.join(FunctionalAgent(make_module(step), None, 0))
     rows: list[EventRow] = []
     while not stream.done:
         rows.append(stream.advance(track.answer(stream.percept())))
@@ -156,9 +156,9 @@ class WatchedGuide:
         self._log.append("target")
         return Guidance(3, 0.5)
 
-    def pass_by(self, ram: memoryview, is_first: bool) -> None: ...
+    def skip(self, ram: memoryview, is_first: bool) -> None: ...
 
-    def confirm(self, reward: float) -> None: ...
+    def check_reward(self, reward: float) -> None: ...
 
 
 def test_the_target_is_asked_for_after_the_prediction_was_taken() -> None:
@@ -214,7 +214,7 @@ def test_init_gets_the_shape_alone() -> None:
     "answer",
     [
         *(float("nan"), float("inf"), 1e16, True, "1.0", None, 1j),
-        *(np.zeros(1), [0.0], np.bool_(False), np.float32("nan")),
+        *(np.zeros(2), [0.0], np.bool_(False), np.float32("nan")),
     ],
     ids=repr,
 )
@@ -223,7 +223,9 @@ def test_an_answer_that_is_no_number_is_refused(
 ) -> None:
     stream = make_stream()
     stream.advance(1)
-    with pytest.raises(AgentError, match=r"no prediction.* at frame 1 of pong"):
+    with pytest.raises(
+        AgentError, match=r"not a valid prediction.* at frame 1 of pong"
+    ):
         stream.advance(answer)
     assert stream.global_frame_idx == 1
 

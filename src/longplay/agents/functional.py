@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,15 +59,30 @@ def takes_shape_alone(init: Callable[..., Any], agent_args: Mapping[str, Any]) -
 def _check_call(
     function: Callable[..., Any], expected: str, count: int, named: dict[str, Any]
 ) -> None:
-    """Sees that a function can be called as it will be."""
+    """Checks that a function takes the arguments it will be given."""
     signature = inspect.signature(function)
+    name = expected.partition("(")[0]
     try:
         signature.bind(*range(count), **named)
+        _check_places(list(signature.parameters), INIT if name == "init" else expected)
     except TypeError as error:
-        name = expected.partition("(")[0]
         raise AgentLoadError(
             f"{name}: expected {expected}, found {name}{signature}: {error}"
         ) from error
+
+
+def _check_places(found: Sequence[str], expected: str) -> None:
+    """Refuses the contract's names in another order.
+
+    Arguments are passed by position: swapped names would bind and be silently wrong.
+    """
+    names = expected.partition("(")[2].rstrip(")").split(", ")
+    for due, name in enumerate(names, start=1):
+        if name in found and found.index(name) + 1 != due:
+            raise TypeError(
+                f"{name} must be parameter {due}, found as parameter "
+                f"{found.index(name) + 1}"
+            )
 
 
 class FunctionalAgent:
@@ -75,6 +90,8 @@ class FunctionalAgent:
 
     Without `num_actions` it is a predictor: its answers are values, not actions.
     """
+
+    looks_between_decisions = False
 
     def __init__(
         self, module: ModuleType, num_actions: int | None, seed: int, **agent_args: Any
@@ -94,6 +111,7 @@ class FunctionalAgent:
         _check_call(module.step, STEP, 4, {"info": {}} if self._takes_info else {})
         self._state = module.init(OBSERVATION_SHAPE, *given, **named)
         self._metrics = MeanMetrics()
+        self._window_metrics = MeanMetrics()
         self._previous: Observation | None = None
         self._action: Any = 0
         self._start_transition()
@@ -113,6 +131,7 @@ class FunctionalAgent:
             "terminated": self._terminated,
             "truncated": self._truncated,
             "metrics": self._metrics.snapshot(),
+            "window_metrics": self._window_metrics.snapshot(),
         }
         text = json.dumps(transition)
         (directory / "transition.json").write_text(text, encoding="utf-8")
@@ -128,6 +147,7 @@ class FunctionalAgent:
         self._terminated = transition["terminated"]
         self._truncated = transition["truncated"]
         self._metrics.restore(transition["metrics"])
+        self._window_metrics.restore(transition.get("window_metrics", {}))
 
     def _start_transition(self) -> None:
         self._reward, self._terminated, self._truncated = 0.0, False, False
@@ -145,7 +165,7 @@ class FunctionalAgent:
 
     def step(
         self,
-        obs_rgb: Observation,
+        obs_rgb: Observation | None,
         reward: float,
         terminated: bool,
         truncated: bool,
@@ -155,7 +175,7 @@ class FunctionalAgent:
         self._reward += reward
         self._terminated |= terminated
         self._truncated |= truncated
-        if info["is_decision_frame"]:
+        if obs_rgb is not None and info["is_decision_frame"]:
             self._action = self._ask(obs_rgb)
             self._previous = obs_rgb
             self._start_transition()
@@ -173,18 +193,23 @@ class FunctionalAgent:
         self._state, action, *metrics = _read_answer(answer, self._noun)
         if metrics:
             self._metrics.add(metrics[0])
+            self._window_metrics.add(metrics[0])
         return action
 
     def metrics(self) -> dict[str, float]:
-        """The means of what `step` reported since this was last asked."""
+        """The means of what `step` reported in the visit."""
         return self._metrics.take()
 
+    def window_metrics(self) -> dict[str, float]:
+        """The means of what `step` reported since this was last asked."""
+        return self._window_metrics.take()
 
-def _read_answer(answer: Any, noun: str) -> tuple[Any, ...]:
-    if isinstance(answer, tuple) and len(answer) in (2, 3):
-        return answer
+
+def _read_answer(answer: Any, noun: str) -> Sequence[Any]:
     found = type(answer).__name__
-    if isinstance(answer, tuple):
+    if isinstance(answer, tuple | list):
+        if len(answer) in (2, 3):
+            return answer
         found = f"{len(answer)} values"
     raise AgentError(
         f"step must return (state, {noun}) or (state, {noun}, metrics), found {found}"

@@ -11,12 +11,14 @@ from longplay.console.base import Observation
 class NoopAgent:
     """Answers every frame with the run's default action."""
 
+    looks_between_decisions = False
+
     def __init__(self, num_actions: int, seed: int) -> None:
         pass
 
     def step(
         self,
-        obs_rgb: Observation,
+        obs_rgb: Observation | None,
         reward: float,
         terminated: bool,
         truncated: bool,

@@ -19,16 +19,18 @@ FILE_NAME = "agent_output.txt"
 _BUFFER_CHARS = 64 * 1024
 
 
-class _Bytes(io.RawIOBase):
+class OutputBytes(io.RawIOBase):
     """`sys.stdout.buffer`, for code that prints bytes."""
 
-    def __init__(self, output: AgentOutput) -> None:
+    def __init__(self, output: io.TextIOBase) -> None:
         self._output = output
 
     def writable(self) -> bool:
+        """Bytes can be written."""
         return True
 
     def write(self, data: object) -> int:
+        """Takes bytes, and passes them on as text."""
         content = bytes(data)  # type: ignore[call-overload]
         self._output.write(content.decode("utf-8", "backslashreplace"))
         return len(content)
@@ -38,7 +40,7 @@ class AgentOutput(io.TextIOBase):
     """A text stream that keeps what is printed until it knows its folder."""
 
     def __init__(self) -> None:
-        self.buffer = _Bytes(self)
+        self.buffer = OutputBytes(self)
         self._pending: list[str] = []
         self._pending_chars = 0
         self._directory: Path | None = None

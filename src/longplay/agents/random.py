@@ -18,6 +18,8 @@ _STATE_FILE = "random.json"
 class RandomAgent:
     """Draws a new action, uniformly, on every decision frame."""
 
+    looks_between_decisions = False
+
     def __init__(self, num_actions: int, seed: int) -> None:
         self._num_actions = num_actions
         self._rng = np.random.default_rng(seed)
@@ -26,7 +28,7 @@ class RandomAgent:
 
     def step(
         self,
-        obs_rgb: Observation,
+        obs_rgb: Observation | None,
         reward: float,
         terminated: bool,
         truncated: bool,

@@ -12,6 +12,8 @@ from longplay.errors import AgentLoadError
 class RepeatAgent:
     """Answers every frame with one action, FIRE or `action=N`."""
 
+    looks_between_decisions = False
+
     def __init__(self, num_actions: int, seed: int, action: int = 1) -> None:
         if isinstance(action, bool) or action not in range(num_actions):
             raise AgentLoadError(
@@ -21,7 +23,7 @@ class RepeatAgent:
 
     def step(
         self,
-        obs_rgb: Observation,
+        obs_rgb: Observation | None,
         reward: float,
         terminated: bool,
         truncated: bool,

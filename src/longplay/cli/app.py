@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from longplay.cli import creating, proving, reading, running
+from longplay.cli import comparing, creating, proving, reading, running
 from longplay.cli.guard import guard
 from longplay.cli.reference import reference_app
-from longplay.evallog.provenance import longplay_version
+from longplay.provenance import longplay_version
 
 app = typer.Typer(
     name="longplay",
@@ -31,6 +31,10 @@ _COMMANDS = (
     reading.validate,
     reading.score,
     reading.show,
+    comparing.compare,
+    comparing.plot,
+    comparing.report,
+    comparing.leaderboard,
     proving.verify,
     proving.pack,
     proving.unpack,

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from longplay.agents.base import BUILT_IN_AGENTS, list_agents
+from longplay.agents.loading import BUILT_IN_AGENTS, list_agents
 from longplay.cli.layout import add_row, make_facts, make_table
 from longplay.console.games import GAMES, REFUSED_GAMES
 from longplay.contract.records import RunConfig
@@ -18,9 +18,10 @@ from longplay.errors import MissingExtraError
 from longplay.plan import RunPlan
 from longplay.scoring.baselines import expected_seconds
 from longplay.suites import SUITES
+from longplay.tracks.catalogue import track_of
 
 if TYPE_CHECKING:
-    from longplay.agents.conformance import Check
+    from longplay.runs.conformance import Check
 
 
 def _minutes(seconds: float) -> str:
@@ -33,9 +34,10 @@ def _megabytes(size_bytes: float) -> str:
 
 def _plan_cost(plan: RunPlan) -> dict[str, float]:
     frames = plan.config.total_frames
+    typical_suite = track_of(plan.config).typical_suite
     return {
         "frames": frames,
-        "expected_seconds": expected_seconds(plan.suite_name, plan.suite.track, frames),
+        "expected_seconds": expected_seconds(plan.suite_name, typical_suite, frames),
         "expected_bytes": plan.expected_bytes,
     }
 
@@ -91,22 +93,18 @@ def _describe_scored(config: RunConfig) -> str:
         f"last {scoring.window_frames:,} frames; forgetting and plasticity on "
         f"{scoring.revisit_frames:,}"
     )
-    match config.track:
-        case "prediction":
-            return "every prediction"
-        case "control":
-            return f"every reward; beside it {windows}"
-    return windows
+    return track_of(config).scored_on.format(windows=windows)
 
 
 def _describe_answers(config: RunConfig) -> tuple[str, str]:
     interval, delay = config.decision_interval, config.delay
-    unit, length = "frame", ""
+    track, length = track_of(config), ""
+    unit = track.frame_noun
     if config.frame_skip is not None:
-        unit, length = "timestep", f" of {config.frame_skip} emulator frames"
+        length = f" of {config.frame_skip} emulator frames"
     every = f"every {unit}" if interval == 1 else f"every {interval} {unit}s"
     when = f"applied {delay} {unit}s later" if delay else "at once"
-    if config.track == "prediction":
+    if track.predicts:
         return "predictions", f"{every}{length}"
     return "decisions", f"{every}{length}, {when}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,56 +12,24 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from longplay.analysis.intervals import FEWEST_FOR_INTERVAL, estimate_mean
 from longplay.cli.layout import add_row, format_number, make_table
 from longplay.contract.records import Score
 from longplay.contract.rundir import RunDirectory
 from longplay.scoring.baselines import random_baseline
-from longplay.scoring.metrics import bootstrap_interval, mean_or_none
 from longplay.scoring.prediction_baselines import prediction_baselines
+from longplay.tracks.catalogue import track_of
 
 if TYPE_CHECKING:
-    from longplay.harness.job import Outcome
-    from longplay.harness.status import RunView
+    from longplay.experiments.job import RunResult
+    from longplay.runs.status import RunView
 
 
-# Below this many seeds an interval would say more about the bootstrap than the agent.
-_SEEDS_FOR_INTERVAL = 3
-
-
-# What an experiment shows of each run: heading -> key of score.json.
-_SCORE_COLUMNS = {
-    "streaming": {
-        "final": "final_score",
-        "mean": "mean_score",
-        "bottom-k": "bottom_k_score",
-        "forgetting": "forgetting_index_mean",
-        "plasticity": "plasticity_mean",
-    },
-    "control": {
-        "reward": "cumulative_reward",
-        "game score": "cumulative_game_score",
-        "final": "final_score",
-        "plasticity": "plasticity_mean",
-    },
-    "prediction": {
-        "nmse": "nmse",
-        "median nmse": "median_nmse",
-        "mse": "mse",
-        "return mse": "return_mse",
-    },
-}
-
-
-def _aggregate(scores: Sequence[float]) -> dict[str, float | None]:
-    interval: tuple[float | None, float | None] = (None, None)
-    if len(scores) >= _SEEDS_FOR_INTERVAL:
-        interval = bootstrap_interval(scores)
-    return {
-        "n": len(scores),
-        "mean": mean_or_none(scores),
-        "low": interval[0],
-        "high": interval[1],
-    }
+def _aggregate(scores: Sequence[float]) -> dict[str, Any]:
+    estimate = estimate_mean(scores)
+    if estimate is None:
+        return {"n": 0, "mean": None, "low": None, "high": None, "method": "none"}
+    return estimate.model_dump(mode="json")
 
 
 def _headlines(views: Sequence[RunView]) -> list[float]:
@@ -90,6 +58,22 @@ def experiment_to_json(directory: Path, views: Sequence[RunView]) -> dict[str, A
     }
 
 
+def results_to_json(
+    directory: Path, views: Sequence[RunView], results: Sequence[RunResult]
+) -> dict[str, Any]:
+    """An experiment for machines, with the results of the runs just played."""
+    document = experiment_to_json(directory, views)
+    by_seed = {result.seed: result for result in results}
+    for entry in document["runs"]:
+        result = by_seed.get(entry["seed"])
+        report = result and result.report
+        entry["valid"] = result and result.is_valid
+        entry["validation"] = report and report.to_json()
+        entry["refused"] = result.error if result and result.is_refused else None
+        entry["resumed_from"] = result and result.resumed_from
+    return document
+
+
 def _score_to_json(view: RunView) -> dict[str, Any] | None:
     score = _score_of(view)
     return None if score is None else score.model_dump(mode="json")
@@ -97,7 +81,7 @@ def _score_to_json(view: RunView) -> dict[str, Any] | None:
 
 def show_experiment(directory: Path, views: Sequence[RunView]) -> list[RenderableType]:
     """One row per seed, and what they come to."""
-    columns = _SCORE_COLUMNS[views[0].plan.suite.track]
+    columns = _choose_columns(views)
     table = make_table(str(directory), "seed", "state", *columns, left=(1,))
     for view in views:
         score = _score_of(view)
@@ -114,6 +98,16 @@ def show_experiment(directory: Path, views: Sequence[RunView]) -> list[Renderabl
     return [table, *notes, *describe_errors(views)]
 
 
+def _choose_columns(views: Sequence[RunView]) -> Mapping[str, str]:
+    """Heading -> key; rollout values lead where all runs have the same ones."""
+    columns = track_of(views[0].plan.config).score_columns
+    scores = [score for view in views if (score := _score_of(view)) is not None]
+    digests = {getattr(score, "rollouts_sha256", None) for score in scores}
+    if len(digests) == 1 and None not in digests:
+        return {"value nmse": "value_nmse", **columns}
+    return columns
+
+
 def describe_errors(views: Sequence[RunView]) -> list[RenderableType]:
     """What went wrong, run by run."""
     return [
@@ -128,22 +122,22 @@ def _indent(text: str, style: str) -> Padding:
     return Padding(Text(text, style), (0, 0, 0, 1))
 
 
-def describe_leftovers(
-    views: Sequence[RunView], outcomes: Sequence[Outcome]
+def describe_remaining(
+    views: Sequence[RunView], results: Sequence[RunResult]
 ) -> list[RenderableType]:
-    """How runs were taken up, and what is left to do."""
+    """How runs were resumed, and what remains to be done."""
     told = {
         view.status.error.message for view in views if view.status and view.status.error
     }
     lines = [
-        f"seed {outcome.seed}: {outcome.error}"
-        for outcome in outcomes
-        if outcome.error is not None and outcome.error not in told
+        f"seed {result.seed}: {result.error}"
+        for result in results
+        if result.error is not None and result.error not in told
     ]
     lines += [
-        f"seed {outcome.seed}: findings; `longplay validate` on its folder names them"
-        for outcome in outcomes
-        if outcome.is_valid is False
+        f"seed {result.seed}: findings; `longplay validate` on its folder names them"
+        for result in results
+        if result.is_valid is False
     ]
     lines += [
         f"seed {view.plan.seed}: under way elsewhere ({view.status.host}, process "
@@ -154,9 +148,9 @@ def describe_leftovers(
         and not view.is_to_do
     ]
     resumed = [
-        f"seed {outcome.seed} {outcome.went_on}"
-        for outcome in outcomes
-        if outcome.went_on is not None
+        f"seed {result.seed} {result.resumed_from}"
+        for result in results
+        if result.resumed_from is not None
     ]
     return [
         *(_indent(line, "dim") for line in resumed),
@@ -169,13 +163,16 @@ def _describe_aggregate(views: Sequence[RunView]) -> str:
     total = _aggregate(scores)
     if total["mean"] is None:
         return "no run is complete: no mean, no interval"
-    name = views[0].plan.config.score_type.HEADLINE.replace("_", " ")
+    track = track_of(views[0].plan.config)
+    name = track.headline.replace("_", " ")
+    if track.less_is_better:
+        name += " (less is better)"
     seeds = "1 seed" if len(scores) == 1 else f"{len(scores)} seeds"
     words = f"{name}: {format_number(total['mean'])}, mean of {seeds}"
     if total["low"] is None:
-        return f"{words}, no interval from fewer than {_SEEDS_FOR_INTERVAL}"
+        return f"{words}, no interval from fewer than {FEWEST_FOR_INTERVAL}"
     low, high = format_number(total["low"]), format_number(total["high"])
-    return f"{words}, 95 % interval {low} … {high} (bootstrap)"
+    return f"{words}, 95 % interval {low} … {high} ({total['method']})"
 
 
 def _describe_random(view: RunView) -> str:

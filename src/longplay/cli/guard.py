@@ -20,6 +20,14 @@ from longplay.errors import LongplayError, RunCancelled
 Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="An experiment or a run directory.")
 ]
+AgentFilePatterns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--agent-files",
+        metavar="GLOB",
+        help="More files of the agent: weights, modules with computed names.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
 

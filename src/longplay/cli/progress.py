@@ -12,11 +12,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from longplay.harness.status import RunView
-from longplay.runner import Progress
+from longplay.runs.loop import Progress
+from longplay.runs.status import RunView
 
 if TYPE_CHECKING:
-    from longplay.trust.replay import ReplayProgress
+    from longplay.verify.replay import ReplayProgress
 
 _PLAIN_EVERY_S = 5.0
 _BAR_CELLS = 20

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from longplay.cli import trust_tables
+from longplay.cli import proof_tables
 from longplay.cli.guard import (
     Directory,
     Json,
@@ -23,12 +23,12 @@ from longplay.cli.guard import (
     stdout_kept_clean,
 )
 from longplay.cli.progress import ProgressLine
-from longplay.contract.rundir import find_run, find_runs
+from longplay.contract.rundir import PACK_SUFFIX, find_run, find_runs
 from longplay.errors import ConfigError, LongplayError
 
 if TYPE_CHECKING:
-    from longplay.trust.pack_file import Manifest
-    from longplay.trust.verification import Verification
+    from longplay.verify.pack_file import Manifest
+    from longplay.verify.verification import Verification
 
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes that play; all cores by default.")
@@ -57,7 +57,7 @@ def verify(
         raise ConfigError("--agent: only with --reexecute")
     if visit and reexecute:
         raise ConfigError("--visit: not with --reexecute, an agent has one life")
-    from longplay.trust.verification import write_verification
+    from longplay.verify.verification import write_verification
 
     how = _Judging(workers or os.cpu_count() or 1, visit or [], reexecute, agent, quiet)
     exit_code = 0
@@ -69,7 +69,7 @@ def verify(
             verdict = _judge(run_dir, how)
             documents.append(verdict.to_json())
             if not as_json:
-                print_tables(*trust_tables.show_verification(verdict))
+                print_tables(*proof_tables.show_verification(verdict))
             if verdict.is_whole:
                 write_verification(verdict)
             exit_code = max(exit_code, 0 if verdict.passed else 1)
@@ -96,7 +96,7 @@ class _Judging:
 
 
 def _judge(run_dir: Path, how: _Judging) -> Verification:
-    from longplay.trust import verification
+    from longplay.verify import verification
 
     with ProgressLine(quiet=how.quiet) as progress, stdout_kept_clean():
         if how.reexecute:
@@ -122,10 +122,9 @@ def pack(
     as_json: Json = False,
 ) -> None:
     """Verify a run and pack it into one small file."""
-    from longplay.trust.pack import pack_run
-    from longplay.trust.pack_file import SUFFIX
+    from longplay.verify.pack import pack_run
 
-    target = output or Path(f"{find_run(directory).name}{SUFFIX}")
+    target = output or Path(f"{find_run(directory).name}{PACK_SUFFIX}")
     with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
         manifest = pack_run(
             directory,
@@ -147,7 +146,7 @@ def _print_packed(target: Path, manifest: Manifest, as_json: bool) -> None:
             }
         )
     else:
-        print_tables(trust_tables.pack_line(target, size_bytes, manifest.run_bytes))
+        print_tables(proof_tables.pack_line(target, size_bytes, manifest.run_bytes))
 
 
 def unpack(
@@ -160,10 +159,9 @@ def unpack(
     as_json: Json = False,
 ) -> None:
     """Play a packed run again, which makes its run directory."""
-    from longplay.trust.pack import unpack_run
-    from longplay.trust.pack_file import SUFFIX
+    from longplay.verify.pack import unpack_run
 
-    target = output or Path(file.name.removesuffix(SUFFIX))
+    target = output or Path(file.name.removesuffix(PACK_SUFFIX))
     with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
         unpack_run(file, target, observer=progress.show_replay)
     if as_json:
@@ -174,13 +172,13 @@ def unpack(
 
 def doctor(as_json: Json = False) -> None:
     """Tell whether this machine's emulator is the one that suites' numbers mean."""
-    from longplay.trust.doctor import diagnose
+    from longplay.verify.doctor import diagnose
 
     with ProgressLine(quiet=as_json) as progress:
         diagnosis = diagnose(Path.cwd(), progress.show_words)
     if as_json:
         print_json(diagnosis.to_json())
     else:
-        print_tables(*trust_tables.show_diagnosis(diagnosis))
+        print_tables(*proof_tables.show_diagnosis(diagnosis))
     if not diagnosis.is_healthy:
         raise typer.Exit(1)

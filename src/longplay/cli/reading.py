@@ -8,8 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from longplay.cli import catalogue_tables, experiment_tables, run_tables, trust_tables
+from longplay.cli import (
+    catalogue_tables,
+    comparing,
+    experiment_tables,
+    proof_tables,
+    run_tables,
+)
 from longplay.cli.guard import (
+    AgentFilePatterns,
     Directory,
     Json,
     is_inside,
@@ -20,10 +27,12 @@ from longplay.cli.guard import (
 from longplay.cli.score_tables import show_score
 from longplay.cli.settings import parse_agent_args
 from longplay.contract.files import write_document
-from longplay.contract.rundir import RunDirectory, find_run, find_runs
+from longplay.contract.layout import is_experiment
+from longplay.contract.rundir import PACK_SUFFIX, RunDirectory, find_run, find_runs
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.plan import plan_run
 from longplay.suites import SUITES
+from longplay.tracks.catalogue import track_of
 
 
 def validate(directory: Directory, as_json: Json = False) -> None:
@@ -86,8 +95,8 @@ def _score_one(
     explain: str | None,
     as_json: bool,
 ) -> dict[str, Any]:
-    from longplay.scoring import scores
     from longplay.scoring.play import check_ended, read_play
+    from longplay.tracks import scores
 
     run_directory = RunDirectory(run_dir)
     own_config = run_directory.config
@@ -107,12 +116,13 @@ def _score_one(
     elif is_own and result.complete:
         scores.write_score(run_dir, result)
     document = result.model_dump(mode="json")
-    if explain is not None:
-        document["explanation"] = run_tables.explanation_to_json(play, explain)
     if not as_json:
         print_tables(*show_score(result, play.config))
-        if explain is not None:
-            print_tables(*run_tables.show_explanation(play, explain))
+    if explain is not None:
+        explanation = track_of(play.config).explain_game(play, explain)
+        document["explanation"] = explanation.rows
+        if not as_json:
+            print_tables(*run_tables.show_explanation(explain, explanation))
     return document
 
 
@@ -124,48 +134,47 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a run or an experiment: scores beside the random agent's, provenance."""
-    from longplay.trust.pack_file import SUFFIX
-
-    if directory.suffix == SUFFIX and directory.is_file():
+    if directory.suffix == PACK_SUFFIX and directory.is_file():
         _show_pack(directory, as_json)
         return
-    from longplay.harness.experiment import is_experiment, view_runs
+    from longplay.experiments.experiment import view_runs
 
     if is_experiment(directory) and len(views := view_runs(directory)) > 1:
         if as_json:
             print_json(experiment_tables.experiment_to_json(directory, views))
         else:
             print_tables(*experiment_tables.show_experiment(directory, views))
+            comparing.print_games_of(directory)
         return
     run_directory = RunDirectory(find_run(directory))
     hashes = run_directory.hash_judged() if run_directory.verification else {}
     if as_json:
-        proof = trust_tables.proof_to_json(run_directory, hashes)
+        proof = proof_tables.proof_to_json(run_directory, hashes)
         print_json({**run_tables.run_to_json(run_directory), **proof})
     else:
         print_tables(
             *run_tables.show_run(run_directory),
             *run_tables.show_details(run_directory),
-            trust_tables.proof_line(run_directory, hashes),
+            proof_tables.proof_line(run_directory, hashes),
         )
 
 
 def _show_pack(path: Path, as_json: bool) -> None:
     """Shows the documents of a pack; nothing of it is played."""
-    from longplay.trust.pack_file import PackFile
+    from longplay.verify.pack_file import PackFile
 
     with PackFile(path) as packed:
         run_directory = packed.read_documents()
     hashes = packed.manifest.sha256
     if as_json:
-        proof = trust_tables.proof_to_json(run_directory, hashes)
+        proof = proof_tables.proof_to_json(run_directory, hashes)
         print_json({**run_tables.run_to_json(run_directory), **proof})
         return
     print_tables(
         *run_tables.show_run(run_directory),
         *run_tables.show_details(run_directory),
-        trust_tables.proof_line(run_directory, hashes),
-        trust_tables.pack_line(path, packed.size_bytes, packed.manifest.run_bytes),
+        proof_tables.proof_line(run_directory, hashes),
+        proof_tables.pack_line(path, packed.size_bytes, packed.manifest.run_bytes),
     )
 
 
@@ -205,13 +214,15 @@ def check_agent(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An argument for the agent."),
     ] = None,
+    agent_files: AgentFilePatterns = None,
     as_json: Json = False,
 ) -> None:
-    """Hold an agent against the agent contract, without any ROM."""
-    from longplay.agents.base import load_agent
-    from longplay.agents.conformance import check_agent as check
+    """Check an agent against the agent contract, without any ROM."""
+    from longplay.agents.loading import load_agent
+    from longplay.runs.conformance import check_agent as check
 
-    loaded = load_agent(agent, parse_agent_args(agent_arg or []))
+    args = parse_agent_args(agent_arg or [])
+    loaded = load_agent(agent, args, agent_files or ())
     checks = check(loaded)
     if as_json:
         print_json([item.to_json() for item in checks])

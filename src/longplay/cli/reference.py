@@ -41,7 +41,7 @@ def require_torch() -> None:
     except ImportError as error:
         raise MissingExtraError(
             "making references needs torch, which is not installed; "
-            "pip install 'longplay[learn]'"
+            "pip install '.[learn]'"
         ) from error
 
 
@@ -174,9 +174,9 @@ def collect(
     require_torch()
     from longplay.contract.files import write_file
     from longplay.reference.library import REFERENCE_GAMES, read_all_facts
-    from longplay.reference.report import fill_table
     from longplay.reference.training.collecting import collect_reference
     from longplay.reference.workplace import Workplace
+    from longplay.report.reference_tables import fill_table
 
     for game in games or REFERENCE_GAMES:
         place = Workplace(work, game)
@@ -193,33 +193,91 @@ def record(
     game: Game,
     data: Annotated[Path, typer.Option(help="Folder of its reference, as shipped.")],
     seeds: Annotated[
-        str, typer.Option(metavar="0-2", help="Run seeds, one visit each.")
-    ] = "0-2",
+        str, typer.Option(metavar="0-4", help="Run seeds, one visit each.")
+    ] = "0-4",
     timesteps: Annotated[
         int, typer.Option(min=1, help="Length of the visits.")
     ] = 10_000,
 ) -> None:
     """Record what a policy does in its visit of prediction-v1, for some seeds."""
     from longplay.cli.settings import parse_seeds
-    from longplay.console.ale import AleConsole
+    from longplay.console.machines import make_console
     from longplay.contract.records import ScheduledVisit
+    from longplay.plan import plan_run
     from longplay.reference.library import check_reference_game
     from longplay.reference.recording import record_visit
     from longplay.reference.streams import write_streams
-    from longplay.suites import get_suite
+    from longplay.suites import REFERENCE_SUITE
 
     check_reference_game(game)
-    suite = get_suite("prediction-v1")
+    suite = REFERENCE_SUITE
     visit = ScheduledVisit(
         visit_idx=suite.games.index(game),
         cycle_idx=0,
         game_id=game,
         visit_frames=timesteps,
     )
-    console = AleConsole(sticky=suite.sticky, full_action_space=True, frame_skip=4)
+    plan = plan_run(suite.suite_id, reference_sha256=suite.references)
+    console = make_console(plan.config)
     visits = {s: record_visit(visit, s, console, data) for s in parse_seeds(seeds)}
     write_streams(data, game, visit.visit_idx, visits)
     typer.echo(f"recorded {game}: {len(visits)} visits of {timesteps:,} timesteps")
+
+
+@_command
+def rollouts(
+    games: Annotated[
+        list[str], typer.Option("--game", help="One of the track's games; repeatable.")
+    ],
+    work: Work,
+    data: Annotated[
+        Path, typer.Option(help="Folder of its reference and recordings, as shipped.")
+    ],
+    seeds: Annotated[
+        str, typer.Option(metavar="0-4", help="Run seeds, one recorded visit each.")
+    ] = "0-4",
+    continuations: Annotated[
+        int, typer.Option(min=2, help="How often to continue from each state.")
+    ] = 8,
+    horizon: Annotated[
+        int, typer.Option(min=1, help="Timesteps before the network's value is used.")
+    ] = 100,
+    every: Annotated[
+        int, typer.Option(min=1, help="Timesteps from state to state.")
+    ] = 40,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, help="A page whose table to make anew."
+        ),
+    ] = None,
+) -> None:
+    """Measure what the states of recorded visits are worth, or resume doing so."""
+    from longplay.cli.settings import parse_seeds
+    from longplay.contract.files import write_file
+    from longplay.reference.rollouts import RolloutPlan, RolloutWork, ship_rollouts
+    from longplay.reference.workplace import Workplace
+    from longplay.report.reference_tables import fill_marked
+    from longplay.report.rollout_table import read_rows, render_rollouts
+
+    plan = RolloutPlan(
+        every_timesteps=every, continuations=continuations, horizon_timesteps=horizon
+    )
+    for game in games:
+        place = Workplace(work, game)
+        with place.hold():
+            measuring = RolloutWork(place, plan, data)
+            visits = {seed: measuring.measure(seed) for seed in parse_seeds(seeds)}
+            facts = ship_rollouts(game, visits, plan, data)
+            r2 = facts.audit.r2
+            place.report(
+                "rollouts", seeds=len(visits), r2=None if r2 is None else round(r2, 3)
+            )
+        typer.echo(f"measured {game}: {len(visits)} visits")
+    if page is not None:
+        table = render_rollouts(read_rows(data))
+        filled = fill_marked(page.read_text(encoding="utf-8"), "rollouts", table)
+        write_file(page, filled.encode())
 
 
 @_command
@@ -263,7 +321,7 @@ def _show_making(work: Path, as_json: bool) -> None:
 
 def references_table(references: list[ReferenceFacts]) -> Table:
     """One row per game: what the policy scores, how good its values are."""
-    from longplay.reference.report import describe_r2
+    from longplay.report.reference_tables import describe_r2
 
     columns = ("game", "score", "random", "value std", "bias", "RMSE", "R²")
     table = make_table("Reference policies and values", *columns)

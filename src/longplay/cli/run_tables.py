@@ -9,16 +9,17 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
+from longplay.analysis.tuning import TUNING_FILE, TuningRecord
 from longplay.cli.layout import add_row, format_number, make_facts, make_table
 from longplay.cli.score_tables import show_score
+from longplay.contract.files import read_document
 from longplay.contract.records import RunConfig
 from longplay.contract.rundir import RunDirectory
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import prediction_baselines
 
 if TYPE_CHECKING:
-    from longplay.scoring.metrics import Span
-    from longplay.scoring.play import Play
+    from longplay.tracks.base import Explanation
     from longplay.validation import Report
 
 
@@ -26,8 +27,26 @@ def show_run(run: RunDirectory) -> list[RenderableType]:
     """The result of a run."""
     if run.score is not None:
         return show_score(run.score, run.config)
-    state = run.status.state if run.status else "no status"
-    return [Text(f"{run.path.name}: not scored ({state})", "yellow")]
+    if run.config.is_tuning:
+        return [_show_tuning(run)]
+    why: str = run.status.state if run.status else "no status"
+    if not run.config.is_longplay:
+        why = "a run of another tool; `longplay score` scores it"
+    return [Text(f"{run.path.name}: not scored ({why})", "yellow")]
+
+
+def _show_tuning(run: RunDirectory) -> Text:
+    """The result of a run that was stopped on purpose."""
+    path = run.path / TUNING_FILE
+    played = f"{run.path.name}: tuning run, {run.config.total_frames:,} frames"
+    if not path.is_file():
+        return Text(f"{played}, no result", "yellow")
+    found = read_document(path, TuningRecord)
+    if found.value is None:
+        return Text(f"{played}, no value: {found.reason}", "yellow")
+    units = " and ".join(dict.fromkeys(found.units.values()))
+    games = len(found.per_game)
+    return Text(f"{played}, {units} {found.value:.4g} (mean of {games} games)")
 
 
 def show_details(run: RunDirectory) -> list[RenderableType]:
@@ -44,23 +63,51 @@ def show_details(run: RunDirectory) -> list[RenderableType]:
     )
     table = make_table("visits", *columns, left=(2,))
     played = {v.visit_idx: v for v in run.summary.visits} if run.summary else {}
-    for visit in run.config.schedule:
+    for visit, frames in zip(
+        run.config.played_schedule, _count_frames(run), strict=True
+    ):
         place = [str(visit.visit_idx), str(visit.cycle_idx), visit.game_id]
+        is_whole = frames == visit.visit_frames
+        place.append(f"{frames:,}" + ("" if is_whole else f"/{visit.visit_frames:,}"))
         seen = played.get(visit.visit_idx)
         if seen is None:
-            add_row(table, *place, f"0/{visit.visit_frames:,}", style="dim")
+            add_row(table, *place, *(["–"] * 4 if frames else []), style="dim")
             continue
-        is_whole = seen.frames == visit.visit_frames
         add_row(
             table,
             *place,
-            f"{seen.frames:,}" + ("" if is_whole else f"/{visit.visit_frames:,}"),
             f"{seen.reward_sum:g}",
             format_number(seen.reward_sum / seen.frames if seen.frames else None),
             str(seen.episodes),
             f"{seen.wall_time_s:.1f}",
         )
     return [Text(), table, *_show_metrics(run), _provenance(run)]
+
+
+def _count_frames(run: RunDirectory) -> list[int]:
+    """Frames played of each visit; without a summary, by where the run is.
+
+    A run under way says so in its status; of another tool's, the rows are counted.
+    """
+    schedule = run.config.played_schedule
+    if run.summary is not None:
+        played = {visit.visit_idx: visit.frames for visit in run.summary.visits}
+        return [played.get(visit.visit_idx, 0) for visit in schedule]
+    left = run.status.frame if run.status else _count_rows(run)
+    frames = []
+    for visit in schedule:
+        frames.append(min(left, visit.visit_frames))
+        left -= frames[-1]
+    return frames
+
+
+def _count_rows(run: RunDirectory) -> int:
+    if not (run.path / "events.jsonl").is_file():
+        return 0
+    (rows,) = run.events.aggregate(
+        "count(global_frame_idx)", needs=("global_frame_idx",)
+    )
+    return int(rows)
 
 
 def _show_metrics(run: RunDirectory) -> list[RenderableType]:
@@ -167,7 +214,7 @@ def show_report(report: Report) -> list[RenderableType]:
     ]
     for title, counts, shown in (
         ("findings", found.counts, found.shown),
-        ("notes (not findings in another tool's run)", found.note_counts, found.notes),
+        ("notes (not findings)", found.note_counts, found.notes),
     ):
         if not counts:
             continue
@@ -183,92 +230,15 @@ def show_report(report: Report) -> list[RenderableType]:
 # --- explanation ----------------------------------------------------------------
 
 
-def explanation_to_json(play: Play, game_id: str) -> list[dict[str, Any]]:
-    """The sums behind a game's numbers."""
-    if play.forecasts is not None:
-        return _explain_errors(play, game_id)
-    return _explain_windows(play, game_id)
-
-
-def _explain_errors(play: Play, game_id: str) -> list[dict[str, Any]]:
-    from longplay.scoring.prediction import explain_game
-
-    return [
-        {
-            "differences": why.differences,
-            "timesteps": why.timesteps,
-            "sum_of_squares": why.total,
-            "mean": why.mean,
-        }
-        for why in explain_game(play, game_id)
-    ]
-
-
-def _explain_windows(play: Play, game_id: str) -> list[dict[str, Any]]:
-    from longplay.scoring.streaming import explain_game
-
-    why = explain_game(play, game_id)
-    windows: list[tuple[str, Span | None]] = [("score", why.score_window)]
-    for pre, post in why.revisits:
-        windows += [("forgetting: pre", pre), ("forgetting: post", post)]
-    if why.plasticity is not None:
-        early, late = why.plasticity
-        windows += [("plasticity: early", early), ("plasticity: late", late)]
-    return [
-        {
-            "window": name,
-            "visit_idx": next(
-                p.visit.visit_idx
-                for p in play.visits
-                if p.span.start <= span.start <= p.span.end
-            ),
-            "first_frame": span.start,
-            "last_frame": span.end,
-            "frames": span.length,
-            "reward_sum": play.rewards.total(span),
-            "rate": play.rewards.rate(span),
-        }
-        for name, span in windows
-        if span is not None
-    ]
-
-
-def show_explanation(play: Play, game_id: str) -> list[RenderableType]:
+def show_explanation(game_id: str, explanation: Explanation) -> list[RenderableType]:
     """The sums behind a game's numbers, for people."""
-    rows = explanation_to_json(play, game_id)
-    if play.forecasts is not None:
-        return [Text(), *_show_errors(game_id, rows)]
-    return [Text(), *_show_windows(game_id, rows)]
+    table = make_table(f"why: {game_id}", *explanation.headings.values())
+    for row in explanation.rows:
+        add_row(table, *(_format_cell(row[key]) for key in explanation.headings))
+    return [Text(), table, Text(f" {explanation.rule}", "dim")]
 
 
-def _show_errors(game_id: str, rows: list[dict[str, Any]]) -> list[RenderableType]:
-    columns = ("squares of", "timesteps", "sum", "mean")
-    table = make_table(f"why: {game_id}", *columns)
-    for row in rows:
-        add_row(
-            table,
-            row["differences"],
-            f"{row['timesteps']:,}",
-            format_number(row["sum_of_squares"]),
-            format_number(row["mean"]),
-        )
-    rule = " mse = first mean; nmse = first / second mean; return mse = third mean"
-    return [table, Text(rule, "dim")]
-
-
-def _show_windows(game_id: str, rows: list[dict[str, Any]]) -> list[RenderableType]:
-    columns = ("window", "visit", "first frame", "last frame", "frames", "sum", "rate")
-    table = make_table(f"why: {game_id}", *columns)
-    for row in rows:
-        add_row(
-            table,
-            row["window"],
-            str(row["visit_idx"]),
-            f"{row['first_frame']:,}",
-            f"{row['last_frame']:,}",
-            f"{row['frames']:,}",
-            f"{row['reward_sum']:g}",
-            format_number(row["rate"]),
-        )
-    rule = " forgetting = mean of pre - post over revisits; plasticity = late - early"
-    return [table, Text(rule, "dim")]
+def _format_cell(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return f"{value:,}" if isinstance(value, int) else format_number(value, digits=6)

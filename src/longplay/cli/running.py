@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,9 +17,11 @@ from rich.text import Text
 
 from longplay.cli import catalogue_tables, experiment_tables, run_tables
 from longplay.cli.guard import (
+    AgentFilePatterns,
     Directory,
     Json,
     is_inside,
+    print_error,
     print_json,
     print_tables,
     stdout_kept_clean,
@@ -30,21 +33,21 @@ from longplay.cli.settings import (
     parse_settings,
     read_settings,
 )
+from longplay.contract.layout import find_started_runs
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
     AgentLoadError,
     ConfigError,
     RunCancelled,
-    RunFailed,
     RunPreempted,
 )
-from longplay.plan import RunPlan, plan_run
+from longplay.plan import RunPlan
 from longplay.suites import flatten_settings, get_suite
 
 if TYPE_CHECKING:
-    from longplay.harness.experiment import Experiment
-    from longplay.harness.job import Outcome
-    from longplay.harness.status import RunView
+    from longplay.experiments.experiment import Experiment
+    from longplay.experiments.job import RunResult
+    from longplay.runs.status import RunView
 
 RayWorkers = Annotated[
     int | None, typer.Option(min=1, help="Runs at a time, on a Ray of its own.")
@@ -89,14 +92,22 @@ def run(
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An argument for the agent."),
     ] = None,
+    agent_files: AgentFilePatterns = None,
     ray: RayWorkers = None,
     ray_address: RayAddress = None,
     retries: Retries = 1,
     stall_timeout: StallTimeout = 600.0,
+    stop_after: Annotated[
+        float | None,
+        typer.Option(
+            metavar="FRACTION",
+            help="Make a tuning run of the first part of the stream.",
+        ),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Go on with --out DIR if it was begun, else begin it."
+            "--resume", help="Resume --out DIR if it was started, else start it."
         ),
     ] = False,
     dry_run: Annotated[
@@ -109,70 +120,34 @@ def run(
     if seed is not None and seeds is not None:
         raise ConfigError("--seed and --seeds: give one of them")
     if resume and out is None:
-        raise ConfigError("--resume: expected --out DIR, which says with what to go on")
+        raise ConfigError(
+            "--resume: expected --out DIR, the experiment to resume or to start"
+        )
     where = _Where.choose(ray, ray_address, retries, stall_timeout)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
     overrides |= flatten_settings(catalogued, parse_settings(settings or []))
+    from longplay.experiments.experiment import plan_seeds, request_experiment
+
     all_seeds = [seed or 0] if seeds is None else parse_seeds(seeds)
-    plans = [plan_run(suite, one, overrides) for one in all_seeds]
+    plans = plan_seeds(suite, all_seeds, overrides, stop_after)
     if dry_run:
         for plan in plans:
             _show_plan(plan, as_json)
         return
     if agent is None:
         raise ConfigError("--agent: expected a name, file.py[:attr] or module:attr")
-    from longplay.harness.experiment import plan_experiment
-
     with stdout_kept_clean():
-        experiment = plan_experiment(
-            suite,
+        experiment = request_experiment(
+            plans,
             agent,
-            seeds=all_seeds,
             out=out,
-            overrides=overrides,
             agent_args=parse_agent_args(agent_arg or []),
+            agent_files=agent_files or (),
         )
     if resume:
-        experiment = experiment.take_up()
-    if seeds is None and not where.is_ray and not experiment.is_begun:
-        _run_one(experiment, quiet, as_json)
-        return
-    _run_many(experiment, where, quiet, as_json)
-
-
-def _run_one(experiment: Experiment, quiet: bool, as_json: bool) -> None:
-    from longplay.harness.experiment import run_one
-    from longplay.harness.signals import defer_preemption
-
-    try:
-        with (
-            defer_preemption(),
-            ProgressLine(quiet=quiet) as progress,
-            stdout_kept_clean(),
-        ):
-            result = run_one(experiment, progress, os.cpu_count() or 1)
-    except (RunFailed, RunCancelled, RunPreempted) as error:
-        run_dir = experiment.run_dir(experiment.plans[0])
-        error.run_dir = run_dir if run_dir.exists() else None
-        raise
-    if as_json:
-        print_json(
-            {
-                "experiment_dir": str(result.experiment_dir),
-                "run_dir": str(result.run_dir),
-                "score": result.score.model_dump(mode="json"),
-                "validation": result.report.to_json(),
-            }
-        )
-    else:
-        print_tables(
-            *run_tables.show_run(RunDirectory(result.run_dir)),
-            run_tables.report_line(result.report),
-            Text(f" {result.experiment_dir}", "dim"),
-        )
-    if not result.report.is_valid:
-        raise typer.Exit(1)
+        experiment = experiment.open_or_create()
+    _play(experiment, where, quiet, as_json)
 
 
 @dataclass(frozen=True)
@@ -200,60 +175,64 @@ class _Where:
     def is_ray(self) -> bool:
         return self.ray_workers is not None or self.ray_address is not None
 
-
-def _run_many(
-    experiment: Experiment, where: _Where, quiet: bool, as_json: bool
-) -> None:
-    """Plays what is not complete, and shows the whole experiment."""
-    from longplay.harness.signals import defer_preemption
-
-    with (
-        # A driver of Ray has no loop of its own to ask.
-        contextlib.nullcontext() if where.is_ray else defer_preemption(),
-        ProgressLine(quiet=quiet) as progress,
-        stdout_kept_clean(),
-    ):
-        if where.is_ray:
-            outcomes = experiment.run_with_ray(
-                where.ray_workers,
-                address=where.ray_address,
-                retries=where.retries,
-                stall_timeout_s=where.stall_timeout_s,
+    def play(self, experiment: Experiment, progress: ProgressLine) -> list[RunResult]:
+        """Plays what is not complete."""
+        if self.is_ray:
+            return experiment.run_with_ray(
+                self.ray_workers,
+                address=self.ray_address,
+                retries=self.retries,
+                stall_timeout_s=self.stall_timeout_s,
                 on_change=progress.show_runs,
             )
-        else:
-            outcomes = experiment.run_sequentially(
-                progress,
-                validation_workers=os.cpu_count() or 1,
-                stall_timeout_s=where.stall_timeout_s,
-            )
-    views = [
-        view
-        for view in experiment.view(where.stall_timeout_s)
-        if experiment.only in (None, view.plan.trajectory_id)
-    ]
-    _show_runs(experiment.directory, views, outcomes, as_json)
+        return experiment.run_sequentially(
+            progress,
+            validation_workers=os.cpu_count() or 1,
+            stall_timeout_s=self.stall_timeout_s,
+        )
 
 
-def _show_runs(
-    directory: Path, views: list[RunView], outcomes: list[Outcome], as_json: bool
+def _play(experiment: Experiment, where: _Where, quiet: bool, as_json: bool) -> None:
+    """Plays what is not complete, and shows the result."""
+    from longplay.runs.signals import defer_preemption
+
+    try:
+        with (
+            # A driver of Ray has no loop of its own to ask.
+            contextlib.nullcontext() if where.is_ray else defer_preemption(),
+            ProgressLine(quiet=quiet) as progress,
+            stdout_kept_clean(),
+        ):
+            results = where.play(experiment, progress)
+    except (RunCancelled, RunPreempted) as error:
+        error.run_dir = experiment.directory if experiment.directory.exists() else None
+        raise
+    views = experiment.view_selected(where.stall_timeout_s)
+    _show_results(experiment.directory, views, results, as_json)
+
+
+def _show_results(
+    directory: Path,
+    views: Sequence[RunView],
+    results: Sequence[RunResult],
+    as_json: bool,
 ) -> None:
-    """Shows where runs are and how they ended; exits 1 if one is not as it should."""
-    is_valid = {outcome.seed: outcome.is_valid for outcome in outcomes}
+    """Shows how runs ended; exits 1 if one is not complete and valid."""
     if as_json:
-        document = experiment_tables.experiment_to_json(directory, views)
-        refusals = {o.seed: o.error for o in outcomes if o.is_refused}
-        taken_up = {o.seed: o.went_on for o in outcomes}
-        for entry in document["runs"]:
-            entry["valid"] = is_valid.get(entry["seed"])
-            entry["refused"] = refusals.get(entry["seed"])
-            entry["went_on"] = taken_up.get(entry["seed"])
-        print_json(document)
+        print_json(experiment_tables.results_to_json(directory, views, results))
+    elif len(views) == 1 and views[0].state == "COMPLETED":
+        print_tables(*run_tables.show_run(RunDirectory(views[0].run_dir)))
+        print_tables(*(run_tables.report_line(r.report) for r in results if r.report))
+        print_tables(*experiment_tables.describe_remaining(views, results))
+        print_tables(Text(f" {directory}", "dim"))
+    elif len(results) == len(views) == 1 and (error := results[0].exception):
+        error.run_dir = None if results[0].is_refused else results[0].run_dir
+        print_error(error, as_json=False)
     else:
         print_tables(*experiment_tables.show_experiment(directory, views))
-        print_tables(*experiment_tables.describe_leftovers(views, outcomes))
-    is_fine = all(view.state == "COMPLETED" for view in views)
-    if not is_fine or False in is_valid.values():
+        print_tables(*experiment_tables.describe_remaining(views, results))
+    is_complete = all(view.state == "COMPLETED" for view in views)
+    if not is_complete or any(result.is_valid is False for result in results):
         raise typer.Exit(1)
 
 
@@ -270,13 +249,13 @@ def retry(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Finish failed, lost, cancelled and unbegun runs, from a checkpoint or anew."""
-    from longplay.harness.experiment import Experiment
+    """Finish failed, lost, cancelled and unstarted runs, from a checkpoint or anew."""
+    from longplay.experiments.experiment import Experiment, Mode
 
     where = _Where.choose(ray, ray_address, retries, stall_timeout)
     with stdout_kept_clean():
-        experiment = Experiment.open(directory, agent)
-    _run_many(experiment, where, quiet, as_json)
+        experiment = Experiment.open(directory, agent, Mode.RETRY)
+    _play(experiment, where, quiet, as_json)
 
 
 def resume(
@@ -289,20 +268,19 @@ def resume(
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Go on with what was stopped, to the bytes it would have had."""
-    from longplay.harness.experiment import Experiment, view_runs
+    """Resume stopped runs; the result is bit-identical to an uninterrupted run."""
+    from longplay.experiments.experiment import Experiment, Mode, view_runs
 
     try:
         with stdout_kept_clean():
-            experiment = Experiment.open(directory, agent)
+            experiment = Experiment.open(directory, agent, Mode.RESUME)
     except AgentLoadError:
         views = view_runs(directory, stall_timeout)
         if any(view.state != "COMPLETED" for view in views):
             raise
-        _show_runs(directory, views, [], as_json)  # that takes no agent
+        _show_results(directory, views, [], as_json)  # that takes no agent
         return
-    experiment.must_go_on = True
-    _run_many(experiment, _Where(None, None, 0, stall_timeout), quiet, as_json)
+    _play(experiment, _Where(None, None, 0, stall_timeout), quiet, as_json)
 
 
 def status(
@@ -311,7 +289,7 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show where every run of an experiment is; live on a terminal."""
-    from longplay.harness.experiment import view_runs
+    from longplay.experiments.experiment import view_runs
 
     views = view_runs(directory, stall_timeout)
     if as_json:
@@ -341,14 +319,14 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write the EvalLog of an experiment to one JSONL file."""
-    from longplay.evallog import export as evallog
+    from longplay.eval_log import export as eval_log
 
-    own = (*evallog.find_begun_runs(directory), *directory.glob("*.json"))
+    own = (*find_started_runs(directory), *directory.glob("*.json"))
     if any(is_inside(jsonl, path) for path in own):
         raise ConfigError(f"--jsonl: {jsonl} belongs to the experiment; choose another")
     if description is not None:
-        evallog.describe_agent(directory, description)
-    lines = evallog.export_jsonl(directory, jsonl, level)  # type: ignore[arg-type]
+        eval_log.describe_agent(directory, description)
+    lines = eval_log.export_jsonl(directory, jsonl, level)  # type: ignore[arg-type]
     if as_json:
         print_json({"jsonl": str(jsonl), "level": level, "records": lines})
     else:

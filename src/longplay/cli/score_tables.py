@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from rich.console import RenderableType
@@ -16,17 +16,20 @@ from longplay.scoring.prediction_baselines import (
     PredictorBaseline,
     prediction_baselines,
 )
+from longplay.tracks.catalogue import track_of
+
+_Tabulate = Callable[[Any, RunConfig], Table]
+_Caption = Callable[[Score, RunConfig], Iterator[str]]
 
 
 def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
     """The table of the run's track, and what its columns mean."""
-    table, captions = _tabulate_streaming, _caption_rates
-    if isinstance(score, ControlScore):
-        table, captions = _tabulate_control, _caption_totals
-    if isinstance(score, PredictionScore):
-        table, captions = _tabulate_prediction, _caption_errors
-    lines = [*captions(score, config), *_caption_play(score)]
-    return [table(score, config), *(Text(f" {line}", "dim") for line in lines)]
+    table, captions = _TABLES.get(type(score), (_tabulate_totals, _caption_nothing))
+    lines = [*captions(score, config), *_caption_play(score, config)]
+    tables = [table(score, config)]
+    if isinstance(score, PredictionScore) and score.rollouts_sha256 is not None:
+        tables.insert(0, _tabulate_values(score, config))
+    return [*tables, *(Text(f" {line}", "dim") for line in lines)]
 
 
 def _tabulate_streaming(score: Score, config: RunConfig) -> Table:
@@ -67,7 +70,11 @@ def _tabulate_streaming(score: Score, config: RunConfig) -> Table:
         table,
         Text("final score", "bold"),
         Text(format_number(score.final_score), "bold green"),
-        format_number(baseline.final_score if baseline and is_same_suite else None),
+        format_number(
+            baseline.final_score
+            if baseline and is_same_suite and score.complete
+            else None
+        ),
     )
     return table
 
@@ -89,13 +96,14 @@ def _tabulate_control(score: Any, config: RunConfig) -> Table:
             str(score.per_game_episode_counts.get(game, 0)),
             f"{score.per_game_visit_frames.get(game, 0):,}",
         )
+    total = baseline if score.complete else None  # a part has nothing to stand beside
     add_row(
         table,
         Text("total", "bold"),
         Text(format_number(score.cumulative_reward), "bold green"),
-        format_number(baseline.cumulative_reward if baseline else None),
+        format_number(total.cumulative_reward if total else None),
         Text(format_number(score.cumulative_game_score), "bold"),
-        format_number(baseline.cumulative_game_score if baseline else None),
+        format_number(total.cumulative_game_score if total else None),
     )
     return table
 
@@ -132,6 +140,29 @@ def _tabulate_prediction(score: Any, config: RunConfig) -> Table:
     add_row(table, "median", format_number(score.median_nmse), *medians)
     for baseline in baselines:
         _add_baseline(table, baseline, len(baselines))
+    return table
+
+
+def _tabulate_values(score: Any, config: RunConfig) -> Table:
+    """Errors against rollout values, of the games that have them."""
+    columns = ("game", "value nmse", "value mse", "nmse", "return mse")
+    table = make_table(f"{_describe_run(config)}: rollout values", *columns)
+    for game, mse in score.per_game_value_mse.items():
+        add_row(
+            table,
+            game,
+            format_number(score.per_game_value_nmse[game]),
+            format_number(mse),
+            format_number(score.per_game_nmse[game]),
+            format_number(score.per_game_return_mse[game]),
+        )
+    add_row(
+        table,
+        Text("mean", "bold"),
+        Text(format_number(score.value_nmse), "bold green"),
+        format_number(score.value_mse),
+    )
+    add_row(table, "median", format_number(score.median_value_nmse))
     return table
 
 
@@ -183,6 +214,21 @@ def _caption_rates(score: Score, config: RunConfig) -> Iterator[str]:
         differs = "" if baseline.suite_id == config.suite else ", other settings"
         suite_id = baseline.suite_id
         yield f"random: the random agent on {suite_id}, {seeds} seeds{differs}"
+        if not differs:
+            forgetting = format_number(baseline.forgetting, digits=3)
+            plasticity = format_number(baseline.plasticity, digits=3)
+            yield f"its own forgetting is {forgetting}, its plasticity {plasticity}"
+    yield from _caption_windows(config)
+
+
+def _caption_windows(config: RunConfig) -> Iterator[str]:
+    """Says where the first and the last window of a visit are not two windows."""
+    revisit_frames = config.scoring_defaults.revisit_frames
+    shortest = min(visit.visit_frames for visit in config.schedule)
+    if shortest <= revisit_frames:
+        yield f"windows of {revisit_frames:,} frames cover whole visits: no plasticity"
+    elif shortest < 2 * revisit_frames:
+        yield f"windows of {revisit_frames:,} frames overlap in a visit of {shortest:,}"
 
 
 def _caption_totals(score: Score, config: RunConfig) -> Iterator[str]:
@@ -194,6 +240,12 @@ def _caption_totals(score: Score, config: RunConfig) -> Iterator[str]:
 
 
 def _caption_errors(score: Score, config: RunConfig) -> Iterator[str]:
+    if isinstance(score, PredictionScore) and score.per_game_value_nmse is not None:
+        missing = list(score.per_game_value_nmse.values()).count(None)
+        yield "value mse: squared error against rollout values, their luck taken off"
+        yield "value nmse: value mse / variance of the values; the best constant has 1"
+        if missing:
+            yield f"no value nmse where values hardly differ: {missing} games"
     yield "mse: squared error against reference values; less is better"
     yield "nmse: mse / variance of the values; the best constant has 1"
     yield "return mse: squared error against returns, up to the last game over"
@@ -204,11 +256,33 @@ def _caption_errors(score: Score, config: RunConfig) -> Iterator[str]:
         yield f"{names}: nmse of the baselines, mean of {len(baselines[0].seeds)} seeds"
 
 
-def _caption_play(score: Score) -> Iterator[str]:
+# Kind of score -> its table, and what the columns mean.
+_TABLES: Mapping[type[Score], tuple[_Tabulate, _Caption]] = {
+    Score: (_tabulate_streaming, _caption_rates),
+    ControlScore: (_tabulate_control, _caption_totals),
+    PredictionScore: (_tabulate_prediction, _caption_errors),
+}
+
+
+def _tabulate_totals(score: Score, config: RunConfig) -> Table:
+    """The totals of a score without a table of its own."""
+    track = track_of(config)
+    table = make_table(_describe_run(config), "", track.name)
+    for heading, key in track.score_columns.items():
+        is_headline = key == track.headline
+        value = Text(format_number(getattr(score, key)), "bold" if is_headline else "")
+        add_row(table, heading, value)
+    return table
+
+
+def _caption_nothing(score: Score, config: RunConfig) -> Iterator[str]:
+    """The headings have to speak for themselves."""
+    return iter(())
+
+
+def _caption_play(score: Score, config: RunConfig) -> Iterator[str]:
     fps = "" if score.fps is None else f", {score.fps:,.0f} fps"
-    has_timesteps = isinstance(score, ControlScore | PredictionScore)
-    unit = "timesteps" if has_timesteps else "frames"
-    yield f"{score.frames:,} {unit}{fps}"
+    yield f"{score.frames:,} {track_of(config).frame_noun}s{fps}"
     if not score.complete:
         missing = ", ".join(map(str, score.incomplete_visits))
         yield f"PARTIAL: visits {missing} were not played to their end"

@@ -23,9 +23,11 @@ from longplay.console.base import (
     ACTION_NAMES,
     ConsoleStep,
     Observation,
+    Rom,
     check_frame_skip,
 )
 from longplay.console.games import check_game
+from longplay.console.stickiness import StickyDraws
 from longplay.contract.records import RunConfig
 from longplay.errors import ConfigError, ConsoleError
 
@@ -33,15 +35,6 @@ ALE_VERSION: str = ale_py.__version__
 
 _MAX_EMULATOR_SEED = 2**31 - 1
 _RAM_BYTES = 128
-
-
-@dataclass(frozen=True)
-class Rom:
-    """A ROM file that is what ale-py says it should be."""
-
-    path: Path
-    md5: str
-    sha256: str
 
 
 def read_rom(game_id: str) -> Rom:
@@ -181,6 +174,10 @@ class AleConsole:
         self._ale.getRAM(self._ram)
         return self._ram_view
 
+    def serialize_state(self) -> bytes:
+        """All that decides what follows, but the action that may be repeated."""
+        return self._ale.cloneState(include_rng=True).serialize()
+
 
 @dataclass(frozen=True)
 class Branch:
@@ -195,7 +192,8 @@ class BranchingAleConsole(AleConsole):
 
     ALE's saved states lack the action that sticky actions repeat. So ALE itself plays
     without stickiness here, it is drawn in Python per emulator frame, and the previous
-    action is part of what is saved. Going back is exact in the same emulator only.
+    action is part of what is saved. So is ALE's generator, which some games start with.
+    Going back is exact in the same emulator only.
     """
 
     def __init__(
@@ -206,13 +204,13 @@ class BranchingAleConsole(AleConsole):
         )
         self._repeats_below, self._sticky = self._sticky, 0.0
         self._previous_action = 0
-        self.fate = np.random.default_rng(0)
+        self.sticky_rng: StickyDraws = np.random.default_rng(0)
 
     def start_visit(self, game_id: str, emulator_seed: int) -> None:
-        """Replaces the emulator; the seed is also that of its fate."""
+        """Replaces the emulator; its stickiness is drawn with the same seed."""
         super().start_visit(game_id, emulator_seed)
         self._previous_action = 0
-        self.fate = np.random.default_rng(emulator_seed)
+        self.sticky_rng = np.random.default_rng(emulator_seed)
 
     def reset(self) -> None:
         """Starts the game again; as in ALE, no action is left to be repeated."""
@@ -220,12 +218,12 @@ class BranchingAleConsole(AleConsole):
         self._previous_action = 0
 
     def step(self, action: int) -> ConsoleStep:
-        """Holds an action; fate may repeat the previous one, frame by frame."""
+        """Holds an action; any frame may repeat the previous one instead."""
         ale, reward, is_over, frames = self._ale, 0.0, False, 0
         if action not in self._takes:
             raise ConsoleError(self._refuse(action))
         while frames < self._frame_skip and not is_over:
-            if self.fate.random() >= self._repeats_below:
+            if self.sticky_rng.random() >= self._repeats_below:
                 self._previous_action = action
             reward += ale.act(self._previous_action)
             is_over = ale.game_over()
@@ -235,9 +233,9 @@ class BranchingAleConsole(AleConsole):
 
     def save(self) -> Branch:
         """This moment, to go back to."""
-        return Branch(self._ale.cloneState(), self._previous_action)
+        return Branch(self._ale.cloneState(include_rng=True), self._previous_action)
 
     def go_back(self, branch: Branch) -> None:
-        """Is again where it was; what follows is up to `fate`."""
+        """Is again where it was; what follows is up to `sticky_rng`."""
         self._ale.restoreState(branch.state)
         self._previous_action = branch.previous_action

@@ -7,6 +7,8 @@ and actions: `start_visit` brings up a machine that remembers nothing of the las
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -39,6 +41,15 @@ ACTION_NAMES = (
     "DOWNRIGHTFIRE",
     "DOWNLEFTFIRE",
 )
+
+
+@dataclass(frozen=True)
+class Rom:
+    """A ROM file that was checked: the one its machine expects."""
+
+    path: Path
+    md5: str
+    sha256: str
 
 
 # What one console step did: reward, game over, lives left. A plain tuple, because one

@@ -1,8 +1,8 @@
 """Which games can be played, known without the emulator.
 
-The list is ale-py 0.12's, and a test holds it against the installed one. Games that
-cannot be part of a stream are refused here by name, before ale-py, which ends the
-process on many of them, is touched.
+The list is that of ale-py 0.12; a test compares it with the installed one. Games that
+cannot be part of a stream are refused here by name, before ale-py is touched, because
+it ends the process on many of them.
 """
 
 from __future__ import annotations

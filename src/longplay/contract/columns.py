@@ -10,6 +10,7 @@ A file is cut into ranges of whole lines that can be read by several processes.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -25,6 +26,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
+from longplay.errors import DocumentError
 
 _RANGE_BYTES = 1024 * 1024
 # Below this, starting processes takes longer than reading.
@@ -116,7 +120,7 @@ class RowReader:
 
     def read_range(self, path: Path, start: int, end: int) -> Chunk:
         """Reads a range of bytes that holds whole lines, counted from its first."""
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(start)
             data = file.read(end - start)
         decoder = msgspec.json.Decoder(self.row_type)
@@ -178,14 +182,23 @@ class RowReader:
 
 
 def _line_ranges(path: Path) -> list[tuple[int, int]]:
-    """Ranges of whole lines that cover a file; an empty file has one, too."""
-    size = path.stat().st_size
-    ranges = [(0, 0)] if size == 0 else []
+    """Ranges of whole lines that cover a file; an empty file has one, too.
+
+    Raises:
+        DocumentError: It is not a regular file, or a line is too long to be a row.
+    """
     start = 0
-    with path.open("rb") as file:
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        ranges = [(0, 0)] if size == 0 else []
         while start < size:
             file.seek(min(start + _RANGE_BYTES, size) - 1)
-            file.readline()
+            line = file.readline(LARGEST_ROW_BYTES)
+            if len(line) == LARGEST_ROW_BYTES and line[-1:] != b"\n":
+                raise DocumentError(
+                    f"{path.name}: expected rows of at most {LARGEST_ROW_BYTES:,} "
+                    f"bytes, found a longer one around byte {file.tell():,}"
+                )
             ranges.append((start, file.tell()))
             start = file.tell()
     return ranges

@@ -1,7 +1,10 @@
 """Configs that hold something like a password are refused before anything is written.
 
 Records are made to be published. A key counts whatever its case and separators:
-`api_key`, `OPENAI_API_KEY`, `apiKey` and `llm.api-key` are the same.
+`api_key`, `OPENAI_API_KEY`, `apiKey` and `llm.api-key` are the same. Some keys count
+whatever their value (`password`), others only with a text (`hub_token`, but not
+`rng_key=3`). A value counts by itself if it looks like a key of a known service, or
+like a URL with a password.
 """
 
 from __future__ import annotations
@@ -16,16 +19,45 @@ _ENDINGS = (
     "apikey",
     "secret",
     "password",
+    "passwd",
+    "passphrase",
     "accesstoken",
     "authtoken",
+    "authorization",
     "privatekey",
     "credential",
     "credentials",
 )
+# Last words of a key with more than one, and first words, that count with a text.
+_LAST_WORDS = {"token", "key"}
+_FIRST_WORDS = {"aws"}
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+_SECRET_VALUES = re.compile(
+    r"""
+    \b(?:AKIA|ASIA)[0-9A-Z]{16}\b               # Amazon
+    | \bgh[pousr]_[A-Za-z0-9]{36,}              # GitHub
+    | \bgithub_pat_[A-Za-z0-9_]{22,}
+    | \bglpat-[A-Za-z0-9_-]{20,}                # GitLab
+    | \bsk-[A-Za-z0-9_-]{20,}                   # OpenAI, Anthropic
+    | \bhf_[A-Za-z0-9]{30,}                     # Hugging Face
+    | \bxox[abeprs]-[A-Za-z0-9-]{10,}           # Slack
+    | \bAIza[A-Za-z0-9_-]{35}                   # Google
+    | \bnpm_[A-Za-z0-9]{36}
+    | \bpypi-[A-Za-z0-9_-]{50,}
+    | \beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.   # JSON web tokens
+    | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY
+    | \bBearer[ ][A-Za-z0-9._~+/-]{16,}
+    | \b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@          # scheme://user:password@host
+    """,
+    re.VERBOSE,
+)
+# The patterns look at the beginning of a longer text.
+_LONGEST_SEARCHED = 100_000
 
 
 def check_no_secrets(mapping: Mapping[str, Any], where: str) -> None:
-    """Refuses a mapping that has a key for a secret, at any depth.
+    """Refuses a mapping that holds something like a secret, at any depth.
 
     Args:
         mapping: What is to be written down.
@@ -34,20 +66,33 @@ def check_no_secrets(mapping: Mapping[str, Any], where: str) -> None:
     Raises:
         ConfigError: Names the key, never its value.
     """
-    for key in _find_secrets(mapping, ""):
+    for key, reason in _find_secrets(mapping, ""):
         raise ConfigError(
-            f"{where} {key}: a key of this name may hold a secret, and configs are "
-            "written into records; let the agent read it from the environment"
+            f"{where} {key}: {reason}, and configs are written into records; let the "
+            "agent read it from the environment (an isolated agent gets a variable "
+            "with --agent-env NAME)"
         )
 
 
-def _find_secrets(value: Any, path: str) -> Iterator[str]:
+def _find_secrets(value: Any, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
             inner_path = f"{path}.{key}" if path else str(key)
-            if re.sub(r"[^a-z0-9]", "", str(key).lower()).endswith(_ENDINGS):
-                yield inner_path
+            if _names_secret(str(key), inner):
+                yield inner_path, "a key of this name may hold a secret"
             yield from _find_secrets(inner, inner_path)
     elif isinstance(value, (list, tuple)):
         for index, inner in enumerate(value):
             yield from _find_secrets(inner, f"{path}[{index}]")
+    elif isinstance(value, str) and _SECRET_VALUES.search(value[:_LONGEST_SEARCHED]):
+        yield path, "its value looks like a secret"
+
+
+def _names_secret(key: str, value: Any) -> bool:
+    if re.sub(r"[^a-z0-9]", "", key.lower()).endswith(_ENDINGS):
+        return True
+    words = [word.lower() for word in _WORD.findall(key)]
+    is_telling = len(words) > 1 and (
+        words[-1] in _LAST_WORDS or words[0] in _FIRST_WORDS
+    )
+    return is_telling and isinstance(value, str) and bool(value)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections import deque
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +19,7 @@ import msgspec
 import numpy as np
 
 from longplay.contract.columns import Chunk, Column
+from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
 from longplay.contract.findings import Finding, Findings
 from longplay.contract.records import DigestRow, EventRow, ScheduledVisit
 
@@ -70,10 +71,12 @@ class Chain:
 
 def read_last_chain(path: Path) -> str | None:
     """The chain of the last row, if there is one."""
-    with path.open("rb") as file:
-        last = deque(file, maxlen=1)
+    with open_regular(path) as file:
+        size_bytes = os.fstat(file.fileno()).st_size
+        file.seek(max(0, size_bytes - LARGEST_ROW_BYTES))
+        lines = file.read(LARGEST_ROW_BYTES).splitlines()
     with contextlib.suppress(msgspec.DecodeError):
-        return msgspec.json.decode(last[0], type=DigestRow).chain if last else None
+        return msgspec.json.decode(lines[-1], type=DigestRow).chain if lines else None
     return None
 
 

@@ -1,4 +1,12 @@
-"""All writing to disk, and the strict reading of JSON documents.
+"""All writing to disk, and the strict, bounded reading of JSON documents.
+
+Only regular files are read, and none beyond the size in the table below: what a
+directory of someone else's holds may be a pipe, a device or a file of terabytes.
+Writing follows no symbolic link.
+
+    document                          256 MiB
+    row of a JSONL file                64 KiB
+    manifest of a pack                  1 MiB
 
 Whole files appear at once or not at all: temporary file, fsync, rename. Row files
 only grow, and after a failed write they are cut back to the last whole row. The three
@@ -13,7 +21,10 @@ import hashlib
 import json
 import os
 import shutil
+import stat
+from collections import Counter
 from collections.abc import Iterable
+from io import BufferedReader
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
@@ -22,14 +33,63 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from longplay.contract.records import Document
-from longplay.contract.version import SCHEMA_VERSION
-from longplay.errors import DocumentError, RecordingError
+from longplay.contract.versions import SCHEMA_VERSION
+from longplay.errors import DocumentError, RecordingError, escape_controls
 
 os_write = os.write
 os_fsync = os.fsync
 os_replace = os.replace
 
+LARGEST_DOCUMENT_BYTES = 256 * 2**20
+LARGEST_ROW_BYTES = 64 * 2**10
+LARGEST_MANIFEST_BYTES = 2**20
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a symbolic link",
+}
+
 _Document = TypeVar("_Document", bound=Document)
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Opens a regular file to read it; never waits for one that is something else.
+
+    Raises:
+        OSError: It cannot be opened.
+        DocumentError: It is not a regular file.
+    """
+    # Opening a pipe would otherwise wait for someone to write to it.
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(fd).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(fd)
+        found = _KINDS.get(stat.S_IFMT(mode), "something else")
+        raise DocumentError(f"{path.name}: expected a regular file, found {found}")
+    return os.fdopen(fd, "rb")
+
+
+def read_bounded(path: Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> bytes:
+    """Reads a whole regular file that is not too large.
+
+    Raises:
+        OSError: It cannot be read.
+        DocumentError: It is not a regular file, or larger than that.
+    """
+    with open_regular(path) as file:
+        size_bytes = os.fstat(file.fileno()).st_size
+        # It may grow while it is read.
+        content = file.read(largest_bytes + 1) if size_bytes <= largest_bytes else b""
+    if size_bytes > largest_bytes or len(content) > largest_bytes:
+        raise DocumentError(
+            f"{path.name}: expected at most {largest_bytes:,} bytes, found "
+            f"{max(size_bytes, len(content)):,}"
+        )
+    return content
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -55,7 +115,10 @@ def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
     """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        # What a process that was killed left, or a link that someone put there.
+        temporary.unlink(missing_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        fd = os.open(temporary, flags, 0o644)
         try:
             for chunk in chunks:
                 _write_all(fd, chunk)
@@ -95,7 +158,7 @@ def write_document(path: Path, document: BaseModel | dict[str, Any]) -> None:
 
 def hash_file(path: Path) -> str:
     """SHA-256 of a file, read piece by piece."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -107,8 +170,23 @@ def make_directory(path: Path, *, exist_ok: bool = False) -> None:
         raise RecordingError(f"cannot make {path}: {error.strerror}") from error
 
 
+def _check_no_links(path: Path, below: Path) -> None:
+    """Refuses a path that leads through a symbolic link below a folder."""
+    for place in (path, *path.parents):
+        if place == below:
+            return
+        if place.is_symlink():
+            raise RecordingError(f"{place} is a symbolic link; longplay follows none")
+
+
 def move_directory(source: Path, target: Path) -> None:
-    """Moves a directory to a place that must not exist yet."""
+    """Moves a directory to a place that must not exist yet.
+
+    Raises:
+        RecordingError: The disk refused, or the place is behind a symbolic link.
+    """
+    source, target = source.absolute(), target.absolute()
+    _check_no_links(target, Path(os.path.commonpath((source, target))))
     make_directory(target.parent, exist_ok=True)
     try:
         os_replace(source, target)
@@ -158,15 +236,17 @@ class RowFile:
     @classmethod
     def extend(cls, path: Path) -> RowFile:
         """Goes on at the end of a file, or makes it."""
-        if path.exists():
-            return cls.reopen(path, path.stat().st_size)
+        if path.is_symlink() or path.exists():
+            return cls.reopen(path, path.lstat().st_size)
         return cls.create(path)
 
     @classmethod
     def reopen(cls, path: Path, size_bytes: int) -> RowFile:
         """Opens a file to go on at `size_bytes`; what comes after is cut off."""
         try:
-            fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+            if not stat.S_ISREG(path.lstat().st_mode):
+                raise RecordingError(f"cannot reopen {path}: not a regular file")
+            fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
             os.ftruncate(fd, size_bytes)
             return cls(path, fd, size_bytes)
         except OSError as error:
@@ -249,9 +329,9 @@ def _read_finite(text: str) -> float:
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     mapping = dict(pairs)
     if len(mapping) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"key {twice!r} appears twice")
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
+        raise ValueError(f"key {shorten(twice)} appears twice")
     return mapping
 
 
@@ -281,11 +361,13 @@ def parse_json(text: str) -> Any:
 def _read_strictly(path: Path) -> tuple[str, Any]:
     """The text of a JSON file, and what it says."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bounded(path).decode("utf-8")
         return text, parse_json(text)
     except FileNotFoundError as error:
         raise DocumentError(f"{path.name}: missing in {path.parent}") from error
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise DocumentError(f"{path.name}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
         raise DocumentError(f"{path.name}: not readable as JSON: {error}") from error
 
 
@@ -316,11 +398,17 @@ def read_document(path: Path, model: type[_Document]) -> _Document:
 def describe_invalid(error: ValidationError) -> str:
     """Says what pydantic found first, as `field: expected …, found …`."""
     return "; ".join(
-        f"{'.'.join(map(str, entry['loc'])) or 'document'}: {_describe_entry(entry)}"
+        f"{_describe_place(entry['loc'])}: {_describe_entry(entry)}"
         for entry in error.errors(include_url=False)[:3]
     )
 
 
+def _describe_place(location: tuple[int | str, ...]) -> str:
+    place = ".".join(map(str, location)) or "document"
+    return escape_controls(place[:_LONGEST_PLACE])
+
+
+_LONGEST_PLACE = 200
 _EXPECTATIONS = {
     "bool_type": "a bool",
     "dict_type": "an object",
@@ -356,5 +444,7 @@ def _describe_entry(entry: Any) -> str:
 
 def shorten(value: object, limit: int = 80) -> str:
     """A value as a message can show it."""
+    if isinstance(value, (str, bytes)):
+        value = value[: limit + 1]  # what is cut off anyway need not be escaped
     text = repr(value)
     return text if len(text) <= limit else f"{text[:limit]}…"

@@ -42,7 +42,9 @@ Kind = Literal[
     "suite claim",
     "summary",
     "score",
+    "other rollouts",
     "state",
+    "runner profile",
 ]
 
 # Not stated by the contract document: notes for the runs of other tools.
@@ -54,8 +56,12 @@ UNSTATED: frozenset[Kind] = frozenset(
         "decision cadence",
         "held decision",
         "delay law",
+        "runner profile",
     }
 )
+
+# Says what a run is, and not that it is wrong: always a note.
+NOTED: frozenset[Kind] = frozenset({"other rollouts"})
 
 _SHOWN_PER_KIND = 5
 
@@ -92,9 +98,12 @@ class Findings:
     note_counts: Counter[Kind] = field(default_factory=Counter)
     notes: list[Finding] = field(default_factory=list)
 
+    def _is_note(self, kind: Kind) -> bool:
+        return kind in NOTED or (self.is_foreign and kind in UNSTATED)
+
     def add(self, finding: Finding) -> None:
         """Counts a finding, or a note."""
-        is_note = self.is_foreign and finding.kind in UNSTATED
+        is_note = self._is_note(finding.kind)
         counts = self.note_counts if is_note else self.counts
         counts[finding.kind] += 1
         if counts[finding.kind] <= _SHOWN_PER_KIND:
@@ -115,5 +124,5 @@ class Findings:
             self.add(Finding(kind, file, describe(row), int(lines[row]), column))
         rest = len(rows) - _SHOWN_PER_KIND
         if rest > 0:
-            is_note = self.is_foreign and kind in UNSTATED
+            is_note = self._is_note(kind)
             (self.note_counts if is_note else self.counts)[kind] += rest

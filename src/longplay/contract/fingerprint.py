@@ -12,14 +12,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from longplay.contract.records import RunConfig, ScoringDefaults
-from longplay.contract.version import VERSIONS
 
 
 def contract_payload(config: RunConfig) -> dict[str, Any]:
     """Builds the object that is hashed, with every number in its canonical type."""
-    settings = VERSIONS.get(config.benchmark_contract_version, ())
     return {
-        **{name: getattr(config, name) for name in settings},
+        **{name: getattr(config, name) for name in config.contract.settings},
         "games": list(config.games),
         "schedule": [
             {

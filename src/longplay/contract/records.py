@@ -10,14 +10,23 @@ another tool with the contract's required keys alone can be read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 from msgspec import Meta
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
-from longplay.contract.version import SCHEMA_VERSION, VERSIONS
+from longplay.contract.versions import SCHEMA_VERSION, ContractVersion
+from longplay.errors import ConfigError
 
 GLOBAL_ACTION_SET = tuple(range(18))
 
@@ -100,14 +109,6 @@ class PredictionRow(TimestepRow, gc=False):
     target: Annotated[float, _value("The reference value, a float32.")]
 
 
-# Contract version -> a row of events.jsonl as longplay writes it.
-EVENT_ROWS: Mapping[str, type[EventRow]] = {
-    "v1": EventRow,
-    "control-v1": TimestepRow,
-    "prediction-v1": PredictionRow,
-}
-
-
 EndedBy = Literal["terminated", "truncated"]
 
 
@@ -172,7 +173,22 @@ Sticky = Annotated[float, Field(ge=0, lt=1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Discount = Annotated[float, Field(ge=0, le=1)]
 Weight = Annotated[float, Field(ge=0)]
-Utc = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")]
+
+
+def _check_moment(text: str) -> str:
+    """Refuses what has the form of a date and is none: month 99."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"expected a moment that exists, found {text!r}") from error
+    return text
+
+
+Utc = Annotated[
+    str,
+    Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$"),
+    AfterValidator(_check_moment),
+]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 ActionIdx = Annotated[int, Field(ge=0, lt=len(GLOBAL_ACTION_SET))]
 
@@ -234,6 +250,15 @@ class AgentEntry(Document):
     agent_id: str = Field(description="SHA-256 of the config's sorted JSON.")
 
 
+class AgentFileEntry(Document):
+    """One file that the agent was made of."""
+
+    path: str = Field(
+        min_length=1, description="Relative to the agent's folder, with slashes."
+    )
+    sha256: Sha256 = Field(description="SHA-256 of the file.")
+
+
 class GitState(Document):
     """The checkout the run was started in."""
 
@@ -251,6 +276,11 @@ class ConfigGiven(Document):
         default=None,
         exclude_if=is_none,
         description="References that were there; prediction runs.",
+    )
+    stop_after: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Fraction of the schedule that a tuning run plays.",
     )
 
 
@@ -322,11 +352,21 @@ class RunConfig(Document):
         Field(default=None, description="SHA-256 of each game's ROM.")
     )
     agent: AgentEntry | None = Field(default=None, description="Agent measured.")
+    agent_files: tuple[AgentFileEntry, ...] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Files it was made of, by path; no key of longplay's own agents.",
+    )
     versions: dict[str, str] | None = Field(
         default=None, description="python, ale_py, numpy, longplay."
     )
     git: GitState | None = Field(
         default=None, description="Checkout the run was started in."
+    )
+    stop_frame: Count | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="A tuning run ends before this frame; not hashed.",
     )
     config_given: ConfigGiven | None = Field(
         default=None, description="Suite and overrides as asked for."
@@ -351,7 +391,8 @@ class RunConfig(Document):
             name for name, field in cls.model_fields.items() if field.is_required()
         }
         version = given.get("benchmark_contract_version")
-        required |= set(VERSIONS.get(version, ()) if isinstance(version, str) else ())
+        if isinstance(version, str) and version in CONTRACT_VERSIONS:
+            required |= set(CONTRACT_VERSIONS[version].settings)
         ours = cls.model_fields.keys() - required
         given = {name: value for name, value in given.items() if name not in ours}
         if "delay_frames" in given:
@@ -364,11 +405,16 @@ class RunConfig(Document):
     @model_validator(mode="after")
     def _check_track(self) -> Self:
         """The settings that the contract version requires beside those of v1."""
-        version = self.benchmark_contract_version
-        for name in VERSIONS.get(version, ()):
+        for name in self.contract.settings:
             if getattr(self, name) is None:
+                version = self.benchmark_contract_version
                 raise ValueError(f"expected a {name}, which {version} requires")
         return self
+
+    @property
+    def contract(self) -> ContractVersion:
+        """Its contract version; v1 in place of an unknown one."""
+        return CONTRACT_VERSIONS.get(self.benchmark_contract_version, _V1)
 
     @property
     def event_row(self) -> type[RequiredEventRow]:
@@ -376,15 +422,14 @@ class RunConfig(Document):
 
         Of another tool's v1 run, the keys that the contract document names.
         """
-        version = self.benchmark_contract_version
-        if not self.is_longplay and not VERSIONS.get(version):
+        if not self.is_longplay and self.contract.row_type is EventRow:
             return RequiredEventRow
-        return EVENT_ROWS.get(version, EventRow)
+        return self.contract.row_type
 
     @property
     def score_type(self) -> type[Score]:
         """What score.json must hold."""
-        return SCORES.get(self.benchmark_contract_version, Score)
+        return self.contract.score_type
 
     @property
     def is_longplay(self) -> bool:
@@ -392,9 +437,28 @@ class RunConfig(Document):
         return bool(self.versions and "longplay" in self.versions)
 
     @property
+    def is_tuning(self) -> bool:
+        """Whether the run stops on purpose before the end of its schedule."""
+        return self.stop_frame is not None
+
+    @property
+    def played_schedule(self) -> tuple[ScheduledVisit, ...]:
+        """The visits to be played: the schedule, cut at a tuning run's last frame."""
+        if self.stop_frame is None:
+            return self.schedule
+        played, left = [], self.stop_frame
+        for visit in self.schedule:
+            if left <= 0:
+                break
+            frames = min(left, visit.visit_frames)
+            played.append(visit.model_copy(update={"visit_frames": frames}))
+            left -= frames
+        return tuple(played)
+
+    @property
     def total_frames(self) -> int:
-        """Frames of the whole schedule."""
-        return sum(visit.visit_frames for visit in self.schedule)
+        """Frames to be played."""
+        return sum(visit.visit_frames for visit in self.played_schedule)
 
 
 class VisitSummary(Document):
@@ -415,6 +479,13 @@ class VisitSummary(Document):
         min_length=1, description="Actions the game has."
     )
     metrics: dict[str, float] = Field(description="What the agent's metrics() said.")
+
+
+class FileDigest(Document):
+    """A file as it was when its run was complete."""
+
+    bytes: int = Field(ge=0, description="Its length.")
+    sha256: Sha256 = Field(description="SHA-256 of its content.")
 
 
 class RunSummary(Document):
@@ -439,6 +510,16 @@ class RunSummary(Document):
         default=None,
         exclude_if=is_none,
         description="What the agent's usage() said; only where it has one.",
+    )
+    rows: dict[str, FileDigest] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Row file -> its length and hash; only of a complete run.",
+    )
+    score_sha256: Sha256 | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="SHA-256 of score.json, or of a tuning run's tuning.json.",
     )
 
 
@@ -505,6 +586,16 @@ class Score(Document):
         """What records call the reward of the run: more is better, 0.0 if unknown."""
         return self.headline or 0.0
 
+    @classmethod
+    def visit_reward(cls, visit: VisitSummary, score: Score | None) -> float:
+        """What records call the reward of one visit: the sum of delivered rewards.
+
+        Args:
+            visit: The visit.
+            score: The run's score; None if the run did not end well.
+        """
+        return visit.reward_sum
+
 
 class RatePoint(Document):
     """A point of the learning curve."""
@@ -559,19 +650,105 @@ class PredictionScore(Score):
         description="Mean squared difference of predictions and returns, up to the "
         "visit's last game over; null without one."
     )
+    value_mse: float | None = Field(
+        default=None, description="Mean of per_game_value_mse."
+    )
+    per_game_value_mse: Scores | None = Field(
+        default=None,
+        description="Mean squared difference of predictions and rollout values, less "
+        "the sampling variance of these.",
+    )
+    value_nmse: float | None = Field(
+        default=None, description="Mean of per_game_value_nmse, where it is not null."
+    )
+    per_game_value_nmse: ScoresOrNull | None = Field(
+        default=None,
+        description="value_mse / variance of the values; null where they hardly "
+        "differ.",
+    )
+    median_value_nmse: float | None = Field(
+        default=None, description="Median of per_game_value_nmse, where it is not null."
+    )
+    value_states: int | None = Field(
+        default=None, description="States with a rollout value, in all games."
+    )
+    rollouts_sha256: str | None = Field(
+        default=None,
+        description="Digest of the rollout values; without any, this key and those "
+        "with `value_` in them are absent.",
+    )
+
+    # No return type: pydantic would take it for the schema instead of the fields.
+    @model_serializer(mode="wrap")
+    def _leave_out_rollouts(  # type: ignore[no-untyped-def]
+        self, render: SerializerFunctionWrapHandler
+    ):
+        """Absent and not null: a run without rollouts has no such error."""
+        document = render(self)
+        if self.rollouts_sha256 is None:
+            for name in ROLLOUT_KEYS:
+                document.pop(name, None)
+        return document
 
     @property
     def reward(self) -> float:
         """1 - nmse; 0.0 where that is null."""
         return 0.0 if self.nmse is None else 1.0 - self.nmse
 
+    @classmethod
+    def visit_reward(cls, visit: VisitSummary, score: Score | None) -> float:
+        """1 - nmse of the visit's game; the rewards are the fixed policy's."""
+        if not isinstance(score, PredictionScore):
+            return 0.0
+        nmse = score.per_game_nmse.get(visit.game_id)
+        return 0.0 if nmse is None else 1.0 - nmse
 
-# Contract version -> score.json.
-SCORES: Mapping[str, type[Score]] = {
-    "v1": Score,
-    "control-v1": ControlScore,
-    "prediction-v1": PredictionScore,
+
+# Keys of a prediction score that only runs with rollout values have.
+ROLLOUT_KEYS = (
+    "value_mse",
+    "per_game_value_mse",
+    "value_nmse",
+    "per_game_value_nmse",
+    "median_value_nmse",
+    "value_states",
+    "rollouts_sha256",
+)
+
+
+_V1 = ContractVersion("v1", (), EventRow, Score)
+_TIMESTEP_SETTINGS = ("track", "frame_skip", "reward", "discount")
+
+CONTRACT_VERSIONS: dict[str, ContractVersion] = {
+    version.name: version
+    for version in (
+        _V1,
+        ContractVersion("control-v1", _TIMESTEP_SETTINGS, TimestepRow, ControlScore),
+        ContractVersion(
+            "prediction-v1",
+            (*_TIMESTEP_SETTINGS, "reference_sha256"),
+            PredictionRow,
+            PredictionScore,
+        ),
+    )
 }
+
+
+def add_contract_version(version: ContractVersion) -> None:
+    """Makes the contract version of another track known.
+
+    Raises:
+        ConfigError: There is one of this name.
+    """
+    if version.name in CONTRACT_VERSIONS:
+        raise ConfigError(f"contract version {version.name!r} is known already")
+    CONTRACT_VERSIONS[version.name] = version
+
+
+def remove_contract_version(version: ContractVersion) -> None:
+    """Undoes `add_contract_version`."""
+    del CONTRACT_VERSIONS[version.name]
+
 
 RunState = Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED", "STALE"]
 

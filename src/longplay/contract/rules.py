@@ -75,7 +75,7 @@ class EventRules:
     def __init__(self, config: RunConfig, findings: Findings) -> None:
         self._config = config
         self._findings = findings
-        visits = config.schedule
+        visits = config.played_schedule
         self.games = tuple(dict.fromkeys(visit.game_id for visit in visits))
         self._visit_games = np.array([self.games.index(v.game_id) for v in visits])
         self._visit_cycles = np.array([visit.cycle_idx for visit in visits])

@@ -39,6 +39,8 @@ ROW_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl"
 # What a verdict on a run is about.
 JUDGED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
 
+PACK_SUFFIX = ".longplay"
+
 _EVENT_TYPES = {
     "global_frame_idx": "BIGINT",
     "game_id": "VARCHAR",
@@ -122,7 +124,7 @@ class Rows:
             import pyarrow
         except ImportError as error:
             raise MissingExtraError(
-                "Arrow columns need pyarrow: pip install 'longplay[arrow]'"
+                "Arrow columns need pyarrow: pip install '.[arrow]'"
             ) from error
         import duckdb
 
@@ -141,6 +143,21 @@ class Rows:
         sql = self._sql(expressions, needs, self.is_torn)
         (row,) = self._run(sql, lambda result: result.fetchall())
         return tuple(row)
+
+    def group(
+        self, keys: str, expressions: str, *, needs: tuple[str, ...]
+    ) -> list[tuple[Any, ...]]:
+        """Runs SQL aggregates for every value of the keys, in the order of the keys.
+
+        One pass, with memory for the groups alone. Torn lines are as in `aggregate`.
+
+        Raises:
+            DocumentError: The file is missing, or another line is no row.
+        """
+        select = self._sql(f"{keys}, {expressions}", needs, self.is_torn)
+        sql = f"{select} GROUP BY {keys} ORDER BY {keys} NULLS LAST"
+        rows: list[tuple[Any, ...]] = self._run(sql, lambda result: result.fetchall())
+        return rows
 
     def _run(self, sql: str, fetch: Callable[[Any], Any]) -> Any:
         import duckdb
@@ -197,7 +214,8 @@ class RunDirectory:
         return read_document(self.path / "config.json", RunConfig)
 
     @property
-    def _has_config(self) -> bool:
+    def has_config(self) -> bool:
+        """Whether config.json was written: a run may fail before it."""
         return (self.path / "config.json").exists()
 
     @cached_property
@@ -223,9 +241,7 @@ class RunDirectory:
         path = self.path / "score.json"
         if not path.exists():
             return None
-        return read_document(
-            path, self.config.score_type if self._has_config else Score
-        )
+        return read_document(path, self.config.score_type if self.has_config else Score)
 
     @cached_property
     def status(self) -> RunStatus | None:
@@ -245,7 +261,7 @@ class RunDirectory:
     def _read_own(self, name: str, model: type[_Document]) -> _Document | None:
         """A document that the contract does not name: another tool's may be any."""
         path = self.path / name
-        if not path.exists() or (self._has_config and not self.config.is_longplay):
+        if not path.exists() or (self.has_config and not self.config.is_longplay):
             return None
         return read_document(path, model)
 
@@ -256,11 +272,11 @@ def find_runs(directory: Path) -> list[Path]:
     Raises:
         NotARunError: The folder is neither.
     """
-    if _is_run(directory):
+    if is_run(directory):
         # `.` and `..` have a name, too.
         return [directory if directory.name.strip(".") else directory.resolve()]
     episodes = directory / "episodes"
-    runs = [path for path in episodes.glob("*/") if _is_run(path)]
+    runs = [path for path in episodes.glob("*/") if is_run(path)]
     if not runs:
         found = "no such folder" if not directory.exists() else "found neither"
         raise NotARunError(
@@ -270,7 +286,8 @@ def find_runs(directory: Path) -> list[Path]:
     return sorted(runs, key=lambda path: natural_key(path.name))
 
 
-def _is_run(path: Path) -> bool:
+def is_run(path: Path) -> bool:
+    """Whether a folder looks like a run directory, sound or not."""
     names = ("config.json", "status.json", "events.jsonl")
     return any((path / name).is_file() for name in names)
 

@@ -17,7 +17,6 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from longplay.console.ale import AleConsole
 from longplay.console.base import OBSERVATION_SHAPE, Observation
 from longplay.contract.records import GLOBAL_ACTION_SET
 from longplay.errors import AgentError, ConfigError, RunFailed
@@ -25,6 +24,7 @@ from longplay.gym.recording import Recording
 from longplay.plan import RunPlan, plan_run
 from longplay.seeds import MAX_SEED
 from longplay.stream import Stream
+from longplay.tracks.catalogue import make_stream, track_of
 
 
 class StreamEnv(gymnasium.Env[Observation, np.int64]):
@@ -58,12 +58,13 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         self._agent_name = agent
         self.render_mode = render_mode
         plan = plan_run(suite, 0, self._overrides)  # refuses what cannot be meant
-        if plan.suite.track == "prediction":
+        track = track_of(plan.config)
+        if track.predicts:
             raise ConfigError(
                 f"suite: {suite} takes predictions, and an environment takes actions; "
                 "choose a suite of another track"
             )
-        self._has_pixels_alone = plan.suite.track == "control"
+        self._info_keys = track.env_info_keys
         fps = self.metadata["render_fps"] // (plan.config.frame_skip or 1)
         self.metadata = {**self.metadata, "render_fps": fps}
         self.observation_space = gymnasium.spaces.Box(
@@ -84,7 +85,7 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         self._end_recording()
         self._plan = plan_run(self._suite_id, run_seed, self._overrides)
         config = self._plan.config
-        self._stream = Stream.from_config(config, AleConsole.from_config(config))
+        self._stream = make_stream(config)
         return self._perceive(self._stream)
 
     def step(
@@ -120,10 +121,10 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
             self._observation = stream.console.observation()
             return self._observation, flags
         percept = stream.percept()
+        assert percept.observation is not None  # pixels were asked for
         self._observation = percept.observation
-        return percept.observation, flags if self._has_pixels_alone else (
-            flags | percept.info
-        )
+        allowed = {key: percept.info[key] for key in self._info_keys}
+        return percept.observation, flags | allowed
 
     def _begin_recording(self, stream: Stream, folder: Path) -> None:
         run_dir = folder / self._plan.trajectory_id

@@ -10,7 +10,8 @@ import contextlib
 from pathlib import Path
 from time import monotonic
 
-from longplay.agents.base import LoadedAgent, StreamingAgent
+from longplay.agents.loading import LoadedAgent
+from longplay.agents.protocol import StreamingAgent
 from longplay.contract.files import write_document
 from longplay.contract.fingerprint import agent_id
 from longplay.contract.records import AgentEntry, EventRow, RunSummary
@@ -21,12 +22,17 @@ from longplay.errors import (
     RunCancelled,
     RunFailed,
 )
-from longplay.harness.episode import EpisodeConfig, announce_run, complete_config
-from longplay.harness.status import HEARTBEAT_S
 from longplay.plan import RunPlan
-from longplay.recorder import Recorder
-from longplay.runner import Progress
-from longplay.scoring.scores import score_run, write_score
+from longplay.runs.loop import Progress
+from longplay.runs.recorder import Recorder
+from longplay.runs.session import (
+    announce_run,
+    complete_config,
+    conclude_run,
+    request_run,
+    write_run_score,
+)
+from longplay.runs.status import HEARTBEAT_S
 from longplay.stream import Stream
 
 
@@ -43,8 +49,8 @@ class Recording:
             )
         self._plan, self._stream, self._run_dir = plan, stream, run_dir
         agent = _describe_agent(agent_name)
-        config = complete_config(plan, agent.entry)
-        self._status = announce_run(EpisodeConfig.make(plan, agent), run_dir, 0)
+        config = complete_config(plan, agent)
+        self._status = announce_run(plan, request_run(plan, agent), run_dir, 0)
         write_document(run_dir / "config.json", config)
         self._recorder = Recorder.create(run_dir)
         self._started_s = monotonic()
@@ -78,7 +84,7 @@ class Recording:
                 frames_total=config.total_frames,
                 game_id=visit.game_id,
                 visit_idx=visit.visit_idx,
-                visits_total=len(config.schedule),
+                visits_total=len(config.played_schedule),
                 cycle_idx=visit.cycle_idx,
                 last_return=self._recorder.last_return,
                 elapsed_s=monotonic() - self._started_s,
@@ -88,7 +94,7 @@ class Recording:
     def _complete(self) -> None:
         self._recorder.sync()
         summary = self._write_summary()
-        write_score(self._run_dir, score_run(self._run_dir))
+        conclude_run(self._run_dir, summary, write_run_score)
         self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
         self._is_complete = True
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from longplay.contract.records import is_none
+
 
 class _Facts(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -88,6 +90,48 @@ class AuditFacts(_Facts):
     audited: tuple[AuditedState, ...]
 
 
+class R2Interval(_Facts):
+    """A corrected R² and its 95 % interval, by bootstrap over places.
+
+    All null where states do not differ beyond the sampling error.
+    """
+
+    r2: float | None
+    low: float | None
+    high: float | None
+
+
+class RolloutAudit(_Facts):
+    """Rollout values and network against continuations that neither has seen.
+
+    `r2`, `low` and `high` are those of the rollout values.
+    """
+
+    states: int
+    continuations: int
+    horizon_timesteps: int
+    r2: float | None
+    low: float | None
+    high: float | None
+    bias: float
+    rmse_corrected: float
+    network: R2Interval
+
+
+class RolloutFacts(_Facts):
+    """Which states of which visits have rollout values, and how good these are."""
+
+    rollouts_sha256: str
+    reference_sha256: str
+    visit_idx: int
+    visit_timesteps: int
+    every_timesteps: int
+    seeds: tuple[int, ...]
+    continuations: int
+    horizon_timesteps: int
+    audit: RolloutAudit
+
+
 class ReferenceFacts(_Facts):
     """All of it, and the digest of the networks it is about."""
 
@@ -97,3 +141,4 @@ class ReferenceFacts(_Facts):
     policy: PolicyFacts
     values: ValueFacts
     audit: AuditFacts
+    rollouts: RolloutFacts | None = Field(default=None, exclude_if=is_none)

@@ -41,10 +41,10 @@ class Guide(Protocol):
             is_first: Whether a game has just begun.
         """
 
-    def pass_by(self, ram: memoryview, is_first: bool) -> None:
+    def skip(self, ram: memoryview, is_first: bool) -> None:
         """As `decide`, for a timestep that is already decided."""
 
-    def confirm(self, reward: float) -> None:
+    def check_reward(self, reward: float) -> None:
         """Is told what the timestep delivered.
 
         Raises:
@@ -66,7 +66,7 @@ class LiveGuide:
         action = self._chooser.choose(self._pair)
         return Guidance(action, float(self._values.evaluate(self._pair)))
 
-    def pass_by(self, ram: memoryview, is_first: bool) -> None:
+    def skip(self, ram: memoryview, is_first: bool) -> None:
         """Sees the memory and spends the timestep's draw."""
         self._see(ram, is_first)
         self._chooser.skip()
@@ -78,7 +78,7 @@ class LiveGuide:
         if is_first:
             before[:] = now
 
-    def confirm(self, reward: float) -> None:
+    def check_reward(self, reward: float) -> None:
         """A live policy takes what comes."""
 
 
@@ -97,11 +97,11 @@ class RecordedGuide:
         at = self._timestep
         return Guidance(self._actions[at], self._values[at])
 
-    def pass_by(self, ram: memoryview, is_first: bool) -> None:
+    def skip(self, ram: memoryview, is_first: bool) -> None:
         """Goes on by one timestep."""
         self._timestep += 1
 
-    def confirm(self, reward: float) -> None:
+    def check_reward(self, reward: float) -> None:
         """Holds the reward against the recorded one, and goes on."""
         expected = self._rewards[self._timestep]
         if reward != expected:

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 from safetensors import SafetensorError
@@ -31,10 +32,10 @@ from longplay.reference.facts import ReferenceFacts
 from longplay.reference.network import ARRAYS
 from longplay.reference.policy import FixedPolicy
 from longplay.reference.values import ValueFunction
-from longplay.suites import SUITES
+from longplay.suites import REFERENCE_SUITE
 
 # The prediction track's games, in its order.
-REFERENCE_GAMES = SUITES["prediction-v1"].games
+REFERENCE_GAMES = REFERENCE_SUITE.games
 
 DATA = Path(__file__).parent / "data"
 
@@ -185,6 +186,28 @@ def read_safetensors(path: Path, expected_sha256: str) -> dict[str, NDArray[Any]
         return load(content)
     except SafetensorError as error:
         raise DocumentError(f"{path}: not safetensors: {error}; {_REMEDY}") from error
+
+
+def pick_visit(
+    arrays: Mapping[str, NDArray[Any]],
+    seed: int,
+    dtypes: Mapping[str, type[np.generic]],
+    where: str,
+) -> dict[str, NDArray[Any]]:
+    """The arrays of one seed's visit, `seed-<n>.<name>`, as name -> array.
+
+    Raises:
+        DocumentError: One is missing, or of another dtype or length.
+    """
+    names = {name: f"seed-{seed}.{name}" for name in dtypes}
+    found = {name: arrays[key] for name, key in names.items() if key in arrays}
+    shapes = {array.shape for array in found.values()}
+    if {n: a.dtype.type for n, a in found.items()} != dtypes or len(shapes) != 1:
+        raise DocumentError(
+            f"{where} seed-{seed}: expected {', '.join(dtypes)} of one length; "
+            "record it again"
+        )
+    return found
 
 
 def _pick(arrays: dict[str, NDArray[Any]], part: str) -> dict[str, NDArray[Any]]:

@@ -12,12 +12,12 @@ import numpy as np
 
 from longplay.console.base import Console
 from longplay.contract.records import PredictionRow, ScheduledVisit
-from longplay.guided_stream import GuidedStream
+from longplay.reference.driver import ReferenceDriver
 from longplay.reference.guide import LiveGuide
 from longplay.reference.library import load_reference
 from longplay.reference.streams import RecordedVisit
 from longplay.seeds import emulator_seed, policy_seed
-from longplay.stream import Mechanics
+from longplay.stream import Mechanics, Stream
 
 
 def record_visit(
@@ -33,13 +33,12 @@ def record_visit(
     """
     place = visit.visit_idx
     guide = LiveGuide(load_reference(visit.game_id, data), policy_seed(seed, place))
-    stream = GuidedStream(
+    stream = Stream(
         (visit,),
         (emulator_seed(seed, place),),
         console,
         Mechanics(reward="sign"),
-        PredictionRow,
-        guides={place: guide},
+        ReferenceDriver({place: guide}),
     )
     rows = []
     while not stream.done:

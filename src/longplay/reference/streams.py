@@ -16,7 +16,6 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,11 +31,16 @@ from longplay.errors import DocumentError
 from longplay.reference.library import (
     find_data,
     hash_references,
+    pick_visit,
     read_reference_document,
     read_safetensors,
 )
 
-_DTYPES = {"actions": np.uint8, "rewards": np.int8, "values": np.float32}
+_DTYPES: dict[str, type[np.generic]] = {
+    "actions": np.uint8,
+    "rewards": np.int8,
+    "values": np.float32,
+}
 
 
 @dataclass(frozen=True)
@@ -109,18 +113,4 @@ def find_recorded_visit(
             f"{facts.reference_sha256}; record it again"
         )
     arrays = read_safetensors(folder / name, facts.streams_sha256)
-    return _pick_visit(arrays, seed, name)
-
-
-def _pick_visit(
-    arrays: Mapping[str, NDArray[Any]], seed: int, where: str
-) -> RecordedVisit:
-    found = {name: arrays.get(f"seed-{seed}.{name}") for name in _DTYPES}
-    lengths = {None if array is None else array.shape for array in found.values()}
-    dtypes = {n: None if a is None else a.dtype.type for n, a in found.items()}
-    if len(lengths) != 1 or dtypes != _DTYPES:
-        raise DocumentError(
-            f"{where} seed-{seed}: expected {', '.join(_DTYPES)} of one length; "
-            "record it again"
-        )
-    return RecordedVisit(**found)  # type: ignore[arg-type]
+    return RecordedVisit(**pick_visit(arrays, seed, _DTYPES, name))

@@ -8,6 +8,7 @@
     WORK/<game>/play/*.safetensors        what the frozen policy played
     WORK/<game>/values.safetensors        its value function               (values)
     WORK/<game>/audit.json                values against rollouts          (audit)
+    WORK/<game>/rollouts/*.safetensors    states of recorded visits, measured
 
 A stage is done when its file is there; files appear whole or not at all. So whatever
 is killed at any moment goes on when it is started again.

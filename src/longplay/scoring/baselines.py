@@ -8,21 +8,12 @@ from, and said to be.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
-from longplay.contract.version import Track
 from longplay.scoring.metrics import mean_or_none
-
-# Track -> the suite whose speed stands for those that were not measured.
-_TYPICAL_SUITES: Mapping[Track, str] = {
-    "streaming": "stream-8x3-v1",
-    "control": "control-v1",
-    "prediction": "control-v1",
-}
 
 
 @dataclass(frozen=True)
@@ -43,6 +34,8 @@ class RandomBaseline:
         final_scores: Its final score, per seed.
         rates: Game -> reward per frame over all of its frames and seeds.
         scores: Game -> mean of its per-game scores over seeds.
+        forgetting: Its mean forgetting, mean over seeds: what resets alone do.
+        plasticity: Its mean plasticity, likewise.
         us_per_frame: Processor time of playing, per frame.
         totals: Game -> what was collected in it; control suites only.
         cumulative_rewards: All delivered rewards, per seed; control suites only.
@@ -54,6 +47,8 @@ class RandomBaseline:
     final_scores: tuple[float, ...]
     rates: dict[str, float]
     scores: dict[str, float]
+    forgetting: float | None
+    plasticity: float | None
     us_per_frame: float
     totals: dict[str, GameTotals]
     cumulative_rewards: tuple[float, ...]
@@ -100,6 +95,8 @@ def random_baseline(suite_name: str) -> RandomBaseline | None:
         final_scores=tuple(entry["final_scores"]),
         rates={game: row["rate"] for game, row in entry["games"].items()},
         scores={game: row["score"] for game, row in entry["games"].items()},
+        forgetting=_mean_of_known(entry["forgetting_index_means"]),
+        plasticity=_mean_of_known(entry["plasticity_means"]),
         us_per_frame=entry["us_per_frame"],
         totals={
             game: GameTotals(**row) for game, row in entry.get("totals", {}).items()
@@ -109,8 +106,18 @@ def random_baseline(suite_name: str) -> RandomBaseline | None:
     )
 
 
-def expected_seconds(suite_name: str, track: Track, frames: int) -> float:
-    """About how long playing takes; what an agent computes comes on top."""
-    measured = random_baseline(suite_name) or random_baseline(_TYPICAL_SUITES[track])
+def _mean_of_known(values: list[float | None]) -> float | None:
+    return mean_or_none([value for value in values if value is not None])
+
+
+def expected_seconds(suite_name: str, typical_suite: str, frames: int) -> float:
+    """About how long playing takes; what an agent computes comes on top.
+
+    Args:
+        suite_name: The suite played.
+        typical_suite: One that was measured, in case this one was not.
+        frames: How much is played.
+    """
+    measured = random_baseline(suite_name) or random_baseline(typical_suite)
     assert measured is not None
     return measured.us_per_frame * frames / 1e6

@@ -83,31 +83,6 @@ def median_or_none(values: Sequence[float]) -> float | None:
     return statistics.median(values) if values else None
 
 
-def bootstrap_interval(
-    values: Sequence[float],
-    confidence: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
-) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean.
-
-    Args:
-        values: (n,) one per seed.
-        confidence: Share of resampled means that the interval holds.
-        resamples: How many samples of n are drawn, with replacement.
-        seed: Of the generator; the same values give the same interval.
-
-    Returns:
-        The low and the high end.
-    """
-    rng = np.random.default_rng(seed)
-    drawn = rng.integers(len(values), size=(resamples, len(values)))
-    means = np.asarray(values, np.float64)[drawn].mean(axis=1)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(means, (tail, 1 - tail))
-    return float(low), float(high)
-
-
 def final_score(
     scores: Mapping[str, float], bottom_k_frac: float, weights: Sequence[float]
 ) -> tuple[float | None, float | None, float | None]:

@@ -78,10 +78,10 @@ class Play:
 
 def played_visits(config: RunConfig) -> tuple[PlayedVisit, ...]:
     """The schedule's visits with the frames they cover."""
-    ends = list(itertools.accumulate(v.visit_frames for v in config.schedule))
+    ends = list(itertools.accumulate(v.visit_frames for v in config.played_schedule))
     return tuple(
         PlayedVisit(visit, Span(end - visit.visit_frames, end - 1))
-        for visit, end in zip(config.schedule, ends, strict=True)
+        for visit, end in zip(config.played_schedule, ends, strict=True)
     )
 
 
@@ -97,6 +97,11 @@ def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
         DocumentError: A file is missing or broken.
     """
     config = run.config
+    if config.is_tuning and not partial:
+        raise IncompleteRunError(
+            f"{run.path}: a tuning run has no score; tuning.json has its result. Play "
+            "the whole stream, without --stop-after, for a score"
+        )
     scan = _scan_events(run)
     if scan.last_frame + 1 < config.total_frames and not partial:
         reached = (

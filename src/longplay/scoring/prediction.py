@@ -8,6 +8,9 @@ Per game, on its visit, in float64 and with exactly rounded sums:
     return_mse  mean of (prediction - return)² over the rows whose return is known, up
                 to the visit's last game over; null without one
 
+Where the run's visits have rollout values, there are errors against these as well: see
+`longplay.scoring.values`.
+
 The return of a row is the discounted sum of the rewards from it on to the end of its
 game episode, both included. The run's numbers are means over games, null ones left out.
 The keys of v1 are computed too, on delivered rewards.
@@ -17,19 +20,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.records import PredictionScore
 from longplay.errors import DocumentError
+from longplay.reference.rollout_file import RolloutValues, find_rollouts
 from longplay.scoring.metrics import mean_or_none, median_or_none
 from longplay.scoring.play import Play, PlayedVisit
 from longplay.scoring.streaming import compute_score as compute_streaming_score
-
-# Below this, what targets differ by is nothing that could be predicted.
-SMALLEST_VARIANCE = 1e-6
+from longplay.scoring.values import (
+    SMALLEST_VARIANCE,
+    normalised_value_error,
+    value_error,
+)
 
 Reals = NDArray[np.float64]
 
@@ -152,6 +158,8 @@ class SquaredSum(NamedTuple):
 def explain_game(play: Play, game_id: str) -> list[SquaredSum]:
     """The sums that a game's errors are made of; none if it was not come to."""
     sums = []
+    rollouts = find_rollouts(play.config)
+    values = None if rollouts is None else rollouts.games.get(game_id)
     for visit in play.visits_of(game_id):
         found = collect_forecasts(play, visit)
         until_known = found.predictions[: len(found.returns)]
@@ -161,10 +169,25 @@ def explain_game(play: Play, game_id: str) -> list[SquaredSum]:
             "prediction - return": until_known - found.returns,
         }
         sums += [
-            SquaredSum(name, len(values), sum_squares(values))
-            for name, values in differences.items()
+            SquaredSum(name, len(rows), sum_squares(rows))
+            for name, rows in differences.items()
         ]
+        if values is not None:
+            sums += _explain_values(found.predictions[values.timesteps], values)
     return sums
+
+
+def _explain_values(predictions: Reals, values: RolloutValues) -> list[SquaredSum]:
+    """value_mse is the first mean less the last, D the second less the last."""
+    states = len(predictions)
+    return [
+        SquaredSum(name, states, total)
+        for name, total in (
+            ("prediction - rollout value", sum_squares(predictions - values.means)),
+            ("rollout value - mean of these", sum_squares(from_mean(values.means))),
+            ("luck of the rollout value", math.fsum(values.noise)),
+        )
+    ]
 
 
 def compute_score(play: Play) -> PredictionScore:
@@ -193,4 +216,35 @@ def compute_score(play: Play) -> PredictionScore:
         median_nmse=median_or_none(nmse),
         return_mse=mean_or_none(return_mse),
         per_game_return_mse={game: e.return_mse for game, e in errors.items()},
+        **_compare_with_rollouts(play),
     )
+
+
+def _compare_with_rollouts(play: Play) -> dict[str, Any]:
+    """The keys of a run that has rollout values; no key of one that has none."""
+    rollouts = find_rollouts(play.config)
+    if rollouts is None:
+        return {}
+    compared = {
+        visit.visit.game_id: (_predictions_for(play, visit, values), values)
+        for visit in play.visits
+        if (values := rollouts.games.get(visit.visit.game_id)) is not None
+    }
+    mse = {game: value_error(*both) for game, both in compared.items()}
+    nmse = {game: normalised_value_error(*both) for game, both in compared.items()}
+    known = [error for error in nmse.values() if error is not None]
+    return {
+        "value_mse": mean_or_none(list(mse.values())),
+        "per_game_value_mse": mse,
+        "value_nmse": mean_or_none(known),
+        "per_game_value_nmse": nmse,
+        "median_value_nmse": median_or_none(known),
+        "value_states": sum(len(values.timesteps) for _, values in compared.values()),
+        "rollouts_sha256": rollouts.sha256,
+    }
+
+
+def _predictions_for(play: Play, visit: PlayedVisit, values: RolloutValues) -> Reals:
+    """What was predicted for the states that have a rollout value."""
+    forecasts = collect_forecasts(play, visit)
+    return forecasts.predictions[values.timesteps]

@@ -6,6 +6,7 @@ examples with `longplay run`, three seeds per suite:
     suites.<suite>.reference_sha256, seeds, contract_hashes, versions
     suites.<suite>.predictors.<name>.agent_id, errors, games.<game>
         errors and each game: {"mse": {"mean": …, "seeds": […]}, "nmse": …, …}
+        with `value_nmse` where all runs have rollout values of the same digest
 
 Errors against other values, or on visits of another length, cannot be compared: figures
 are given for the suite as it is and the references they were measured with, or not.
@@ -43,11 +44,15 @@ class MeasuredError:
 
 @dataclass(frozen=True)
 class MeasuredErrors:
-    """The errors of a predictor, on a game or on all of them."""
+    """The errors of a predictor, on a game or on all of them.
+
+    `value_nmse` is None where there were no rollout values to compare with.
+    """
 
     mse: MeasuredError
     nmse: MeasuredError
     return_mse: MeasuredError
+    value_nmse: MeasuredError | None = None
 
 
 @dataclass(frozen=True)
@@ -83,19 +88,32 @@ class PredictorBaseline:
 
 def summarise_errors(scores: Sequence[PredictionScore]) -> dict[str, Any]:
     """Scores of one predictor, one per seed -> its figures as they are shipped."""
+    names = ["mse", "nmse", "return_mse"]
+    rollouts = {score.rollouts_sha256 for score in scores}
+    if len(rollouts) == 1 and None not in rollouts:
+        names.append("value_nmse")
     return {
         "errors": {
             name: _summarise([getattr(score, name) for score in scores])
-            for name in ("mse", "nmse", "return_mse", "median_nmse")
+            for name in (*names, "median_nmse")
         },
         "games": {
-            game: {
-                name: _summarise([getattr(s, f"per_game_{name}")[game] for s in scores])
-                for name in ("mse", "nmse", "return_mse")
-            }
+            game: _summarise_game(scores, game, names)
             for game in scores[0].per_game_mse
         },
     }
+
+
+def _summarise_game(
+    scores: Sequence[PredictionScore], game: str, names: Sequence[str]
+) -> dict[str, Any]:
+    """Not all games have rollout values."""
+    figures = {}
+    for name in names:
+        per_seed = [getattr(score, f"per_game_{name}") for score in scores]
+        if game in per_seed[0]:
+            figures[name] = _summarise([errors[game] for errors in per_seed])
+    return figures
 
 
 def _summarise(errors: Sequence[float | None]) -> dict[str, Any]:
@@ -144,8 +162,9 @@ def _read_suite(suite_id: str, entry: Mapping[str, Any]) -> list[PredictorBaseli
 
 
 def _read_errors(row: Mapping[str, Any]) -> MeasuredErrors:
+    names = ("mse", "nmse", "return_mse", "value_nmse")
     return MeasuredErrors(
-        *(_read_error(row[name]) for name in ("mse", "nmse", "return_mse"))
+        **{name: _read_error(row[name]) for name in names if name in row}
     )
 
 

@@ -79,7 +79,7 @@ def compute_score(play: Play) -> Score:
     final, mean, bottom = final_score(
         scores, defaults.bottom_k_frac, defaults.final_score_weights
     )
-    left_out = tuple(v.visit_idx for v in config.schedule[len(play.visits) :])
+    left_out = tuple(v.visit_idx for v in config.played_schedule[len(play.visits) :])
     return Score(
         final_score=final,
         mean_score=mean,

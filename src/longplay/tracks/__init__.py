@@ -1,1 +1,1 @@
-"""What an agent sees and answers, one module per track."""
+"""Everything that makes a track one, a module each; `catalogue` lists them."""

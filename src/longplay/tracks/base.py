@@ -1,34 +1,88 @@
-"""What the runner asks of a track."""
+"""What a track is: one record that the rest of the package asks.
+
+Nothing outside this room compares with a track's name. Whatever differs from track to
+track is a field here, so that a new track is a new record.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from longplay.stream import Percept
+from longplay.agents.loading import LoadedAgent
+from longplay.agents.protocol import StreamingAgent
+from longplay.contract.records import RunConfig, Score
+from longplay.contract.versions import ContractVersion
+from longplay.driver import Driver
+from longplay.scoring.play import Play
+from longplay.tracks.participant import Participant
 
 
-class Track(Protocol):
-    """One agent on one track: what it is shown, and what is taken from it."""
+@dataclass(frozen=True)
+class Explanation:
+    """The sums behind a game's numbers.
 
-    def answer(self, percept: Percept) -> Any:
-        """The answer to one frame."""
+    Attributes:
+        rows: What was summed, as plain values.
+        headings: Key of a row -> heading of its column.
+        rule: How the game's numbers follow from the rows.
+    """
 
-    def metrics(self) -> dict[str, float]:
-        """Numbers to be written down for the visit that just ended."""
+    rows: list[dict[str, Any]]
+    headings: Mapping[str, str]
+    rule: str
 
-    def usage(self) -> dict[str, Any] | None:
-        """What the agent says it used."""
+
+@dataclass(frozen=True)
+class Track:
+    """Everything that makes a track one.
+
+    Attributes:
+        name: Written to config.json.
+        contract: Its contract version: settings, rows and score.
+        info_keys: What of `info` an agent gets.
+        env_info_keys: What of it a Gymnasium loop gets.
+        build_agent: Builds an agent from a seed, as the track needs it.
+        make_driver: Makes what turns the answers of a run into actions.
+        predicts: Whether answers are predictions, and not actions.
+        frame_noun: What people call a frame of a run.
+        compute_score: Computes score.json.
+        less_is_better: Whether a lower headline is the better one.
+        score_columns: Heading -> key of score.json, in tables of several runs.
+        scored_on: What counts, in words; `{windows}` stands for the run's windows.
+        explain_game: Finds the sums behind a game's numbers.
+        typical_suite: The suite whose speed stands for those that were not measured.
+    """
+
+    name: str
+    contract: ContractVersion
+    info_keys: tuple[str, ...]
+    build_agent: Callable[[LoadedAgent, int], StreamingAgent]
+    make_driver: Callable[[RunConfig], Driver]
+    frame_noun: str
+    compute_score: Callable[[Play], Score]
+    score_columns: Mapping[str, str]
+    scored_on: str
+    explain_game: Callable[[Play, str], Explanation]
+    typical_suite: str
+    env_info_keys: tuple[str, ...] = ()
+    predicts: bool = False
+    less_is_better: bool = False
 
     @property
-    def can_save(self) -> bool:
-        """Whether the agent can be saved and loaded."""
+    def headline(self) -> str:
+        """Key of score.json that runs are compared by."""
+        return self.contract.score_type.HEADLINE
 
-    def save(self, directory: Path) -> None:
-        """Lets the agent save itself."""
+    def join(self, agent: StreamingAgent) -> Participant:
+        """Puts an agent that was built for the track on it."""
+        return Participant(agent, self.info_keys)
 
-    def load(self, directory: Path) -> None:
-        """Lets the agent be what it was when it saved itself."""
+    def build(self, agent: LoadedAgent, seed: int) -> Participant:
+        """Builds an agent and puts it on the track.
 
-    def close(self) -> None:
-        """Lets the agent go."""
+        Raises:
+            AgentLoadError: The agent raised, or is not one for this track.
+        """
+        return self.join(self.build_agent(agent, seed))

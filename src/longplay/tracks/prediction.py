@@ -1,28 +1,60 @@
 """The prediction track: pixels and the reward, and a number for an answer.
 
 The agent is a module with `init(observation_shape)` and `step`, which is never told of
-an action, a target or the game. What the answer is compared with, the stream asks its
-guide for afterwards.
+an action, a target or the game. The driver asks for the target after the answer.
 """
 
 from __future__ import annotations
 
-from typing import Any, Self
+from longplay.contract.records import CONTRACT_VERSIONS
+from longplay.reference.driver import ReferenceDriver
+from longplay.scoring.play import Play
+from longplay.scoring.prediction import compute_score, explain_game
+from longplay.tracks.base import Explanation, Track
 
-from longplay.agents.base import LoadedAgent
-from longplay.stream import Percept
-from longplay.tracks.streaming import StreamingTrack
+_ROWS_WITHOUT_ROLLOUTS = 3
 
 
-class PredictionTrack(StreamingTrack):
-    """One predictor on the prediction track."""
+def _explain_game(play: Play, game_id: str) -> Explanation:
+    rows = [
+        {
+            "differences": why.differences,
+            "timesteps": why.timesteps,
+            "sum_of_squares": why.total,
+            "mean": why.mean,
+        }
+        for why in explain_game(play, game_id)
+    ]
+    headings = {
+        "differences": "squares of",
+        "timesteps": "timesteps",
+        "sum_of_squares": "sum",
+        "mean": "mean",
+    }
+    rule = "mse = first mean; nmse = first / second mean; return mse = third mean"
+    if len(rows) > _ROWS_WITHOUT_ROLLOUTS:
+        rule += "; value mse = fourth - sixth mean; value nmse = that / (fifth - sixth)"
+    return Explanation(rows, headings, rule)
 
-    @classmethod
-    def build(cls, agent: LoadedAgent, seed: int) -> Self:
-        """Builds the agent as a predictor."""
-        return cls(agent.build_predictor(seed))
 
-    def answer(self, percept: Percept) -> Any:
-        """The agent's prediction for one observation."""
-        percept.info = {"is_decision_frame": True}
-        return super().answer(percept)
+PREDICTION = Track(
+    name="prediction",
+    contract=CONTRACT_VERSIONS["prediction-v1"],
+    info_keys=("is_decision_frame",),
+    build_agent=lambda agent, seed: agent.build_predictor(seed),
+    make_driver=ReferenceDriver.from_config,
+    predicts=True,
+    frame_noun="timestep",
+    compute_score=compute_score,
+    less_is_better=True,
+    score_columns={
+        "nmse": "nmse",
+        "median nmse": "median_nmse",
+        "mse": "mse",
+        "return mse": "return_mse",
+    },
+    scored_on="every prediction",
+    explain_game=_explain_game,
+    # Playing takes most of the time, and the same games are played.
+    typical_suite="control-v1",
+)

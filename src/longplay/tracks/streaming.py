@@ -1,69 +1,105 @@
-"""The streaming track: an agent object answers every frame.
-
-It hands over the percept and nothing else, and takes the answer as it is: what counts
-as an action the stream decides, on decision frames alone.
-"""
+"""The streaming track: an agent object answers every frame."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Self
+from collections.abc import Iterator
+from typing import Any
 
-from longplay.agents.base import LoadedAgent, StreamingAgent
-from longplay.agents.metrics import check_numbers
-from longplay.stream import Percept
+from longplay.contract.records import CONTRACT_VERSIONS, RunConfig
+from longplay.driver import ActionDriver
+from longplay.scoring.metrics import Span
+from longplay.scoring.play import Play
+from longplay.scoring.streaming import compute_score, explain_game
+from longplay.tracks.base import Explanation, Track
+
+WINDOWS_RULE = (
+    "forgetting = mean of pre - post over revisits; plasticity = late - early"
+)
 
 
-class StreamingTrack:
-    """One agent on the streaming track."""
+def drive_by_answers(config: RunConfig) -> ActionDriver:
+    """The driver of a run in which the agent plays."""
+    return ActionDriver(config.contract.row_type)
 
-    def __init__(self, agent: StreamingAgent) -> None:
-        self._agent = agent
-        self._step = agent.step
-        self._is_closed = False
 
-    @classmethod
-    def build(cls, agent: LoadedAgent, seed: int) -> Self:
-        """Builds an agent and puts it on the track."""
-        return cls(agent.build(seed))
+def list_windows(play: Play, game_id: str) -> list[dict[str, Any]]:
+    """The windows behind a game's score, forgetting and plasticity, with their sums."""
+    return [
+        describe_span(play, name, span) for name, span in _find_windows(play, game_id)
+    ]
 
-    def answer(self, percept: Percept) -> Any:
-        """The agent's answer to one frame."""
-        return self._step(
-            percept.observation,
-            percept.reward,
-            percept.terminated,
-            percept.truncated,
-            percept.info,
-        )
 
-    def metrics(self) -> dict[str, float]:
-        """What the agent wants written down for the visit that just ended."""
-        metrics = getattr(self._agent, "metrics", None)
-        given = {} if metrics is None else check_numbers("metrics()", metrics())
-        return {name: float(value) for name, value in given.items()}
+def _find_windows(play: Play, game_id: str) -> Iterator[tuple[str, Span]]:
+    why = explain_game(play, game_id)
+    if why.score_window is not None:
+        yield "score", why.score_window
+    for pre, post in why.revisits:
+        yield "forgetting: pre", pre
+        yield "forgetting: post", post
+    if why.plasticity is not None:
+        early, late = why.plasticity
+        yield "plasticity: early", early
+        yield "plasticity: late", late
 
-    def usage(self) -> dict[str, Any] | None:
-        """What the agent says it used: tokens and cost of language models."""
-        usage = getattr(self._agent, "usage", None)
-        return None if usage is None else check_numbers("usage()", usage())
 
-    @property
-    def can_save(self) -> bool:
-        """Whether the agent has both `save` and `load`."""
-        return all(callable(getattr(self._agent, n, None)) for n in ("save", "load"))
+def describe_span(play: Play, name: str, span: Span) -> dict[str, Any]:
+    """Some frames of one visit, and what they delivered."""
+    visit_idx = next(
+        played.visit.visit_idx
+        for played in play.visits
+        if played.span.start <= span.start <= played.span.end
+    )
+    return {
+        "window": name,
+        "visit_idx": visit_idx,
+        "first_frame": span.start,
+        "last_frame": span.end,
+        "frames": span.length,
+        "reward_sum": play.rewards.total(span),
+        "rate": play.rewards.rate(span),
+    }
 
-    def save(self, directory: Path) -> None:
-        """Lets the agent save itself."""
-        self._agent.save(directory)  # type: ignore[attr-defined]
 
-    def load(self, directory: Path) -> None:
-        """Lets the agent be what it was when it saved itself."""
-        self._agent.load(directory)  # type: ignore[attr-defined]
+def _explain_game(play: Play, game_id: str) -> Explanation:
+    headings = {
+        "window": "window",
+        "visit_idx": "visit",
+        "first_frame": "first frame",
+        "last_frame": "last frame",
+        "frames": "frames",
+        "reward_sum": "sum",
+        "rate": "rate",
+    }
+    return Explanation(list_windows(play, game_id), headings, WINDOWS_RULE)
 
-    def close(self) -> None:
-        """Lets the agent go; does nothing the second time."""
-        close = getattr(self._agent, "close", None)
-        if close is not None and not self._is_closed:
-            self._is_closed = True
-            close()
+
+_INFO_KEYS = (
+    "lives",
+    "action_space_n",
+    "is_decision_frame",
+    "global_frame_idx",
+    "default_action_idx",
+    "prev_applied_action_idx",
+    "has_prev_applied_action",
+)
+
+STREAMING = Track(
+    name="streaming",
+    contract=CONTRACT_VERSIONS["v1"],
+    info_keys=_INFO_KEYS,
+    env_info_keys=_INFO_KEYS,
+    build_agent=lambda agent, seed: agent.build(seed),
+    make_driver=drive_by_answers,
+    frame_noun="frame",
+    compute_score=compute_score,
+    score_columns={
+        "final": "final_score",
+        "mean": "mean_score",
+        "bottom-k": "bottom_k_score",
+        "forgetting": "forgetting_index_mean",
+        "plasticity": "plasticity_mean",
+    },
+    scored_on="{windows}",
+    explain_game=_explain_game,
+    typical_suite="stream-8x3-v1",
+)

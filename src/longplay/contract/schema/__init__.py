@@ -1,7 +1,7 @@
 """Records -> JSON Schemas and the field tables of the documentation.
 
     python -m longplay.contract.schema          writes those of the run directory
-    python -m longplay.evallog.schema           writes those of the EvalLog
+    python -m longplay.eval_log.schema           writes those of the EvalLog
 
 The files beside this module are what other tools read. They and the field tables in
 docs/ are generated; a test fails when they drift from the records.

@@ -15,10 +15,9 @@ from longplay.errors import ConfigError, OutputError, UnknownNameError
 
 _HERE = Path(__file__).parent
 
+# One for each track, by its name, and the learners.
 TEMPLATES: Mapping[str, Path] = {
-    "control": _HERE / "control.py",
-    "streaming": _HERE / "streaming.py",
-    "prediction": _HERE / "prediction.py",
+    **{path.stem: path for path in sorted(_HERE.glob("[a-z]*.py"))},
     "stream-q": _HERE.parent / "stream_q.py",
     "dqn": _HERE.parent / "dqn.py",
 }

@@ -9,17 +9,16 @@ values that are held against it, so values fitted again need no new measurement.
 
 from __future__ import annotations
 
-from math import sqrt
-
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from longplay.console.ale import BranchingAleConsole
-from longplay.reference.facts import AuditedState, AuditSummary
+from longplay.reference.continuations import Luck, Player, branch_off
+from longplay.reference.facts import AuditedState
 from longplay.reference.policy import Chooser, FixedPolicy
 from longplay.reference.ram import RamPair
-from longplay.reference.training.frozen_play import Player, draw_seeds
+from longplay.reference.training.frozen_play import draw_seeds
 from longplay.reference.training.play import FRAME_SKIP
 from longplay.reference.training.returns import HORIZON_TIMESTEPS
 from longplay.reference.values import ValueFunction
@@ -46,33 +45,6 @@ class MeasuredState(BaseModel):
         pair: RamPair = np.frombuffer(bytes.fromhex(self.pair), np.uint8)
         measured = self.model_dump(exclude={"pair"})
         return AuditedState(value=float(values.evaluate(pair)), **measured)
-
-
-def summarise(states: list[AuditedState]) -> AuditSummary:
-    """R², bias and root mean squared error.
-
-    `r2` compares with the measured means as they are; `r2_corrected` and
-    `rmse_corrected` take off the part of the differences that is the sampling error
-    of those means. R² is null where the means do not differ beyond it.
-    """
-    values = np.array([state.value for state in states])
-    means = np.array([state.mean_return for state in states])
-    sampling = float(np.mean([state.sampling_variance for state in states]))
-    error = float(np.mean((values - means) ** 2))
-    spread = float(means.var())
-    is_flat = spread <= 2 * sampling
-    return AuditSummary(
-        states=len(states),
-        continuations=min(state.continuations for state in states),
-        r2=None if spread == 0 else 1 - error / spread,
-        r2_corrected=None
-        if is_flat
-        else 1 - max(0.0, error - sampling) / (spread - sampling),
-        bias=float(np.mean(values - means)),
-        rmse_corrected=sqrt(max(0.0, error - sampling)),
-        value_std=float(values.std()),
-        sampling_error=sqrt(sampling),
-    )
 
 
 class Auditor:
@@ -110,37 +82,30 @@ class Auditor:
         measured = []
         for timestep in range(int(places.max()) + 1):
             if timestep in places:
-                returns = self._branch_off(console, player, luck)
+                returns = self._measure(console, player, luck)
                 measured.append(_describe(visit, timestep, player.pair, returns))
             player.play(chooser.choose(player.pair))
         return measured
 
-    def _branch_off(
+    def _measure(
         self,
         console: BranchingAleConsole,
         player: Player,
         luck: np.random.SeedSequence,
     ) -> Reals:
-        branch, memory, fate = console.save(), player.save(), console.fate
-        returns = np.empty(self._continuations)
-        for index, child in enumerate(luck.spawn(self._continuations)):
-            policy_seed, fate_seed = child.generate_state(2).tolist()
-            console.fate = np.random.default_rng(fate_seed)
-            returns[index] = self._play_on(player, Chooser(self._policy, policy_seed))
-            console.go_back(branch)
-            player.go_back(memory)
-        console.fate = fate
-        return returns
+        continuations = branch_off(
+            console,
+            player,
+            map(self._draw_luck, luck.spawn(self._continuations)),
+            HORIZON_TIMESTEPS,
+            self._discount,
+        )
+        return np.array([played.discounted_reward for played in continuations])
 
-    def _play_on(self, player: Player, chooser: Chooser) -> float:
-        total, weight = 0.0, 1.0
-        for _ in range(HORIZON_TIMESTEPS):
-            game_reward, is_over = player.play(chooser.choose(player.pair))
-            total += weight * float(np.sign(game_reward))
-            weight *= self._discount
-            if is_over:
-                break
-        return total
+    def _draw_luck(self, luck: np.random.SeedSequence) -> Luck:
+        policy_seed, sticky_seed = luck.generate_state(2).tolist()
+        chooser = Chooser(self._policy, policy_seed)
+        return Luck(chooser, np.random.default_rng(sticky_seed))
 
 
 def _describe(

@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from longplay.console.base import ACTION_NAMES, Console
+from longplay.console.base import ACTION_NAMES
+from longplay.reference.continuations import Player
 from longplay.reference.policy import Chooser, FixedPolicy
-from longplay.reference.ram import RAM_BYTES, RamPair, pair_ram
+from longplay.reference.ram import RAM_BYTES, RamPair
 from longplay.reference.training.array_file import read_arrays, write_arrays
 from longplay.reference.training.play import MakeConsole
 
@@ -27,35 +28,6 @@ def draw_seeds(purpose: int, index: int, count: int) -> list[int]:
     """Seeds for emulators and policies, apart from those of runs and of each other."""
     sequence = np.random.SeedSequence(purpose, spawn_key=(3, index))
     return [int(word) % _MAX_SEED for word in sequence.generate_state(count)]
-
-
-class Player:
-    """One console with a policy at it: memory pairs, actions, game overs."""
-
-    def __init__(self, console: Console, game_id: str, emulator_seed: int) -> None:
-        self.console = console
-        console.start_visit(game_id, emulator_seed)
-        self._current = bytes(console.ram())
-        self.pair = pair_ram(self._current, None)
-
-    def play(self, action: int) -> tuple[float, bool]:
-        """Plays a timestep; its game reward, and whether the game ended with it."""
-        game_reward, is_over, _ = self.console.step(action)
-        previous: bytes | None = self._current
-        if is_over:
-            self.console.reset()
-            previous = None
-        self._current = bytes(self.console.ram())
-        self.pair = pair_ram(self._current, previous)
-        return game_reward, is_over
-
-    def save(self) -> tuple[bytes, RamPair]:
-        """What this player remembers; the console is saved apart."""
-        return self._current, self.pair
-
-    def go_back(self, memory: tuple[bytes, RamPair]) -> None:
-        """Remembers what it did when it was saved."""
-        self._current, self.pair = memory
 
 
 class PlayedVisit(NamedTuple):

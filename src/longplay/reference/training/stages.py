@@ -21,6 +21,8 @@ from longplay.contract.files import (
     write_document,
 )
 from longplay.errors import ConfigError
+from longplay.reference.auditing import summarise
+from longplay.reference.continuations import Player
 from longplay.reference.facts import (
     AuditedState,
     AuditFacts,
@@ -31,7 +33,7 @@ from longplay.reference.facts import (
 from longplay.reference.network import ExactNetwork
 from longplay.reference.policy import Chooser, FixedPolicy
 from longplay.reference.training.array_file import read_arrays, write_arrays
-from longplay.reference.training.audit import Auditor, MeasuredState, summarise
+from longplay.reference.training.audit import Auditor, MeasuredState
 from longplay.reference.training.checkpoint import (
     load_network,
 )
@@ -45,7 +47,6 @@ from longplay.reference.training.fitting import (
 from longplay.reference.training.freezing import freeze_network
 from longplay.reference.training.frozen_play import (
     PlayedVisit,
-    Player,
     draw_seeds,
     measure_scores,
     play_visit,

@@ -1,0 +1,374 @@
+"""An agent's entry file -> all the files that the agent is made of.
+
+The files are the import closure of the entry file inside its folder (`file.py`) or
+inside its package (`module:attr`), and those that `--agent-files` names. Imports are
+read from the syntax tree, so nothing of the agent runs here. Every file is read once:
+the bytes that are hashed are the bytes that `agents.imports` executes.
+
+    agent_files  := [{path, sha256}], sorted by path
+    path         := relative to the folder, or to the folder that holds the package
+    files_sha256 := SHA-256 of the JSON of `agent_files`: sorted keys, no spaces, ASCII
+
+A standard library module is never taken from the agent's folder. Any other module is,
+if it is there, even where an installed package has the same name.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.machinery
+import importlib.util
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from longplay.contract.files import hash_file
+from longplay.contract.records import AgentFileEntry
+from longplay.errors import AgentLoadError
+
+_SOURCE_SUFFIX = ".py"
+_EXTENSION_SUFFIXES = tuple(importlib.machinery.EXTENSION_SUFFIXES)
+# Never part of an agent, whatever lies in its folder.
+_NOT_THE_AGENTS = sys.stdlib_module_names | {"longplay"}
+_INSTALLED_FOLDERS = {"site-packages", "dist-packages"}
+
+
+@dataclass(frozen=True)
+class AgentFile:
+    """One file of an agent, as it was when it was hashed.
+
+    Attributes:
+        path: Relative to the agent's folder, with slashes.
+        sha256: Of its bytes.
+        source: These bytes; None for a file that is not Python source.
+    """
+
+    path: str
+    sha256: str
+    source: bytes | None = field(default=None, repr=False)
+
+    @classmethod
+    def read(cls, root: Path, path: str) -> AgentFile:
+        """Reads and hashes a file.
+
+        Raises:
+            AgentLoadError: It cannot be read.
+        """
+        location = root / path
+        try:
+            if location.suffix != _SOURCE_SUFFIX:
+                return cls(path, hash_file(location))
+            source = location.read_bytes()
+        except OSError as error:
+            raise AgentLoadError(
+                f"agent file {location}: cannot be read: {error.strerror}"
+            ) from error
+        return cls(path, hashlib.sha256(source).hexdigest(), source)
+
+    @property
+    def entry(self) -> AgentFileEntry:
+        """The file as `agent_files` lists it."""
+        return AgentFileEntry(path=self.path, sha256=self.sha256)
+
+
+@dataclass(frozen=True)
+class AgentFiles:
+    """All files of an agent.
+
+    Attributes:
+        root: The folder that paths are relative to.
+        files: Sorted by path.
+        modules: Dotted name -> path, of every module that may be imported.
+        namespaces: Dotted name -> path, of packages that are folders alone.
+    """
+
+    root: Path
+    files: tuple[AgentFile, ...]
+    modules: Mapping[str, str]
+    namespaces: Mapping[str, str]
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the list: `files_sha256`."""
+        listed = [entry.model_dump() for entry in self.entries]
+        text = json.dumps(listed, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+    @property
+    def entries(self) -> tuple[AgentFileEntry, ...]:
+        """The list that is written to `config.json` as `agent_files`."""
+        return tuple(file.entry for file in self.files)
+
+    def get(self, path: str) -> AgentFile:
+        """The file at a path."""
+        return next(file for file in self.files if file.path == path)
+
+    def has_unlisted(self, module: str) -> bool:
+        """Whether a module lies in the folder without being one of the agent's."""
+        if module in self.modules or module.partition(".")[0] in _NOT_THE_AGENTS:
+            return False
+        path: Path | None = self.root
+        for part in module.split("."):
+            folder = path.parent if path and path.stem == "__init__" else path
+            path = folder and _find_module(folder, part)
+        return path is not None and path.is_file()
+
+    def list_unlisted(self) -> list[str]:
+        """The modules for which `has_unlisted` is true, as far as names can tell."""
+        folders = {"": self.root}
+        for name, path in (*self.modules.items(), *self.namespaces.items()):
+            place = self.root / path
+            if place.stem == "__init__" or place.is_dir():
+                folders[f"{name}."] = place if place.is_dir() else place.parent
+        names = {
+            f"{prefix}{entry.stem}"
+            for prefix, folder in folders.items()
+            for entry in folder.iterdir()
+        }
+        return sorted(filter(self.has_unlisted, names))
+
+    def check_unchanged(self) -> None:
+        """Checks that the files on the disk still are the files that were hashed.
+
+        Raises:
+            AgentLoadError: One has changed.
+        """
+        for file in self.files:
+            found = AgentFile.read(self.root, file.path)
+            if found.sha256 != file.sha256:
+                raise AgentLoadError(
+                    f"agent file {self.root / file.path}: it changed while the agent "
+                    f"was being loaded: expected sha256 {file.sha256}, found "
+                    f"{found.sha256}"
+                )
+
+
+def collect_folder_files(entry: Path, patterns: Sequence[str] = ()) -> AgentFiles:
+    """The files of an agent that is a file.
+
+    Args:
+        entry: The agent's file.
+        patterns: What `--agent-files` names, relative to its folder.
+
+    Raises:
+        AgentLoadError: A file cannot be read, or a pattern matches none.
+    """
+    tree = _Tree(entry.resolve().parent)
+    # Not by its own name: as `python FILE` has it, a file is no module of its folder.
+    tree.add_entry(entry.name)
+    tree.add_matches(patterns)
+    return tree.collect()
+
+
+def collect_module_files(
+    module: str, patterns: Sequence[str] = ()
+) -> AgentFiles | None:
+    """The files of an agent that is in an importable module.
+
+    Args:
+        module: Its dotted name.
+        patterns: What `--agent-files` names, relative to the folder that holds its
+            top-level package.
+
+    Returns:
+        None for a module of longplay or the standard library, and for a name that
+        leads nowhere.
+
+    Raises:
+        AgentLoadError: It is not made of files, or a pattern matches none.
+    """
+    top = module.partition(".")[0]
+    if not top or top in _NOT_THE_AGENTS:
+        return None
+    # The spec of a top-level name is found without importing anything.
+    spec = importlib.util.find_spec(top)
+    if spec is None:
+        return None
+    tree = _tree_of_package(top, spec, module)
+    tree.add_module(module)
+    tree.add_matches(patterns)
+    return tree.collect()
+
+
+def _tree_of_package(
+    top: str, spec: importlib.machinery.ModuleSpec, module: str
+) -> _Tree:
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    rest = module.split(".")[1:2]
+    # A namespace package may lie in several folders; one holds the agent.
+    holding = [f for f in folders if not rest or _find_module(f, rest[0]) is not None]
+    if holding:
+        return _Tree(holding[0].parent, package=top, package_dir=holding[0].name)
+    if spec.origin is None or not Path(spec.origin).is_file():
+        raise AgentLoadError(
+            f"agent module {module}: expected a module in a file, found {spec.origin}"
+        )
+    folder = Path(spec.origin).parent
+    is_installed = bool(_INSTALLED_FOLDERS.intersection(folder.parts))
+    return _Tree(folder, package=top if is_installed else None)
+
+
+class _Tree:
+    """A folder in which the imports of an agent are traced."""
+
+    def __init__(
+        self, root: Path, package: str | None = None, package_dir: str | None = None
+    ) -> None:
+        self._root = root
+        # The one top-level name that is traced, if not all of the folder's are.
+        self._package = package
+        self._package_dir = package_dir or package
+        self._files: dict[str, AgentFile] = {}
+        self._modules: dict[str, str] = {}
+        self._namespaces: dict[str, str] = {}
+
+    def collect(self) -> AgentFiles:
+        """What was found."""
+        files = sorted(self._files.values(), key=lambda file: file.path)
+        return AgentFiles(
+            self._root, tuple(files), dict(self._modules), dict(self._namespaces)
+        )
+
+    def add_entry(self, path: str) -> None:
+        """Takes the agent's own file and all that it imports."""
+        for name in list_imports(self._read(path).source or b"", package=""):
+            self.add_module(name)
+
+    def add_module(self, name: str) -> None:
+        """Takes a module, the packages around it, and all that they import."""
+        pending = [name]
+        while pending:
+            for found, path in self._locate(pending.pop()):
+                if found in self._modules or found in self._namespaces:
+                    continue
+                if path.is_dir():
+                    self._namespaces[found] = self._relative(path)
+                    continue
+                self._modules[found] = self._relative(path)
+                file = self._read(self._relative(path))
+                is_package = path.stem == "__init__"
+                package = found if is_package else found.rpartition(".")[0]
+                pending += list_imports(file.source or b"", package)
+
+    def add_matches(self, patterns: Iterable[str]) -> None:
+        """Takes the files that patterns match, in folders that they match too."""
+        for pattern in patterns:
+            _check_pattern(pattern)
+            found = sorted(self._list_matches(pattern))
+            if not found:
+                raise AgentLoadError(
+                    f"--agent-files {pattern}: expected a pattern that matches a "
+                    f"file, found none in {self._root}"
+                )
+            for path in found:
+                self._add_match(path)
+
+    def _add_match(self, path: str) -> None:
+        name = PurePosixPath(path)
+        if name.suffix != _SOURCE_SUFFIX:
+            self._read(path)
+            return
+        parts = name.with_suffix("").parts
+        parts = parts[:-1] if parts[-1] == "__init__" else parts
+        # Modules that are imported by a name made at run time.
+        self.add_module(".".join(self._restore_name(parts)))
+        self._read(path)
+
+    def _restore_name(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        if self._package is not None and parts[:1] == (self._package_dir,):
+            return (self._package, *parts[1:])
+        return parts
+
+    def _list_matches(self, pattern: str) -> Iterator[str]:
+        for path in self._root.glob(pattern):
+            for file in path.rglob("*") if path.is_dir() else (path,):
+                if file.is_file() and "__pycache__" not in file.parts:
+                    yield self._relative(file)
+
+    def _locate(self, name: str) -> list[tuple[str, Path]]:
+        """The file of every package around a module, and of the module."""
+        parts = name.split(".")
+        top = parts[0]
+        if top in _NOT_THE_AGENTS or self._package not in (None, top):
+            return []
+        found: list[tuple[str, Path]] = []
+        folder = self._root
+        for depth, part in enumerate(parts, start=1):
+            is_top = depth == 1 and self._package_dir is not None
+            path = _find_module(folder, str(self._package_dir) if is_top else part)
+            if path is None:
+                break
+            found.append((".".join(parts[:depth]), path))
+            folder = path.parent if path.stem == "__init__" else path
+        # A folder without a module in it (`wandb/`, say) is data, not a package.
+        while found and found[-1][1].is_dir():
+            found.pop()
+        return found
+
+    def _relative(self, path: Path) -> str:
+        return path.relative_to(self._root).as_posix()
+
+    def _read(self, path: str) -> AgentFile:
+        if path not in self._files:
+            self._files[path] = AgentFile.read(self._root, path)
+        return self._files[path]
+
+
+def _find_module(folder: Path, name: str) -> Path | None:
+    """Where Python would find a module in a folder: package, module, bare folder."""
+    candidates = [
+        folder / name / f"__init__{_SOURCE_SUFFIX}",
+        *(folder / f"{name}{suffix}" for suffix in _EXTENSION_SUFFIXES),
+        folder / f"{name}{_SOURCE_SUFFIX}",
+    ]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    return folder / name if name and (folder / name).is_dir() else None
+
+
+def _check_pattern(pattern: str) -> None:
+    parts = PurePosixPath(pattern).parts
+    if not parts or parts[0] == "/" or ".." in parts:
+        raise AgentLoadError(
+            f"--agent-files {pattern}: expected a pattern inside the agent's folder, "
+            "such as 'weights/*.npz'"
+        )
+
+
+def list_imports(source: bytes, package: str) -> list[str]:
+    """The absolute names that source code imports, wherever it does.
+
+    Args:
+        source: Python source; what does not parse imports nothing, and says so when
+            it is executed.
+        package: The package that relative imports start from; "" for none.
+    """
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    names: dict[str, None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(dict.fromkeys(alias.name for alias in node.names))
+        elif isinstance(node, ast.ImportFrom):
+            base = _resolve_base(node, package)
+            if base:
+                # A submodule may be among the names that are taken from a package.
+                found = (f"{base}.{alias.name}" for alias in node.names)
+                names.update(dict.fromkeys((base, *found)))
+    return list(names)
+
+
+def _resolve_base(node: ast.ImportFrom, package: str) -> str:
+    if node.level == 0:
+        return node.module or ""
+    parts = package.split(".") if package else []
+    if node.level > len(parts):
+        return ""  # beyond the top-level package: Python refuses it
+    parts = parts[: len(parts) - node.level + 1]
+    return ".".join([*parts, node.module] if node.module else parts)

@@ -1,0 +1,111 @@
+"""The process between referee and agent: nothing that the agent started outlives it.
+
+The keeper is the agent's parent and the reaper of its orphans, so every descendant of
+the agent ends up as the keeper's child. It reports how the agent ended and kills all
+that is left: when the agent ends, when its tree uses too much memory, and when the
+referee closes the lifeline or dies. It never runs the agent's code.
+
+Only the standard library is imported here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import signal
+from pathlib import Path
+
+_POLL_S = 1.0
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+def keep(
+    agent_pid: int,
+    lifeline: int,
+    status: int,
+    memory_bytes: int | None,
+    folder: str,
+) -> None:
+    """Waits for the agent's end and cleans up after it.
+
+    Args:
+        agent_pid: A child of this process.
+        lifeline: A pipe whose other end the referee holds.
+        status: A pipe to write `{"status", "memory_bytes"}` to.
+        memory_bytes: The most that the agent and its descendants may have resident.
+        folder: The agent's own; a referee that lives removes it itself.
+    """
+    referee_pid = os.getppid()
+    exceeded = _wait_for_end(agent_pid, lifeline, memory_bytes)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(agent_pid, signal.SIGKILL)
+    _, raw_status = os.waitpid(agent_pid, 0)
+    report = {"status": raw_status, "memory_bytes": exceeded}
+    with contextlib.suppress(OSError):
+        os.write(status, json.dumps(report).encode())
+    _kill_descendants()
+    if os.getppid() != referee_pid:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for_end(
+    agent_pid: int, lifeline: int, memory_bytes: int | None
+) -> int | None:
+    """Returns the resident memory, if that is why the agent must end."""
+    agent_fd = os.pidfd_open(agent_pid)
+    poll = select.poll()
+    poll.register(agent_fd, select.POLLIN)
+    poll.register(lifeline, select.POLLIN)
+    timeout_ms = None if memory_bytes is None else _POLL_S * 1000
+    while not poll.poll(timeout_ms):
+        if memory_bytes is not None:
+            resident = sum(map(_resident_bytes, list_descendants(os.getpid())))
+            if resident > memory_bytes:
+                return resident
+    return None
+
+
+def _kill_descendants() -> None:
+    """Kills all, again and again: what is forked meanwhile becomes a child here."""
+    while True:
+        for pid in list_descendants(os.getpid()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def list_descendants(ancestor: int) -> list[int]:
+    """Every process below one, by what /proc says at this moment."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and (parent := _parent_of(entry)) is not None:
+            children.setdefault(parent, []).append(int(entry.name))
+    found: list[int] = []
+    pending = [ancestor]
+    while pending:
+        below = children.get(pending.pop(), [])
+        found += below
+        pending += below
+    return found
+
+
+def _parent_of(process: Path) -> int | None:
+    try:
+        text = (process / "stat").read_bytes()
+    except OSError:
+        return None  # it has ended
+    # The name of a program stands in parentheses and may hold anything.
+    return int(text.rpartition(b")")[2].split()[1])
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE_BYTES
+    except OSError:
+        return 0

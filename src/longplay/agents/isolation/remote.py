@@ -1,0 +1,303 @@
+"""An agent in another process, with the methods of one in this process.
+
+Frames between two decisions are collected and sent with the next decision frame. The
+agent still sees every frame, in order, before anything else is asked of it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from longplay.agents.isolation import channel
+from longplay.agents.isolation.levels import Isolation
+from longplay.agents.isolation.parent import AgentProcess
+from longplay.agents.isolation.server import SAVED_AGENT
+from longplay.agents.loading import (
+    BUILT_IN_AGENTS,
+    AgentSource,
+    LoadedAgent,
+    find_agent,
+    make_entry,
+)
+from longplay.agents.output import AgentOutput
+from longplay.console.base import Observation
+from longplay.contract.records import GLOBAL_ACTION_SET
+from longplay.errors import AgentError, AgentLoadError, show_value
+
+_SAVED_FOLDER, _LOADED_FOLDER = "saved", "loaded"
+_LONGEST_NAME = 200
+
+
+class RemoteAgent:
+    """An agent that answers from a process of its own.
+
+    Attributes:
+        unconfirmed: How many of the last frames the agent has not answered yet. After
+            an error it is how many frames the agent has not lived through, the one at
+            which it failed included.
+    """
+
+    def __init__(
+        self,
+        process: AgentProcess,
+        step_timeout_s: float | None,
+        built: channel.Built,
+    ) -> None:
+        self._process = process
+        self._step_timeout_s = step_timeout_s
+        self.looks_between_decisions = built.looks_between_decisions
+        self._is_first = True
+        self._slot = 0
+        self._percepts: list[channel.SentPercept] = []
+        self._methods = frozenset(built.methods)
+        self.unconfirmed = 0
+        if {"save", "load"} <= self._methods:
+            self.save, self.load = self._save, self._load
+        if "usage" in self._methods:
+            self.usage = self._usage
+
+    def step(
+        self,
+        obs_rgb: Observation | None,
+        reward: float,
+        terminated: bool,
+        truncated: bool,
+        info: dict[str, Any],
+    ) -> Any:
+        """Collects a frame; asks the agent on decision frames."""
+        percepts = self._percepts
+        slot = None
+        if obs_rgb is not None:
+            # In turn: a core writes faster where the other has not just read.
+            slot = self._slot = (self._slot + 1) % channel.SLOTS
+            self._process.frames.write(slot, obs_rgb)
+        percepts.append(channel.SentPercept(slot, reward, terminated, truncated, info))
+        self.unconfirmed = len(percepts)
+        if info["is_decision_frame"] or len(percepts) == channel.SLOTS:
+            return self._send()
+        return None
+
+    def _send(self) -> Any:
+        percepts, self._percepts = self._percepts, []
+        timeout_s = self._step_timeout_s
+        if timeout_s is not None:
+            timeout_s = None if self._is_first else timeout_s * len(percepts)
+        self._is_first = False
+        batch = channel.Batch(percepts, self._process.spin_s)
+        try:
+            reply = self._process.ask(batch, timeout_s)
+        except Exception:
+            self.unconfirmed = len(percepts) - self._process.failed_percept_idx
+            raise
+        self.unconfirmed = 0
+        if isinstance(reply, channel.Answer):
+            return reply.value
+        if isinstance(reply, channel.OddAnswer):
+            return _make_stand_in(reply)
+        raise self._process.refuse(reply)
+
+    def settle(self) -> None:
+        """Has the agent live through the frames that were collected."""
+        if self._percepts:
+            self._send()
+
+    def metrics(self) -> dict[str, float]:
+        """What the agent reports of the visit that just ended."""
+        self.settle()
+        return self._ask_numbers("metrics") if "metrics" in self._methods else {}
+
+    def _usage(self) -> dict[str, float]:
+        self.settle()
+        return self._ask_numbers("usage")
+
+    def _ask_numbers(self, method: str) -> dict[str, Any]:
+        reply = self._process.ask(channel.Ask(method))
+        if not isinstance(reply, channel.Numbers):
+            raise self._process.refuse(reply)
+        return reply.values
+
+    def _save(self, directory: Path) -> None:
+        self.settle()
+        folder = self._make_folder(_SAVED_FOLDER)
+        (folder / SAVED_AGENT).mkdir()
+        self._process.ask(channel.Save(str(folder)))
+        copy_regular_files(folder, directory)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _load(self, directory: Path) -> None:
+        folder = self._make_folder(_LOADED_FOLDER)
+        copy_regular_files(directory, folder)
+        self._process.ask(channel.Load(str(folder)))
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _make_folder(self, name: str) -> Path:
+        folder = self._process.folder / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        return folder
+
+    def close(self) -> None:
+        """Lets the agent close itself, and ends its process."""
+        try:
+            if "close" in self._methods and self._process.is_open:
+                self.settle()
+                self._process.ask(channel.Ask("close"))
+        finally:
+            self._process.close()
+
+
+def copy_regular_files(source: Path, target: Path) -> None:
+    """Copies a tree that an agent may have made: folders and regular files alone.
+
+    Raises:
+        AgentError: There is something else in it, such as a link.
+    """
+    with os.scandir(source) as entries:
+        for entry in entries:
+            mode = entry.stat(follow_symlinks=False).st_mode
+            place = target / entry.name
+            if stat.S_ISDIR(mode):
+                place.mkdir()
+                copy_regular_files(Path(entry.path), place)
+            elif stat.S_ISREG(mode):
+                _copy_file(entry.path, place)
+            else:
+                raise AgentError(
+                    f"save() left {entry.name!r}, which is neither a file nor a folder"
+                )
+
+
+def _copy_file(source: str, target: Path) -> None:
+    # The agent may have put something else there meanwhile.
+    fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(fd, "rb") as read, target.open("xb") as written:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise AgentError("save() left something that is not a regular file")
+        shutil.copyfileobj(read, written, 1 << 20)
+
+
+def _make_stand_in(odd: channel.OddAnswer) -> object:
+    """An object that looks like an answer that could not travel."""
+    text = odd.text[: _LONGEST_NAME + 1]
+    return type(odd.type_name[:_LONGEST_NAME], (), {"__repr__": lambda self: text})()
+
+
+@dataclass(frozen=True)
+class IsolatedAgent(LoadedAgent):
+    """An agent that was found, and imported in a process of its own.
+
+    Attributes:
+        source: Where it is.
+        isolation: How it is kept from the referee.
+        predicts: Whether its `init` needs no number of actions.
+    """
+
+    source: AgentSource = field(kw_only=True)
+    isolation: Isolation = field(kw_only=True)
+    is_functional: bool = field(kw_only=True)
+    predicts: bool = field(kw_only=True)
+
+    @property
+    def is_predictor(self) -> bool:
+        """Whether its `init` needs no number of actions."""
+        return self.predicts
+
+    def build(self, seed: int) -> RemoteAgent:
+        """Starts a process and makes a new agent in it."""
+        return self._start(len(GLOBAL_ACTION_SET), seed)
+
+    def build_predictor(self, seed: int) -> RemoteAgent:
+        """Starts a process and makes a new predictor in it."""
+        return self._start(None, seed)
+
+    def _start(self, num_actions: int | None, seed: int) -> RemoteAgent:
+        process = AgentProcess(
+            self.source, self.agent_args, self.isolation, self.output
+        )
+        try:
+            process.ask(channel.Import())
+            reply = process.ask(channel.Build(num_actions, seed))
+            if not isinstance(reply, channel.Built):
+                raise process.refuse(reply)
+        except AgentError as error:
+            process.close()
+            raise AgentLoadError(f"agent {self.reference}: {error}") from error
+        except BaseException:
+            process.close()
+            raise
+        return RemoteAgent(process, self.isolation.step_timeout_s, reply)
+
+
+def load_isolated_agent(
+    reference: object,
+    isolation: Isolation,
+    agent_args: Mapping[str, Any] | None = None,
+    agent_files: Sequence[str] = (),
+) -> IsolatedAgent:
+    """Finds an agent, and imports it in a process of its own.
+
+    Raises:
+        AgentLoadError: It cannot be imported, or was given as an object.
+        ConfigError: This machine cannot isolate it so.
+        UnknownNameError: No agent has this name.
+    """
+    if not isinstance(reference, str):
+        raise AgentLoadError(
+            f"--isolate {isolation.level}: an object cannot be sent to another "
+            "process; give the agent as file.py[:attr] or module:attr"
+        )
+    isolation.check_available()
+    source = find_agent(reference, agent_files)
+    described = _describe_agent(source, isolation, dict(agent_args or {}))
+    name, revision = _check_name(described.name), described.revision
+    if reference not in BUILT_IN_AGENTS:
+        revision = None  # only an agent of longplay has one
+    config = source.describe(name, agent_args or {}, revision)
+    return IsolatedAgent(
+        name=source.name,
+        reference=source.reference,
+        entry=make_entry(config),
+        factory=_refuse_to_build,
+        built_as="",
+        agent_args=dict(agent_args or {}),
+        files=source.files,
+        patterns=source.patterns,
+        source=source,
+        isolation=isolation,
+        is_functional=described.is_functional,
+        predicts=described.is_predictor,
+    )
+
+
+def _describe_agent(
+    source: AgentSource, isolation: Isolation, agent_args: dict[str, Any]
+) -> channel.Described:
+    process = AgentProcess(source, agent_args, isolation, AgentOutput())
+    try:
+        reply = process.ask(channel.Import())
+        if not isinstance(reply, channel.Described):
+            raise process.refuse(reply)
+    except AgentError as error:
+        raise AgentLoadError(f"agent {source.reference}: {error}") from error
+    finally:
+        process.close()
+    return reply
+
+
+def _check_name(name: str) -> str:
+    if name.isprintable() and len(name) <= _LONGEST_NAME:
+        return name
+    raise AgentLoadError(
+        f"agent: expected a printable name of at most {_LONGEST_NAME} characters, "
+        f"found {show_value(name)}"
+    )
+
+
+def _refuse_to_build(*args: object, **kwargs: object) -> Any:
+    raise AssertionError("an isolated agent is built in its own process")

@@ -1,0 +1,134 @@
+"""What a sandboxed agent may read and write: the allow-list, path by path.
+
+It reads the interpreter, the standard library, installed packages, longplay's code and
+shared libraries; it writes its own folder and a cache of compiled code. It reads
+neither the emulator and its ROMs, nor the recorded streams and values of the prediction
+track, nor anyone's home folder. `--sandbox-allow PATH[:rw]` adds to that.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from longplay.agents.isolation.landlock import Rule
+from longplay.errors import ConfigError
+
+_PACKAGE_DIR = Path(__file__).resolve().parents[2]
+_SITE_FOLDERS = {"site-packages", "dist-packages"}
+# Never readable: ROMs with their emulator; recorded runs.
+_HIDDEN_PREFIXES = ("ale_py", "multi_agent_ale_py", "autorom")
+_HIDDEN_SUFFIX = ".longplay"
+_HIDDEN_DATA = _PACKAGE_DIR / "reference" / "data"
+
+_LIBRARY_FOLDERS = (
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/local/lib",
+    "/usr/local/lib64",
+)
+_READABLE = (
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/usr/share/zoneinfo",
+    "/dev/urandom",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/sys/devices/system/cpu",
+    "/sys/devices/system/node",
+)
+_WRITABLE = ("/dev/null",)
+
+
+def parse_allowed(text: str) -> Rule:
+    """Reads `PATH` or `PATH:rw`, as `--sandbox-allow` takes it.
+
+    Raises:
+        ConfigError: There is no such path.
+    """
+    path, access = (text[:-3], "rw") if text.endswith(":rw") else (text, "r")
+    resolved = Path(path).resolve()
+    if not path or not resolved.exists():
+        raise ConfigError(
+            f"--sandbox-allow {text}: expected PATH or PATH:rw of something that "
+            "exists, found nothing there"
+        )
+    return Rule(str(resolved), access)
+
+
+def list_rules(
+    sys_path: Sequence[str], writable: Sequence[Path], allowed: Sequence[str]
+) -> list[Rule]:
+    """The allow-list of a sandbox.
+
+    Args:
+        sys_path: The module search path of the agent's process.
+        writable: Its own folders.
+        allowed: What `--sandbox-allow` gave.
+    """
+    rules = dict.fromkeys(
+        (
+            *_list_interpreter(),
+            *_list_packages(sys_path),
+            *_list_longplay(_PACKAGE_DIR),
+            *_list_libraries(),
+            *(Rule(path, "r") for path in _READABLE),
+            *(Rule(path, "rw") for path in _WRITABLE),
+            *(Rule(str(path), "rw") for path in writable),
+            *(parse_allowed(text) for text in allowed),
+        )
+    )
+    return [rule for rule in rules if Path(rule.path).exists()]
+
+
+def _list_interpreter() -> Iterator[Rule]:
+    executable = Path(sys.executable)
+    yield Rule(str(executable.resolve()), "rx")
+    yield Rule(str(executable.parent.parent / "pyvenv.cfg"), "r")
+    standard_library = Path(sysconfig.get_path("stdlib"))
+    yield Rule(str(standard_library), "list")
+    for entry in sorted(standard_library.iterdir()):
+        if entry.name not in _SITE_FOLDERS:
+            yield Rule(str(entry), "r")
+    for library in sorted((Path(sys.base_prefix) / "lib").glob("*.so*")):
+        yield Rule(str(library), "r")
+
+
+def _list_packages(sys_path: Sequence[str]) -> Iterator[Rule]:
+    for folder in map(Path, sys_path):
+        if folder.name not in _SITE_FOLDERS or not folder.is_dir():
+            continue
+        # Names can be listed, or nothing could be imported.
+        yield Rule(str(folder), "list")
+        for entry in sorted(folder.iterdir()):
+            if entry.name != _PACKAGE_DIR.name and not _is_hidden(entry):
+                yield Rule(str(entry), "r")
+
+
+def _is_hidden(entry: Path) -> bool:
+    name = entry.name.lower()
+    return name.startswith(_HIDDEN_PREFIXES) or name.endswith(_HIDDEN_SUFFIX)
+
+
+def _list_longplay(folder: Path) -> Iterator[Rule]:
+    """Longplay's own code, around the data that answers the prediction track."""
+    yield Rule(str(folder), "list")
+    for entry in sorted(folder.iterdir()):
+        if entry == _HIDDEN_DATA or _is_hidden(entry):
+            continue
+        if entry in _HIDDEN_DATA.parents:
+            yield from _list_longplay(entry)
+        else:
+            yield Rule(str(entry), "r")
+
+
+def _list_libraries() -> Iterator[Rule]:
+    for folder in dict.fromkeys(Path(name).resolve() for name in _LIBRARY_FOLDERS):
+        for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
+            # Pythons have their packages in there, the emulator perhaps among them.
+            if not entry.name.startswith(("python", "pypy")):
+                yield Rule(str(entry), "r")

@@ -1,0 +1,1 @@
+"""Many runs -> numbers that can carry a conclusion. docs/analysis.md defines them."""

@@ -1,0 +1,58 @@
+"""The figures that come with the package -> agents that can be compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from longplay.analysis.agent_arrays import AgentArrays, arrays_of_errors
+from longplay.analysis.intervals import Estimate
+from longplay.analysis.runs import AgentKey, MeasuredRun
+from longplay.scoring.baselines import RandomBaseline, random_baseline
+from longplay.scoring.prediction_baselines import (
+    PredictorBaseline,
+    prediction_baselines,
+)
+
+_NOT_BY_RUN = "the shipped figures have no rates run by run"
+
+
+def shipped_agents(run: MeasuredRun) -> dict[AgentKey, AgentArrays]:
+    """The baselines that stand beside a run: none if its suite was changed."""
+    suite, games = run.conditions.suite, run.config.games
+    if run.track.predicts:
+        return {
+            AgentKey(f"{baseline.label} (shipped)", None): _predictor(baseline, games)
+            for baseline in prediction_baselines(suite, run.conditions.references)
+        }
+    baseline = random_baseline(suite)
+    if baseline is None or baseline.suite_id != suite:
+        return {}
+    return {AgentKey("random (shipped)", None): _random(baseline, games)}
+
+
+def _random(baseline: RandomBaseline, games: Sequence[str]) -> AgentArrays:
+    """Headlines seed by seed; rates are means over seeds, without an interval."""
+    n = len(baseline.seeds)
+    headlines = baseline.cumulative_rewards or baseline.final_scores
+    rates = {game: Estimate(mean=baseline.rates[game], n=n) for game in games}
+    return AgentArrays(
+        seeds=baseline.seeds,
+        per_run={"headline": np.array(headlines)},
+        per_game={},
+        contest=np.full((n, len(games)), np.nan),
+        absent=dict.fromkeys(("average", "final", "improvement"), _NOT_BY_RUN),
+        game_means={"rate": rates},
+    )
+
+
+def _predictor(baseline: PredictorBaseline, games: Sequence[str]) -> AgentArrays:
+    errors = np.array(
+        [
+            [np.nan if e is None else e for e in baseline.games[game].nmse.seeds]
+            for game in games
+        ]
+    ).T
+    headlines = np.array(baseline.errors.nmse.seeds, np.float64)
+    return arrays_of_errors(baseline.seeds, errors, headlines)

@@ -1,0 +1,360 @@
+"""Runs -> who is better, by how much, and how sure.
+
+Runs are sorted into tables by `Conditions` and into agents by `AgentKey`; nothing
+unlike is averaged. What cannot be compared without a word gets one, in `notes`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from longplay.analysis.agent_arrays import (
+    AgentArrays,
+    measure_play,
+    measure_predictions,
+)
+from longplay.analysis.aggregation import (
+    PROFILE_THRESHOLDS,
+    estimate_improvement,
+    performance_profile,
+)
+from longplay.analysis.anchors import Anchors
+from longplay.analysis.baselines import shipped_agents
+from longplay.analysis.intervals import Estimate, estimate_difference, estimate_mean
+from longplay.analysis.labels import describe_seeds, label_agents
+from longplay.analysis.normalisation import Scale, make_scale
+from longplay.analysis.records import (
+    AgentNumbers,
+    Comparison,
+    LeftOutRun,
+    Profile,
+    SuiteComparison,
+)
+from longplay.analysis.runs import (
+    AgentKey,
+    Conditions,
+    FoundRuns,
+    LeftOut,
+    MeasuredRun,
+)
+from longplay.analysis.single_games import SingleGameRuns
+from longplay.errors import UnknownNameError
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to compare.
+
+    Attributes:
+        anchors: What z refers to.
+        suite: Only this suite, if given.
+        versus: Label of the agent that others are compared with; the first if None.
+        with_baselines: Whether the shipped figures stand beside the runs.
+    """
+
+    anchors: Anchors
+    suite: str | None = None
+    versus: str | None = None
+    with_baselines: bool = False
+
+
+@dataclass
+class Contestant:
+    """An agent in one table; its config is empty where it is not known."""
+
+    key: AgentKey
+    arrays: AgentArrays
+    config: Mapping[str, Any] = field(default_factory=dict)
+    is_shipped: bool = False
+    label: str = ""
+
+
+def compare(found: FoundRuns, request: Request) -> Comparison:
+    """Compares agents, suite by suite.
+
+    Raises:
+        UnknownNameError: The suite or the agent asked for is not among the runs.
+    """
+    tables = _make_tables(found, request)
+    suites = [table.compare() for table in tables]
+    labels = {agent.label for suite in suites for agent in suite.agents}
+    if request.versus is not None and request.versus not in labels:
+        raise UnknownNameError("agent among the runs", request.versus, labels)
+    return Comparison(
+        anchors=request.anchors.name,
+        suites=tuple(suites),
+        left_out=tuple(map(_record_left_out, found.left_out)),
+    )
+
+
+def runs_by_label(
+    found: FoundRuns, suite: SuiteComparison
+) -> dict[str, list[MeasuredRun]]:
+    """Label of each agent of a table -> the runs behind its numbers, by seed."""
+    conditions = Conditions(suite.suite, suite.emulator, suite.roms, suite.references)
+    members = [run for run in found.runs if run.conditions == conditions]
+    return {
+        agent.label: sorted(
+            (run for run in members if _is_run_of(run, agent)), key=_seed_order
+        )
+        for agent in suite.agents
+    }
+
+
+def _is_run_of(run: MeasuredRun, agent: AgentNumbers) -> bool:
+    if agent.is_shipped:
+        return False
+    key = (run.agent.agent_id, run.agent.isolation, run.agent.tuning_frames)
+    return key == (agent.agent_id, agent.isolation, agent.tuning_frames)
+
+
+def _seed_order(run: MeasuredRun) -> int:
+    return -1 if run.seed is None else run.seed
+
+
+def _record_left_out(left: LeftOut) -> LeftOutRun:
+    return LeftOutRun(
+        kind=left.kind,
+        path=str(left.path),
+        reason=left.reason,
+        suite=left.suite,
+        agent=None if left.agent is None else left.agent.name,
+        seed=left.seed,
+    )
+
+
+def _make_tables(found: FoundRuns, request: Request) -> list[_Table]:
+    runs: dict[Conditions, list[MeasuredRun]] = {}
+    for run in found.runs:
+        runs.setdefault(run.conditions, []).append(run)
+    known = {conditions.suite for conditions in runs}
+    if request.suite is not None and request.suite not in known:
+        raise UnknownNameError("suite among the runs", request.suite, known)
+    homes = [(left, _find_home(left, runs)) for left in found.left_out]
+    singles = SingleGameRuns(found.runs)
+    suites = [conditions.suite for conditions in runs]
+    return [
+        _Table(
+            conditions,
+            members,
+            [left for left, home in homes if home == conditions],
+            request,
+            singles,
+            has_namesakes=suites.count(conditions.suite) > 1,
+        )
+        for conditions, members in runs.items()
+        if request.suite in (None, conditions.suite)
+    ]
+
+
+def _find_home(
+    left: LeftOut, runs: Mapping[Conditions, Sequence[MeasuredRun]]
+) -> Conditions | None:
+    """The table where a run that is left out is counted.
+
+    Its emulator may not be known: the first table of its suite that has its agent, or
+    else the first of its suite.
+    """
+    homes = [conditions for conditions in runs if conditions.suite == left.suite]
+    for conditions in homes:
+        agents = {run.agent.agent_id for run in runs[conditions]}
+        if left.agent is not None and left.agent.agent_id in agents:
+            return conditions
+    return homes[0] if homes and left.agent is not None else None
+
+
+@dataclass
+class _Table:
+    """Runs under one set of conditions, and those that should have been among them."""
+
+    conditions: Conditions
+    runs: list[MeasuredRun]
+    left_out: list[LeftOut]
+    request: Request
+    singles: SingleGameRuns
+    has_namesakes: bool
+
+    def __post_init__(self) -> None:
+        self.track = self.runs[0].track
+        self.games = self.runs[0].config.games
+        self.scale = make_scale(self.request.anchors, self.conditions.suite, self.games)
+        self.error, self.error_note = self._choose_error()
+
+    def _choose_error(self) -> tuple[str | None, str | None]:
+        """The error that all runs have, and what to say about the choice."""
+        if not self.track.predicts:
+            return None, None
+        rollouts = {getattr(run.score, "rollouts_sha256", None) for run in self.runs}
+        if rollouts == {None}:
+            return "nmse", None
+        if len(rollouts) > 1:
+            why = "runs were scored with unlike rollouts, or without"
+        elif self.request.with_baselines:
+            why = "the shipped figures do not name their rollouts"
+        else:
+            return "value_nmse", None
+        return "nmse", f"{why}: all are compared by nmse"
+
+    @property
+    def lead(self) -> str:
+        """What differences are about."""
+        if self.error is not None:
+            return "error"
+        return "average" if self.scale.has_z.any() else "headline"
+
+    def compare(self) -> SuiteComparison:
+        """Puts the agents side by side."""
+        contestants = self._gather()
+        labels = label_agents([(c.key, c.config) for c in contestants])
+        for contestant, label in zip(contestants, labels, strict=True):
+            contestant.label = label
+        versus = next(
+            (c for c in contestants if c.label == self.request.versus), contestants[0]
+        )
+        return SuiteComparison(
+            suite=self.conditions.suite,
+            track=self.track.name,
+            frame_noun=self.track.frame_noun,
+            emulator=self.conditions.emulator,
+            roms=self.conditions.roms,
+            references=self.conditions.references,
+            headline=self.track.headline,
+            headline_is_better="less" if self.track.less_is_better else "more",
+            error=self.error,
+            lead=self.lead,
+            versus=versus.label,
+            games=self.games,
+            games_without_z={} if self.error else self.scale.reasons,
+            notes=tuple(self._note(contestants)),
+            agents=tuple(self._report(c, versus) for c in contestants),
+        )
+
+    def _gather(self) -> list[Contestant]:
+        """The agents with runs, those that have none left, and the shipped ones."""
+        by_agent: dict[AgentKey, list[MeasuredRun]] = {}
+        for run in self.runs:
+            by_agent.setdefault(run.agent, []).append(run)
+        contestants = [
+            self._make_contestant(key, runs) for key, runs in by_agent.items()
+        ]
+        known = {key.agent_id for key in by_agent}
+        for left in self.left_out:
+            if left.agent is not None and left.agent.agent_id not in known:
+                known.add(left.agent.agent_id)
+                nothing = AgentArrays((), {}, {}, np.empty((0, len(self.games))))
+                contestants.append(Contestant(left.agent, nothing))
+        if self.request.with_baselines:
+            shipped = shipped_agents(self.runs[0]).items()
+            contestants += [
+                Contestant(key, arrays, is_shipped=True) for key, arrays in shipped
+            ]
+        return contestants
+
+    def _make_contestant(self, key: AgentKey, runs: list[MeasuredRun]) -> Contestant:
+        runs = sorted(runs, key=_seed_order)
+        if self.error is not None:
+            arrays = measure_predictions(runs, self.error)
+        else:
+            arrays = measure_play(runs, self.scale, self.singles.rates_for(runs[0]))
+        agent = runs[0].config.agent
+        return Contestant(key, arrays, agent.config if agent else {})
+
+    def _note(self, contestants: Sequence[Contestant]) -> Iterator[str]:
+        if changes := self._describe_changes():
+            yield changes
+        named = {c.label: c for c in contestants}
+        seeds = {label: c.arrays.seeds for label, c in named.items() if c.arrays.seeds}
+        if len({frozenset(s) for s in seeds.values()}) > 1:
+            told = "; ".join(f"{n}: {describe_seeds(s)}" for n, s in seeds.items())
+            yield f"unlike seeds ({told}): differences use the seeds that both have"
+        for name in ("isolation", "tuning_frames"):
+            values = {label: getattr(c.key, name) for label, c in named.items()}
+            if len(set(values.values())) > 1:
+                told = ", ".join(f"{n}: {v or 'none told'}" for n, v in values.items())
+                yield f"unlike {name.replace('_', ' ')} ({told})"
+        if self.has_namesakes:
+            yield (
+                "other runs of this suite were played with another emulator, other "
+                "ROMs or other references, and are in a table of their own"
+            )
+        if self.error_note is not None:
+            yield self.error_note
+
+    def _describe_changes(self) -> str:
+        """What `<suite>+<8 hex>` stands for."""
+        given = self.runs[0].config.config_given
+        if given is None or self.conditions.suite == given.suite:
+            return ""
+        changes = ", ".join(
+            f"{name} = {json.dumps(value)}" for name, value in given.overrides.items()
+        )
+        return f"{given.suite} with {changes or 'other references'}"
+
+    def _report(self, contestant: Contestant, versus: Contestant) -> AgentNumbers:
+        arrays, key = contestant.arrays, contestant.key
+        absent, difference, improvement = dict(arrays.absent), None, None
+        if contestant is not versus:
+            difference = estimate_difference(
+                arrays.by_seed(self.lead), versus.arrays.by_seed(self.lead)
+            )
+            improvement = _estimate_improvement(arrays, versus.arrays)
+            if improvement is None:
+                absent.setdefault(
+                    "improvement", "no game has a number in every run of both agents"
+                )
+        return AgentNumbers(
+            label=contestant.label,
+            agent_id=key.agent_id,
+            is_shipped=contestant.is_shipped,
+            isolation=key.isolation,
+            tuning_frames=key.tuning_frames,
+            seeds=arrays.seeds,
+            left_out={} if contestant.is_shipped else self._count_left_out(key),
+            numbers=arrays.estimate(),
+            per_run={n: tuple(v.tolist()) for n, v in arrays.per_run.items()},
+            games=arrays.estimate_games(self.games),
+            profile=_make_profile(arrays, self.scale),
+            absent=absent,
+            difference=difference,
+            improvement=improvement,
+        )
+
+    def _count_left_out(self, key: AgentKey) -> dict[str, tuple[int | None, ...]]:
+        """Kind -> seeds of the agent's runs that do not count."""
+        found: dict[str, list[int | None]] = {}
+        for left in self.left_out:
+            if left.agent is not None and left.agent.agent_id == key.agent_id:
+                found.setdefault(left.kind, []).append(left.seed)
+        return {kind: tuple(seeds) for kind, seeds in found.items()}
+
+
+def _estimate_improvement(ours: AgentArrays, theirs: AgentArrays) -> Estimate | None:
+    """Over the games that every run of both agents has."""
+    both = np.concatenate([ours.contest, theirs.contest])
+    known = ~np.isnan(both).any(axis=0)
+    return estimate_improvement(ours.contest[:, known], theirs.contest[:, known])
+
+
+def _make_profile(arrays: AgentArrays, scale: Scale) -> Profile | None:
+    z = arrays.per_game.get("average")
+    if z is None:
+        return None
+    shares = performance_profile(z[:, scale.has_z])
+    estimates = [estimate_mean(column) for column in shares.T]
+    return Profile(
+        thresholds=tuple(PROFILE_THRESHOLDS.tolist()),
+        shares=tuple(_clip(estimate) for estimate in estimates if estimate),
+    )
+
+
+def _clip(share: Estimate) -> Estimate:
+    """A share is between 0 and 1, and so is its interval."""
+    if share.low is None or share.high is None:
+        return share
+    bounds = {"low": max(0.0, share.low), "high": min(1.0, share.high)}
+    return share.model_copy(update=bounds)

@@ -1,0 +1,70 @@
+"""Agents of one table -> names that tell them apart."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from longplay.analysis.runs import AgentKey
+
+Named = tuple[AgentKey, Mapping[str, Any]]
+
+
+def label_agents(agents: Sequence[Named]) -> list[str]:
+    """One label per agent, all different.
+
+    Of agents with the same name, a label adds the arguments, isolation or tuning in
+    which they differ, and the agent id where that is not enough.
+
+    Args:
+        agents: Key and config of each.
+    """
+    labels = []
+    for key, config in agents:
+        namesakes = [agent for agent in agents if agent[0].name == key.name]
+        extras = _tell_apart((key, config), namesakes)
+        labels.append(f"{key.name} ({', '.join(extras)})" if extras else key.name)
+    counts = Counter(labels)
+    return [
+        label if counts[label] == 1 else f"{label} {(key.agent_id or str(n))[:6]}"
+        for n, (label, (key, _)) in enumerate(zip(labels, agents, strict=True))
+    ]
+
+
+def _tell_apart(agent: Named, namesakes: Sequence[Named]) -> list[str]:
+    key, config = agent
+    keys = [other for other, _ in namesakes]
+    all_args = [_args_of(other) for _, other in namesakes]
+    args = _args_of(config)
+    names = sorted({name for other in all_args for name in other})
+    extras = [
+        f"{name}={json.dumps(args[name])}"
+        for name in names
+        if name in args and any(o.get(name) != args[name] for o in all_args)
+    ]
+    if len({other.isolation for other in keys}) > 1:
+        extras.append(f"isolation {key.isolation}")
+    if len({other.tuning_frames for other in keys}) > 1:
+        extras.append(f"tuned {key.tuning_frames or 0:,}")
+    return extras
+
+
+def _args_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    args = config.get("args")
+    return args if isinstance(args, Mapping) else {}
+
+
+def describe_seeds(seeds: Sequence[int | None]) -> str:
+    """`0–4, 7`; a run without a seed is a `?`."""
+    parts: list[str] = []
+    known = sorted(seed for seed in seeds if seed is not None)
+    start = 0
+    for position, seed in enumerate(known):
+        if position + 1 < len(known) and known[position + 1] == seed + 1:
+            continue
+        first = known[start]
+        parts.append(str(seed) if first == seed else f"{first}–{seed}")
+        start = position + 1
+    return ", ".join([*parts, *("?" for seed in seeds if seed is None)])

@@ -1,0 +1,119 @@
+"""One run -> its rates per game: what every number of a comparison is made of.
+
+Rates are delivered reward per frame, one column per game in the order of the suite.
+Whole visits come from run_summary.json; what needs windows comes from `Curves` and is
+NaN where the rows are not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longplay.analysis import transfer
+from longplay.analysis.curves import FIRST_HALF, HEAD, SECOND_HALF, TAIL, Curves, ratio
+from longplay.contract.records import RunSummary, ScheduledVisit
+
+Reals = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class VisitTotals:
+    """What was played of each of V visits.
+
+    Attributes:
+        games: (V,) game of each visit.
+        frames: (V,) frames played.
+        rewards: (V,) sum of delivered rewards.
+    """
+
+    games: tuple[str, ...]
+    frames: NDArray[np.int64]
+    rewards: Reals
+
+    @classmethod
+    def from_summary(cls, summary: RunSummary) -> VisitTotals:
+        """The visits begun, the last perhaps cut short."""
+        visits = summary.visits
+        return cls(
+            tuple(visit.game_id for visit in visits),
+            np.array([visit.frames for visit in visits], np.int64),
+            np.array([visit.reward_sum for visit in visits], np.float64),
+        )
+
+    @classmethod
+    def from_curves(
+        cls, schedule: Sequence[ScheduledVisit], curves: Curves
+    ) -> VisitTotals:
+        """Of a run without a summary, from its rows."""
+        return cls(
+            tuple(visit.game_id for visit in schedule),
+            curves.frames.sum(axis=1),
+            curves.rewards.sum(axis=1),
+        )
+
+    def rates_by_game(self, games: Sequence[str]) -> Reals:
+        """Reward per frame over all visits of each game: (games,), NaN if never."""
+        played = np.array(self.games)[np.newaxis, :] == np.array(games)[:, np.newaxis]
+        return ratio(played @ self.rewards, played @ self.frames)
+
+
+@dataclass(frozen=True)
+class GameRates:
+    """The rates of one run, (games,) each; NaN where a game has none.
+
+    Attributes:
+        average: Over all frames of the game.
+        final: Over the second half of its last visit.
+        first_visit: Over its first visit.
+        retention: Head of the revisits minus head of the first visit.
+        forgetting: Tail before minus head after, over revisits.
+        recovery: Tail before minus first half after, over revisits.
+    """
+
+    average: Reals
+    final: Reals
+    first_visit: Reals
+    retention: Reals
+    forgetting: Reals
+    recovery: Reals
+
+
+def measure_games(
+    schedule: Sequence[ScheduledVisit],
+    games: Sequence[str],
+    totals: VisitTotals,
+    curves: Curves | None,
+) -> GameRates:
+    """Computes the rates of a whole run.
+
+    Args:
+        schedule: Its V visits.
+        games: Columns of the result.
+        totals: Of the V visits.
+        curves: Of the V visits; None if the rows are not there.
+    """
+    visits = {g: [v.visit_idx for v in schedule if v.game_id == g] for g in games}
+    whole = ratio(totals.rewards, totals.frames)
+    nothing = np.full(len(games), np.nan)
+    average = totals.rates_by_game(games)
+    first_visit = np.array([whole[v[0]] if v else np.nan for v in visits.values()])
+    if curves is None:
+        return GameRates(average, nothing, first_visit, nothing, nothing, nothing)
+    head, tail = curves.rates(HEAD), curves.rates(TAIL)
+    first_half, second_half = curves.rates(FIRST_HALF), curves.rates(SECOND_HALF)
+    rows = np.full((4, len(games)), np.nan)
+    for column, indices in enumerate(visits.values()):
+        v = np.array(indices, np.int64)
+        if len(v):
+            rows[:, column] = (
+                second_half[v[-1]],
+                transfer.retention(head[v], v),
+                transfer.forgetting(tail[v], head[v], v),
+                transfer.recovery_cost(tail[v], first_half[v], v),
+            )
+    final, retention, forgetting, recovery = rows
+    return GameRates(average, final, first_visit, retention, forgetting, recovery)

@@ -1,0 +1,54 @@
+"""Runs of an agent on one game alone: what forward transfer is measured against."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from longplay.analysis.agent_arrays import AloneRate
+from longplay.analysis.runs import MeasuredRun
+from longplay.contract.records import RunConfig
+from longplay.scoring.metrics import mean_or_none
+
+
+class SingleGameRuns:
+    """The runs on single games among those that were given."""
+
+    def __init__(self, runs: Iterable[MeasuredRun]) -> None:
+        self._runs: dict[Any, list[MeasuredRun]] = {}
+        for run in runs:
+            if len(run.config.games) == 1 and run.curves is not None:
+                key = (run.agent, _rules_of(run.config), run.config.games[0])
+                self._runs.setdefault(key, []).append(run)
+
+    def rates_for(self, run: MeasuredRun) -> AloneRate:
+        """What the same agent gets on single games by the same rules, mean over runs.
+
+        A single-game run that is shorter than asked for does not count.
+        """
+
+        def find(game: str, frames: int) -> float | None:
+            key = (run.agent, _rules_of(run.config), game)
+            rates = [
+                single.curves.rate_of_first(0, frames)
+                for single in self._runs.get(key, ())
+                if single.curves is not None
+            ]
+            return mean_or_none([rate for rate in rates if not math.isnan(rate)])
+
+        return find
+
+
+def _rules_of(config: RunConfig) -> tuple[Any, ...]:
+    """All rules of playing but the schedule."""
+    return (
+        config.benchmark_contract_version,
+        config.decision_interval,
+        config.delay,
+        config.sticky,
+        config.life_loss_termination,
+        config.full_action_space,
+        config.frame_skip,
+        config.reward,
+    )

@@ -1,0 +1,288 @@
+"""Commands that compare: compare, plot, report, leaderboard."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.padding import Padding
+from rich.text import Text
+
+from longplay.cli.guard import Json, Quiet, print_json, print_tables
+from longplay.cli.layout import add_row, make_table
+from longplay.contract.files import write_document, write_file
+from longplay.errors import ConfigError, NotARunError
+
+if TYPE_CHECKING:
+    from longplay.analysis.records import Comparison
+    from longplay.analysis.runs import FoundRuns
+    from longplay.report.tables import TextTable
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="PATH…", help="Runs, experiments, studies, packs, or folders of them."
+    ),
+]
+Against = Annotated[
+    str | None,
+    typer.Option(metavar="baselines", help="Show the shipped figures beside them."),
+]
+OnlySuite = Annotated[str | None, typer.Option("--suite", help="Only this suite.")]
+Versus = Annotated[
+    str | None,
+    typer.Option(metavar="AGENT", help="Compare with this agent, not the first."),
+]
+
+_WIDTH = 80
+
+
+def compare(
+    paths: Paths,
+    against: Against = None,
+    suite: OnlySuite = None,
+    versus: Versus = None,
+    games: Annotated[bool, typer.Option("--games", help="Show every game.")] = False,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all numbers as CSV.")
+    ] = None,
+    latex: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the tables as LaTeX.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write analysis.json."),
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Compare agents: by how much is one better, and how sure is that."""
+    from longplay.report.tables import comparison_to_csv, comparison_to_latex
+
+    found = read_runs(paths, quiet=quiet or as_json)
+    comparison = _compare(found, against, suite, versus)
+    if csv is not None:
+        write_file(csv, comparison_to_csv(comparison).encode())
+    if latex is not None:
+        text = comparison_to_latex(comparison, with_games=games)
+        write_file(latex, text.encode())
+    if output is not None:
+        write_document(output, comparison)
+    if as_json:
+        print_json(comparison.model_dump(mode="json"))
+    else:
+        _print_comparison(comparison, with_games=games)
+
+
+def plot(
+    paths: Paths,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FIG", help="*.pdf, *.png, *.svg.")
+    ],
+    kind: Annotated[
+        str,
+        typer.Option(
+            help="curves, games, profile, retention, stream, improvement, predictions."
+        ),
+    ] = "curves",
+    against: Against = None,
+    suite: OnlySuite = None,
+    versus: Versus = None,
+    columns: Annotated[
+        int, typer.Option(min=1, max=2, help="Width in columns of a paper.")
+    ] = 1,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the figure's data.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Draw a figure for a paper."""
+    from longplay.analysis.anchors import shipped_anchors
+    from longplay.analysis.comparison import runs_by_label
+    from longplay.analysis.normalisation import make_scale
+    from longplay.report.drawings import Shown, draw, drawing_to_csv
+    from longplay.report.paper import render_paper
+
+    found = read_runs(paths, quiet=quiet)
+    comparison = _compare(found, against, suite, versus)
+    if len(comparison.suites) > 1:
+        names = ", ".join(table.suite for table in comparison.suites)
+        raise ConfigError(f"--suite: expected one suite, found {names}; choose one")
+    (table,) = comparison.suites
+    scale = make_scale(shipped_anchors(), table.suite, table.games)
+    drawing = draw(kind, Shown(table, runs_by_label(found, table), scale))
+    file_format = output.suffix.removeprefix(".")
+    write_file(output, render_paper(drawing, file_format, 2 if columns == 2 else 1))
+    if csv is not None:
+        write_file(csv, drawing_to_csv(drawing).encode())
+
+
+def report(
+    paths: Paths,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder.")
+    ],
+    against: Against = None,
+    suite: OnlySuite = None,
+    versus: Versus = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write a report: pages that open from disk, figures, tables, all numbers."""
+    from longplay.analysis.anchors import shipped_anchors
+    from longplay.report.report import ReportInput, write_report
+    from longplay.report.verdicts import read_trust
+
+    found = read_runs(paths, quiet=quiet)
+    options = [
+        word
+        for name, value in (("against", against), ("suite", suite), ("versus", versus))
+        if value is not None
+        for word in (f"--{name}", shlex.quote(value))
+    ]
+    comparison = _compare(found, against, suite, versus)
+    given = ReportInput(found, comparison, shipped_anchors(), read_trust, options)
+    write_report(output, given)
+    typer.echo(output / "index.html")
+
+
+def leaderboard(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Packs and experiments, anywhere.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder.")
+    ],
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Replay what this machine has not verified yet."),
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Write a leaderboard: a static site of a folder of packs and experiments."""
+    from longplay.analysis.anchors import shipped_anchors
+    from longplay.analysis.curves import cache_folder, machine_cache
+    from longplay.report.leaderboard import (
+        judge_runs,
+        make_leaderboard,
+        write_leaderboard,
+    )
+    from longplay.report.verdicts import Judge, Verdict, read_trust
+
+    def read_again() -> FoundRuns:
+        return _read([folder], quiet=quiet or as_json, leaves_out_conflicts=True)
+
+    found = read_again()
+    judge = Judge(machine_cache() / "verdicts", cache_folder(), os.cpu_count() or 1)
+    if verify:
+        verdicts = judge_runs(found, judge.judge)
+        found = read_again()  # rows of packs were scanned while they were there
+    else:
+        verdicts = judge_runs(found, lambda run: Verdict(level=read_trust(run)))
+    board = make_leaderboard(found, shipped_anchors(), verdicts, folder)
+    write_leaderboard(output, board, found.runs)
+    if as_json:
+        print_json(board.model_dump(mode="json"))
+    else:
+        typer.echo(output / "index.html")
+
+
+def _compare(
+    found: FoundRuns, against: str | None, suite: str | None, versus: str | None
+) -> Comparison:
+    from longplay.analysis.anchors import shipped_anchors
+    from longplay.analysis.comparison import Request, compare
+
+    if against not in (None, "baselines"):
+        raise ConfigError(f"--against: expected baselines, found {against!r}")
+    request = Request(shipped_anchors(), suite, versus, against is not None)
+    return compare(found, request)
+
+
+def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
+    """Reads runs with the cache of this machine, showing how far it is.
+
+    Raises:
+        NotARunError: No run at the paths is complete.
+    """
+    found = _read(paths, quiet=quiet)
+    if not found.runs:
+        reasons = "; ".join(f"{left.path}: {left.reason}" for left in found.left_out)
+        raise NotARunError(
+            f"expected at least one complete run, found none ({reasons})"
+        )
+    return found
+
+
+def _read(
+    paths: list[Path], *, quiet: bool, leaves_out_conflicts: bool = False
+) -> FoundRuns:
+    from rich.console import Console
+    from rich.status import Status
+
+    from longplay.analysis.curves import cache_folder
+    from longplay.analysis.runs import RunReader
+    from longplay.report.verdicts import open_pack
+
+    console = Console(stderr=True)
+    with Status("reading runs", console=console) as status:
+        if quiet or not console.is_terminal:
+            status.stop()
+
+        def show(done: int, total: int) -> None:
+            status.update(f"read {done:,} of {total:,} runs")
+
+        reader = RunReader(cache_folder(), open_pack, show, leaves_out_conflicts)
+        return reader.read(paths)
+
+
+def print_games_of(directory: Path) -> None:
+    """Prints normalised numbers and the games of an experiment, means over seeds.
+
+    Rows are not scanned for it: numbers of windows are there once `compare` was run.
+    """
+    from longplay.analysis.curves import cache_folder
+    from longplay.analysis.runs import RunReader
+    from longplay.report.tables import make_agents_table, make_games_table
+
+    found = RunReader(cache_folder(), scans=False).read([directory])
+    for suite in _compare(found, None, None, None).suites:
+        agents = make_agents_table(suite)
+        if len(agents.columns) > 3:  # more than agent, runs and headline
+            _print_table(agents)
+        games = make_games_table(suite)
+        _print_table(games.choose((0, *range(2, len(games.columns)))))
+
+
+def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
+    from longplay.report.tables import (
+        describe_suite,
+        make_agents_table,
+        make_games_table,
+    )
+
+    for suite in comparison.suites:
+        tables = [make_agents_table(suite)]
+        if with_games:
+            tables.append(make_games_table(suite))
+        for table in tables:
+            _print_table(table)
+        for line in describe_suite(suite):
+            print_tables(Padding(Text(line, "dim"), (0, 0, 0, 1)))
+    suites = {suite.suite for suite in comparison.suites}
+    for left in comparison.left_out:
+        if left.agent is None or left.suite not in suites:  # counted in no table
+            line = f"left out: {left.path}: {left.reason}"
+            print_tables(Padding(Text(line, "yellow"), (0, 0, 0, 1)))
+
+
+def _print_table(table: TextTable) -> None:
+    for number, block in enumerate(table.split(_WIDTH)):
+        title = table.title if number == 0 else ""
+        rich_table = make_table(title, *block.columns, left=range(table.names))
+        for row in block.rows:
+            add_row(rich_table, *(cell.text for cell in row))
+        print_tables(rich_table)

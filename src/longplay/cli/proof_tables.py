@@ -1,0 +1,136 @@
+"""Verdicts, proofs and diagnoses -> lines and tables, 80 columns wide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from longplay.cli import run_tables
+from longplay.cli.layout import add_row, make_table
+from longplay.contract.rundir import RunDirectory
+
+if TYPE_CHECKING:
+    from longplay.verify.doctor import Diagnosis, State, Symptom
+    from longplay.verify.verification import Verification
+
+_MARKS: dict[State, tuple[str, str]] = {
+    "ok": ("✓", "green"),
+    "note": ("·", "yellow"),
+    "differs": ("✗", "bold red"),
+}
+
+
+def show_verification(verdict: Verification) -> list[RenderableType]:
+    """A verdict for people."""
+    lines: list[RenderableType] = [_verdict_line(verdict)]
+    if verdict.difference is not None:
+        lines.append(Text(f"   first difference: {verdict.difference}"))
+    if verdict.report is not None and not verdict.report.is_valid:
+        lines += run_tables.show_report(verdict.report)
+    return lines
+
+
+def _verdict_line(verdict: Verification) -> Text:
+    visits = ""
+    if not verdict.is_whole:
+        visits = f" of visit {', '.join(map(str, verdict.visits))}"
+    frames = f"{verdict.frames:,} frames{visits}"
+    if verdict.passed:
+        how = "decided again" if verdict.method == "re-execution" else "played again"
+        return Text(f" ✓ true: {frames} {how}, all as logged", "green")
+    return Text(f" ✗ not true: {frames} judged", "bold red")
+
+
+def _list_changed(run: RunDirectory, sha256: Mapping[str, str]) -> list[str]:
+    """The files that are not any more what a verdict was about."""
+    judged = run.verification.sha256 if run.verification else {}
+    return [name for name in judged if sha256.get(name) != judged[name]]
+
+
+def proof_to_json(run: RunDirectory, sha256: Mapping[str, str]) -> dict[str, Any]:
+    """How far a run is proven, for machines."""
+    record = run.verification
+    return {
+        "verification": record and record.model_dump(mode="json"),
+        "changed_since": _list_changed(run, sha256),
+    }
+
+
+def proof_line(run: RunDirectory, sha256: Mapping[str, str]) -> Text:
+    """How far a run is proven.
+
+    Args:
+        run: Its verification.json says what was found.
+        sha256: The hashes of its files now; the verdict is about those it names.
+    """
+    record = run.verification
+    if not run.config.is_longplay:
+        words = " claimed: another tool's run, which cannot be played again"
+        return Text(words, "dim")
+    if record is None:
+        return Text(" claimed: not verified yet (`longplay verify`)", "dim")
+    if changed := _list_changed(run, sha256):
+        words = f" claimed: changed since it was verified: {', '.join(changed)}"
+        return Text(words, "bold red")
+    if not record.passed:
+        why = record.first_difference or ", ".join(record.findings)
+        return Text(f" claimed: verified, and found not true: {why}", "bold red")
+    versions = f"longplay {record.versions.get('longplay')}"
+    return Text(f" {record.level}: {record.frames:,} frames, by {versions}", "green")
+
+
+def pack_line(path: Path, size_bytes: int, run_bytes: int) -> Text:
+    """`run.longplay: 164,210 bytes for a run of 330,000,000 (1 : 2,009)`."""
+    ratio = round(run_bytes / size_bytes)
+    return Text(
+        f" {path}: {size_bytes:,} bytes for a run of {run_bytes:,} (1 : {ratio:,})",
+        "dim",
+    )
+
+
+def show_diagnosis(diagnosis: Diagnosis) -> list[RenderableType]:
+    """What the doctor found, for people."""
+    machine = make_table("machine", "", "what", "here", "suites mean", left=range(4))
+    for symptom in diagnosis.machine:
+        found, expected = symptom.found, symptom.expected
+        add_row(machine, _mark(symptom), symptom.name, found, expected)
+    columns = ("", "game", "reward", "memory", "reward", "memory")
+    games = make_table("games, here and as shipped", *columns, left=(0, 1, 3, 5))
+    for symptom in diagnosis.games:
+        cells = (*_halves(symptom.found), *_halves(symptom.expected))
+        add_row(games, _mark(symptom), symptom.name, *cells)
+    return [machine, Text(), games, *_show_meanings(diagnosis), _health(diagnosis)]
+
+
+def _halves(text: str) -> tuple[str, str]:
+    reward, _, memory = text.partition(" ")
+    return reward, memory
+
+
+def _mark(symptom: Symptom) -> Text:
+    return Text(*_MARKS[symptom.state])
+
+
+def _show_meanings(diagnosis: Diagnosis) -> list[RenderableType]:
+    """What follows from each thing that is not as expected."""
+    meanings: list[RenderableType] = [
+        Padding(Text(f"{symptom.name}: {symptom.meaning}"), (0, 0, 0, 3))
+        for symptom in (*diagnosis.machine, *diagnosis.games)
+        if symptom.meaning
+    ]
+    return [Text(), *meanings] if meanings else []
+
+
+def _health(diagnosis: Diagnosis) -> Text:
+    games = len(diagnosis.games)
+    if diagnosis.is_healthy:
+        words = f"\n ✓ healthy: {games} games play here as they should"
+        return Text(words, "green")
+    ill = sum(symptom.state == "differs" for symptom in diagnosis.games)
+    words = f"\n ✗ something differs: {ill} of {games} games play otherwise"
+    return Text(words, "bold red")

@@ -1,0 +1,215 @@
+"""Where runs lie in an experiment, and the documents that plan them.
+
+<experiment>/experiment_config.json       the plan, written before the first frame
+<experiment>/episodes/<run>/              a run directory
+<experiment>/episodes/<run>/episode_config.json   the request that the run answers
+<experiment>/archive/<run>/<try>/         earlier tries; no reader counts them
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from longplay.contract.files import read_document
+from longplay.contract.names import folder_name
+from longplay.contract.records import AgentEntry, ConfigGiven, Document, Score
+from longplay.contract.rundir import (
+    PACK_SUFFIX,
+    RunDirectory,
+    find_runs,
+    is_run,
+    natural_key,
+)
+from longplay.contract.versions import SCHEMA_VERSION
+from longplay.errors import NotARunError
+
+EXPERIMENT_CONFIG = "experiment_config.json"
+RUN_REQUEST = "episode_config.json"
+
+
+AgentFilePatterns = Annotated[
+    tuple[str, ...],
+    Field(
+        exclude_if=lambda given: not given,
+        description="Patterns that `--agent-files` gave.",
+    ),
+]
+
+
+class ExperimentConfig(Document):
+    """experiment_config.json: the plan of an experiment."""
+
+    schema_version: int = SCHEMA_VERSION
+    experiment_id: str = Field(min_length=1)
+    experiment_name: str
+    suite: str = Field(description="Name of the benchmark, one for all seeds.")
+    seeds: tuple[int, ...] = Field(min_length=1)
+    n_tasks: int
+    config_given: ConfigGiven
+    agent: AgentEntry
+    agent_files: AgentFilePatterns = ()
+
+
+class RunRequest(Document):
+    """episode_config.json: what was requested of a run, enough to request it again."""
+
+    schema_version: int = SCHEMA_VERSION
+    trajectory_id: str
+    task_id: str
+    suite: str
+    seed: int
+    config_given: ConfigGiven
+    agent_reference: str | None = None
+    agent_files: AgentFilePatterns = ()
+    agent: AgentEntry
+
+
+class ExperimentDirectory:
+    """One experiment, read lazily: its plan, and the runs that have a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @cached_property
+    def config(self) -> ExperimentConfig:
+        """experiment_config.json."""
+        return read_experiment_config(self.path)
+
+    @cached_property
+    def runs(self) -> dict[int, RunDirectory]:
+        """Seed -> run, of the planned runs that were started."""
+        found = {
+            run.config.seed: run
+            for run in map(RunDirectory, find_started_runs(self.path))
+            if run.has_config
+        }
+        return {seed: found[seed] for seed in self.config.seeds if seed in found}
+
+    @cached_property
+    def scores(self) -> dict[int, Score]:
+        """Seed -> score, of the runs that are complete."""
+        scores = {seed: run.score for seed, run in self.runs.items()}
+        return {seed: score for seed, score in scores.items() if score is not None}
+
+
+def read_experiment(directory: str | Path) -> ExperimentDirectory:
+    """Opens an experiment: its plan, runs and scores.
+
+    Args:
+        directory: The experiment, or one of its run directories.
+
+    Raises:
+        NotARunError: The folder holds no experiment.
+    """
+    experiment = ExperimentDirectory(find_experiment(Path(directory)))
+    _ = experiment.config  # refuses what is not an experiment
+    return experiment
+
+
+def is_experiment(directory: Path) -> bool:
+    """Whether a folder holds an experiment, started or only planned."""
+    return (directory / EXPERIMENT_CONFIG).is_file()
+
+
+def find_experiment(directory: Path) -> Path:
+    """The experiment that is given, or the one a run directory belongs to."""
+    if is_experiment(directory):
+        return directory
+    above = directory.absolute().parent.parent
+    return above if is_experiment(above) else directory
+
+
+def read_experiment_config(directory: Path) -> ExperimentConfig:
+    """The plan of an experiment.
+
+    Raises:
+        NotARunError: The folder holds none.
+        DocumentError: It is damaged.
+    """
+    if not is_experiment(directory):
+        raise NotARunError(
+            f"{directory}: expected an experiment directory, with {EXPERIMENT_CONFIG} "
+            "in it"
+        )
+    return read_document(directory / EXPERIMENT_CONFIG, ExperimentConfig)
+
+
+def find_started_runs(directory: Path) -> list[Path]:
+    """The runs of an experiment that have a folder; none of one that is only planned.
+
+    Raises:
+        NotARunError: The folder is neither an experiment nor a run.
+    """
+    if is_experiment(directory) and not any(directory.glob("episodes/*")):
+        return []
+    return find_runs(directory)
+
+
+def run_dir_of(experiment_dir: Path, trajectory_id: str) -> Path:
+    """The folder of a run in an experiment, whatever characters its id has."""
+    return experiment_dir / "episodes" / folder_name(trajectory_id)
+
+
+# Earlier tries, and runs that were stopped on purpose: no result lies there.
+_NOT_RESULTS = ("archive", "tuning", "checkpoint")
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """Runs that lie together.
+
+    Attributes:
+        directory: The experiment, or where a single run or pack was found.
+        plan: What was planned, of an experiment.
+        runs: Run directories.
+        packs: Packed runs.
+    """
+
+    directory: Path
+    plan: ExperimentConfig | None = None
+    runs: tuple[Path, ...] = ()
+    packs: tuple[Path, ...] = ()
+
+
+def find_run_groups(path: Path) -> list[RunGroup]:
+    """All runs at or below a path, experiment by experiment, in order of names.
+
+    Raises:
+        NotARunError: There is none.
+        DocumentError: The plan of an experiment is broken.
+    """
+    groups = list(_walk(path))
+    if not groups:
+        found = "found none" if path.exists() else "no such file or folder"
+        raise NotARunError(
+            f"{path}: expected a run, an experiment, a study, a pack "
+            f"(*{PACK_SUFFIX}) or a folder of these; {found}"
+        )
+    return groups
+
+
+def _walk(path: Path) -> Iterator[RunGroup]:
+    if path.is_file():
+        if path.suffix == PACK_SUFFIX:
+            yield RunGroup(path, packs=(path,))
+    elif is_experiment(path):
+        plan = read_experiment_config(path)
+        yield RunGroup(path, plan, tuple(find_started_runs(path)))
+    elif is_run(path):
+        yield RunGroup(path, runs=tuple(find_runs(path)))
+    elif path.is_dir():
+        for child in sorted(path.iterdir(), key=lambda p: natural_key(p.name)):
+            if not _is_skipped(child):
+                yield from _walk(child)
+
+
+def _is_skipped(path: Path) -> bool:
+    """Links are not followed: a folder may contain itself by one."""
+    is_link = path.is_dir() and path.is_symlink()
+    return is_link or path.name.startswith(".") or path.name in _NOT_RESULTS

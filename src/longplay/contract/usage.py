@@ -1,0 +1,36 @@
+"""What an agent spent: `usage` of agents, of run_summary.json and of records."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import Field
+
+from longplay.contract.typed_record import Record
+
+
+class UsageSummary(Record):
+    """Tokens and cost of the language-model calls of a whole run."""
+
+    prompt_tokens: int = Field(default=0, ge=0, description="Tokens sent.")
+    completion_tokens: int = Field(default=0, ge=0, description="Tokens received.")
+    total_tokens: int = Field(default=0, ge=0, description="Both together.")
+    cached_tokens: int = Field(
+        default=0, ge=0, description="Sent tokens that came from a cache."
+    )
+    cache_creation_tokens: int = Field(
+        default=0, ge=0, description="Sent tokens that were put into one."
+    )
+    total_cost_usd: float = Field(default=0.0, ge=0, description="US dollars.")
+    n_llm_calls: int = Field(default=0, ge=0, description="Calls of a model.")
+
+    @classmethod
+    def from_summary_stats(cls, stats: dict[str, Any] | None) -> Self:
+        """Takes what is known of usage out of a trajectory's statistics."""
+        known = cls.model_fields.keys() - Record.model_fields.keys()
+        stats = stats or {}
+        usage = cls(**{n: stats[n] for n in known if stats.get(n) is not None})
+        if stats.get("total_tokens") is not None:
+            return usage
+        total = usage.prompt_tokens + usage.completion_tokens
+        return usage.model_copy(update={"total_tokens": total})

@@ -1,0 +1,36 @@
+"""What contract and schema versions are.
+
+A contract version changes when required keys, boundary semantics, the agent's info
+payload, scoring or the hash change meaning. Additional keys do not change it. Each
+track has a version of its own. `CONTRACT_VERSIONS` in `records` lists them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from longplay.contract.records import EventRow, Score
+
+# Shape of longplay's own documents (run_summary.json, status.json, …). Readers refuse
+# a greater number than they know.
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class ContractVersion:
+    """What a contract version says of the files of a run.
+
+    Attributes:
+        name: Written to config.json and score.json.
+        settings: Keys of config.json that are required, and part of the hash, beside
+            those of v1.
+        row_type: A row of events.jsonl as longplay writes it.
+        score_type: score.json.
+    """
+
+    name: str
+    settings: tuple[str, ...]
+    row_type: type[EventRow]
+    score_type: type[Score]

@@ -1,0 +1,88 @@
+"""An answer -> the action that is played.
+
+A stream asks its driver on decision frames. The agent's driver takes the answer as the
+action. The reference's driver (`reference.driver`) takes it as a prediction and asks a
+fixed policy for the action. A driver may read the console's memory, which no percept
+holds, and it adds its own columns to the rows.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Protocol
+
+from longplay.console.base import Console
+from longplay.contract.records import GLOBAL_ACTION_SET, EventRow, ScheduledVisit
+from longplay.errors import AgentError, describe_value
+
+_NUM_ACTIONS = len(GLOBAL_ACTION_SET)
+
+
+def unwrap_number(answer: object) -> object:
+    """The number in an array of one element, of any library; others as they are."""
+    item = getattr(answer, "item", None) if hasattr(answer, "shape") else None
+    return answer if item is None else item()
+
+
+class Driver(Protocol):
+    """What a stream needs of whatever decides.
+
+    Attributes:
+        row_type: What the frames of the stream become in events.jsonl.
+    """
+
+    row_type: type[EventRow]
+
+    def start_visit(self, visit: ScheduledVisit, console: Console) -> None:
+        """Gets ready for a visit that the console has just started."""
+
+    def decide(self, answer: object, is_first: bool) -> int:
+        """The global index of the action for a decision frame.
+
+        Args:
+            answer: The agent's.
+            is_first: Whether a game has just begun.
+
+        Raises:
+            AgentError: The answer is not one that the track takes.
+        """
+
+    def finish_frame(self, reward: float) -> tuple[Any, ...]:
+        """The columns it adds to the row of a frame that delivered this reward.
+
+        It is asked only if `row_type` has more columns than `EventRow`.
+        """
+
+    def skip(self, is_first: bool) -> None:
+        """Passes a frame that is played again with the action it had."""
+
+
+class ActionDriver:
+    """The agent decides: its answer is the action."""
+
+    def __init__(self, row_type: type[EventRow] = EventRow) -> None:
+        self.row_type = row_type
+
+    def start_visit(self, visit: ScheduledVisit, console: Console) -> None:
+        """Needs nothing of either."""
+
+    def decide(self, answer: object, is_first: bool) -> int:
+        """The answer, if it is an int in range; a bool is not an action."""
+        try:
+            number = unwrap_number(answer)
+            action = -1 if isinstance(number, bool) else operator.index(number)  # type: ignore[arg-type]
+        except Exception:  # its __index__ is the agent's code
+            action = -1
+        if 0 <= action < _NUM_ACTIONS:
+            return action
+        raise AgentError(
+            f"the agent's answer is not a valid action: expected an int in 0 … "
+            f"{_NUM_ACTIONS - 1}, found {describe_value(answer)}"
+        )
+
+    def finish_frame(self, reward: float) -> tuple[Any, ...]:
+        """Adds nothing."""
+        return ()
+
+    def skip(self, is_first: bool) -> None:
+        """Keeps nothing from frame to frame."""

@@ -1,0 +1,27 @@
+"""Experiment directory -> Atlas EvalLog: every class that the format names."""
+
+from __future__ import annotations
+
+from longplay.contract.usage import UsageSummary
+from longplay.eval_log.export import EvalLog
+from longplay.eval_log.records import (
+    AgentInfo,
+    BenchmarkSubset,
+    EpisodeRecord,
+    ExperimentRecord,
+    Findings,
+    InvestigatorLLMConfig,
+    Verifier,
+)
+
+__all__ = [
+    "AgentInfo",
+    "BenchmarkSubset",
+    "EpisodeRecord",
+    "EvalLog",
+    "ExperimentRecord",
+    "Findings",
+    "InvestigatorLLMConfig",
+    "UsageSummary",
+    "Verifier",
+]

@@ -1,0 +1,346 @@
+"""Experiment directory -> EvalLog: records beside the runs, and JSONL for submission.
+
+<experiment>/experiment_record.json
+<experiment>/episodes/<trajectory>/episode_record.json
+
+Records are made from summaries alone; events are never read. `export_jsonl` and
+`save_records` hold one run at a time. A run has a record once it has ended, well or
+with an error; queued, running, cancelled and stale ones have none, and earlier tries in
+archive/ never count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+from pydantic import Field, PrivateAttr, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
+
+from longplay.contract.files import (
+    describe_invalid,
+    make_directory,
+    read_document,
+    render_document,
+    render_line,
+    write_chunks,
+    write_document,
+    write_file,
+)
+from longplay.contract.layout import (
+    find_started_runs,
+    read_experiment_config,
+    run_dir_of,
+)
+from longplay.contract.rundir import RunDirectory, natural_key
+from longplay.contract.typed_record import Record
+from longplay.errors import ConfigError, DocumentError, NotARunError
+from longplay.eval_log.records import EpisodeRecord, ExperimentRecord
+from longplay.eval_log.tasks import TaskConfig
+from longplay.eval_log.trajectory import Trajectory, VisitTrajectory
+
+Level = Literal["run", "visit"]
+
+EXPERIMENT_FILE = "experiment_record.json"
+EPISODE_FILE = "episode_record.json"
+
+_ENDED = ("COMPLETED", "FAILED")
+# Fields of an episode record that are filled in by hand or by an investigator.
+_ASSESSMENT = ("verifier", "findings")
+
+
+class EvalLog(Record):
+    """The records of one experiment, in the order of their trajectory ids."""
+
+    experiment: ExperimentRecord = Field(description="What all runs share.")
+    episodes: list[EpisodeRecord] = Field(
+        default_factory=list, description="What came out of each."
+    )
+
+    # Where the runs are; their visits are looked up there.
+    _directory: Path | None = PrivateAttr(default=None)
+
+    @field_validator("episodes")
+    @classmethod
+    def _sort(cls, episodes: list[EpisodeRecord]) -> list[EpisodeRecord]:
+        ordered = sorted(episodes, key=lambda record: natural_key(record.trajectory_id))
+        for one, next_one in itertools.pairwise(ordered):
+            if one.trajectory_id == next_one.trajectory_id:
+                raise PydanticCustomError(
+                    "one_record",
+                    "expected one record per run, found two of {run}",
+                    {"run": one.trajectory_id},
+                )
+        return ordered
+
+    def model_post_init(self, context: Any) -> None:
+        """Holds every record to the experiment's id."""
+        for record in self.episodes:
+            _check_experiment_id(record, self.experiment.experiment_id)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, EvalLog):
+            return NotImplemented
+        return (self.experiment, self.episodes) == (other.experiment, other.episodes)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @classmethod
+    def from_directory(
+        cls, directory: str | Path, experiment: ExperimentRecord
+    ) -> Self:
+        """Makes the records of every run that has ended, from their summaries."""
+        directory = Path(directory)
+        records = _iter_records(find_started_runs(directory), experiment.experiment_id)
+        log = cls(experiment=experiment, episodes=list(records))
+        log._directory = directory
+        return log
+
+    def save(self, output_dir: str | Path) -> None:
+        """Writes experiment_record.json, and a record into each run's folder."""
+        output_dir = Path(output_dir)
+        make_directory(output_dir, exist_ok=True)
+        _write_if_changed(output_dir / EXPERIMENT_FILE, self.experiment)
+        for record in self.episodes:
+            run_dir = run_dir_of(output_dir, record.trajectory_id)
+            make_directory(run_dir, exist_ok=True)
+            _write_if_changed(run_dir / EPISODE_FILE, record)
+        self._directory = self._directory or output_dir
+
+    @classmethod
+    def load(cls, output_dir: str | Path) -> Self:
+        """Reads what `save` wrote.
+
+        Raises:
+            DocumentError: A record is missing, damaged, of a newer version, or of
+                another experiment.
+        """
+        output_dir = Path(output_dir)
+        experiment = read_document(output_dir / EXPERIMENT_FILE, ExperimentRecord)
+        paths = (output_dir / "episodes").glob(f"*/{EPISODE_FILE}")
+        episodes = [_read_record(path, experiment) for path in sorted(paths)]
+        try:
+            log = cls(experiment=experiment, episodes=episodes)
+        except ValidationError as error:
+            raise DocumentError(f"{output_dir}: {describe_invalid(error)}") from error
+        log._directory = output_dir
+        return log
+
+    def to_jsonl(self, path: str | Path, level: Level = "run") -> None:
+        """Writes one line per run, or per visit; each stands alone.
+
+        Raises:
+            ConfigError: Visits of a log that has no directory.
+        """
+        records: Iterator[EpisodeRecord] = iter(self.episodes)
+        if _check_level(level) == "visit":
+            records = self._iter_visits()
+        write_chunks(Path(path), map(render_line, records))
+
+    def _iter_visits(self) -> Iterator[EpisodeRecord]:
+        if self._directory is None:
+            raise ConfigError(
+                "visits are read from the experiment directory; save the log to it, or "
+                "load it from there, first"
+            )
+        run_dirs = [run_dir_of(self._directory, e.trajectory_id) for e in self.episodes]
+        return _iter_records(run_dirs, self.experiment.experiment_id, "visit")
+
+
+def export_jsonl(directory: str | Path, path: str | Path, level: Level = "run") -> int:
+    """Writes the records of an experiment or run directory to one JSONL file.
+
+    Args:
+        directory: Holds the runs; their records need not have been written.
+        path: File to write; it appears whole or not at all.
+        level: One line per run, or one per visit.
+
+    Returns:
+        The number of lines.
+
+    Raises:
+        DocumentError: A run that has ended lacks its score, or a file is damaged.
+    """
+    count = 0
+
+    def render() -> Iterator[bytes]:
+        nonlocal count
+        for record in iter_records(Path(directory), level):
+            yield render_line(record)
+            count += 1
+
+    write_chunks(Path(path), render())
+    return count
+
+
+def save_records(directory: Path, experiment: ExperimentRecord) -> int:
+    """Writes the experiment record, and a record beside each run that has ended.
+
+    Returns:
+        The number of runs.
+
+    Raises:
+        DocumentError: A run is damaged; the others have their records all the same.
+    """
+    _write_if_changed(directory / EXPERIMENT_FILE, experiment)
+    count, first_error = 0, None
+    for run_dir in find_started_runs(directory):
+        try:
+            for record in _iter_records([run_dir], experiment.experiment_id):
+                _write_if_changed(run_dir / EPISODE_FILE, record)
+                count += 1
+        except DocumentError as error:
+            first_error = first_error or error
+    if first_error is not None:
+        raise first_error
+    return count
+
+
+def describe_agent(directory: Path, description: str) -> None:
+    """Puts the agent in words into experiment_record.json, for ATLAS's cold start.
+
+    Args:
+        directory: An experiment, or one of its runs.
+        description: Free prose.
+    """
+    path = _experiment_of(directory) / EXPERIMENT_FILE
+    record = read_document(path, ExperimentRecord)
+    agent = record.agent.model_copy(update={"description": description})
+    write_document(path, record.model_copy(update={"agent": agent}))
+
+
+def iter_records(directory: Path, level: Level = "run") -> Iterator[EpisodeRecord]:
+    """Makes the records of an experiment or run directory, one after the other."""
+    _check_level(level)
+    run_dirs = find_started_runs(directory)
+    return _iter_records(run_dirs, read_experiment_id(_experiment_of(directory)), level)
+
+
+def _experiment_of(directory: Path) -> Path:
+    """The experiment that is given, or the one a run of longplay's belongs to.
+
+    Raises:
+        NotARunError: Another tool's run, or one that lies outside its experiment.
+    """
+    if not (directory / "config.json").exists():
+        return directory
+    if not RunDirectory(directory).config.is_longplay:
+        raise NotARunError(
+            f"{directory}: expected a run of longplay's, found another tool's: it "
+            "names no agent, suite and seed for a record"
+        )
+    experiment = directory.absolute().parent.parent
+    names = (EXPERIMENT_FILE, "experiment_config.json")
+    if not any((experiment / name).exists() for name in names):
+        raise NotARunError(
+            f"{directory}: expected a run in its experiment (EXPERIMENT/episodes/RUN), "
+            "found it outside of one; export it from where it was played"
+        )
+    return experiment
+
+
+def read_experiment_id(directory: Path) -> str:
+    """The id an experiment was given when it was planned."""
+    record = directory / EXPERIMENT_FILE
+    if record.exists():
+        return read_document(record, ExperimentRecord).experiment_id
+    return read_experiment_config(directory).experiment_id
+
+
+def _check_level(level: str) -> str:
+    if level not in get_args(Level):
+        raise ConfigError(f"level: expected run or visit, found {level!r}")
+    return level
+
+
+def _check_experiment_id(record: EpisodeRecord, experiment_id: str) -> None:
+    if record.experiment_id != experiment_id:
+        raise DocumentError(
+            f"{EPISODE_FILE} experiment_id: expected {experiment_id}, as in "
+            f"{EXPERIMENT_FILE}, found {record.experiment_id}"
+        )
+
+
+def _read_record(path: Path, experiment: ExperimentRecord) -> EpisodeRecord:
+    with _naming_run(path.parent):
+        record = read_document(path, EpisodeRecord)
+        _check_experiment_id(record, experiment.experiment_id)
+        return record
+
+
+def _write_if_changed(path: Path, record: Record) -> None:
+    """Leaves a record alone that says the same already."""
+    data = render_document(record)
+    if not path.exists() or path.read_bytes() != data:
+        write_file(path, data)
+
+
+def _iter_records(
+    run_dirs: list[Path], experiment_id: str, level: str = "run"
+) -> Iterator[EpisodeRecord]:
+    for run_dir in run_dirs:
+        with _naming_run(run_dir):
+            records = _make_records(run_dir, experiment_id, level)
+        yield from records
+
+
+@contextlib.contextmanager
+def _naming_run(run_dir: Path) -> Iterator[None]:
+    """Lets errors say which of many runs they are about."""
+    try:
+        yield
+    except ValidationError as error:
+        # All else was checked when it was read.
+        raise DocumentError(
+            f"{run_dir.name}/run_summary.json usage: {describe_invalid(error)}"
+        ) from error
+    except (ConfigError, DocumentError) as error:
+        raise DocumentError(f"{run_dir.name}/{error}") from error
+
+
+def _make_records(run_dir: Path, experiment_id: str, level: str) -> list[EpisodeRecord]:
+    """The record of a run, or those of its visits; none before it has ended."""
+    trajectory = Trajectory(run_dir)
+    if trajectory.state not in _ENDED:
+        return []
+    if trajectory.config.is_tuning:
+        _check_tuning(trajectory)
+    task_config = TaskConfig.from_config(trajectory.config)
+    views: Iterable[Trajectory | VisitTrajectory] = [trajectory]
+    if level == "visit":
+        views = trajectory.visits()
+    records = [
+        EpisodeRecord.from_trajectory(
+            view, experiment_id, view.task_metadata, task_config
+        )
+        for view in views
+    ]
+    assessment = _read_assessment(run_dir / EPISODE_FILE, experiment_id)
+    if level == "run" and assessment:
+        return [record.model_copy(update=assessment) for record in records]
+    return records
+
+
+def _check_tuning(trajectory: Trajectory) -> None:
+    """Refuses to pass a part of a stream for a result."""
+    if trajectory.task_metadata.split == "test":
+        raise ConfigError(
+            "config.json stop_frame: a tuning run on an official seed is not a result "
+            "and is not exported; tune on seeds from 1000 on"
+        )
+
+
+def _read_assessment(path: Path, experiment_id: str) -> dict[str, Any]:
+    """What somebody wrote into a run's record afterwards: it outlives the record."""
+    if not path.is_file():
+        return {}
+    text = path.read_bytes()
+    if all(f'"{name}": null'.encode() in text for name in _ASSESSMENT):
+        return {}
+    record = read_document(path, EpisodeRecord)
+    if record.experiment_id != experiment_id:
+        return {}
+    return {name: getattr(record, name) for name in _ASSESSMENT}

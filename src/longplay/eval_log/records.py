@@ -1,0 +1,330 @@
+"""What leaves the house: the records of the Atlas EvalLog.
+
+An `ExperimentRecord` says once what all runs of an experiment share: agent, benchmark,
+provenance. An `EpisodeRecord` says what came out of one of them; the EvalLog's episode
+(and trajectory) is a run here. They are plain JSON, and know nothing of Atari: whatever
+has the attributes of a trajectory can be written down.
+
+    trajectory := id, metadata, summary_stats, reward_info, start_time
+                  and, where there is one: end_time, error_type, steps
+
+Every record names its kind as `_type` and carries its `schema_version`. One of another
+kind or of a newer version is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field
+
+from longplay.contract.confidential import check_no_secrets
+from longplay.contract.fingerprint import agent_id
+from longplay.contract.typed_record import Record, record_type
+from longplay.contract.usage import UsageSummary
+from longplay.provenance import (
+    longplay_version,
+    make_permalink,
+    read_git_state,
+    read_package_versions,
+)
+
+_HEX_64 = "^[0-9a-f]{64}$"
+
+
+class AgentInfo(Record):
+    """Who was measured, and with which code."""
+
+    agent_id: str = Field(
+        pattern=_HEX_64,
+        description="SHA-256 of the config's JSON with sorted keys: the matrix row.",
+    )
+    config_type: str = Field(description="The config's own `_type`.")
+    config: dict[str, Any] = Field(description="The whole agent config; no seed.")
+    llm_model: str | None = Field(
+        description="Language model, where the config names one."
+    )
+    framework_version: str = Field(description="Version of longplay.")
+    dependency_versions: dict[str, str] = Field(
+        description="Tracked packages that are installed."
+    )
+    git_commit: str | None = Field(description="Commit of the checkout.")
+    git_remote_url: str | None = Field(
+        description="GitHub permalink to the commit; elsewhere the remote."
+    )
+    git_is_dirty: bool | None = Field(
+        description="True: the commit alone may not reproduce the result."
+    )
+    cube_standard_git_commit: str | None = Field(
+        description="Of other harnesses; longplay leaves it null."
+    )
+    cube_standard_git_is_dirty: bool | None = Field(
+        description="Of other harnesses; longplay leaves it null."
+    )
+    description: str | None = Field(
+        description="Free prose; never filled in by itself."
+    )
+
+    @classmethod
+    def from_agent_config(cls, agent_config: Any, git_cwd: str | None = None) -> Self:
+        """Describes an agent, in the checkout it runs from.
+
+        Args:
+            agent_config: An `AgentConfig`, or another model or mapping with `_type`.
+            git_cwd: Folder of the checkout; the working directory if not given.
+
+        Raises:
+            ConfigError: The config has a key like `api_key`.
+        """
+        config = _plain(agent_config)
+        check_no_secrets(config, "agent config")
+        git = read_git_state(Path(git_cwd) if git_cwd is not None else Path.cwd())
+        return cls(
+            agent_id=agent_id(config),
+            config_type=config.get("_type") or record_type(type(agent_config)),
+            config=config,
+            llm_model=_find_llm_model(config),
+            framework_version=longplay_version(),
+            dependency_versions=read_package_versions(),
+            git_commit=git.commit,
+            git_remote_url=make_permalink(git),
+            git_is_dirty=git.is_dirty,
+            cube_standard_git_commit=None,
+            cube_standard_git_is_dirty=None,
+            description=None,
+        )
+
+
+def _plain(config: Any) -> dict[str, Any]:
+    """A config as JSON values."""
+    if isinstance(config, Mapping):
+        return dict(config)
+    plain: dict[str, Any] = config.model_dump(mode="json", serialize_as_any=True)
+    return plain
+
+
+def _find_llm_model(config: Mapping[str, Any], inside_llm: bool = False) -> str | None:
+    """`llm_model` anywhere, or `model` and `model_name` inside an `llm…` entry.
+
+    Not a bare `model`: for most agents here that is no language model.
+    """
+    names = ("llm_model", "model", "model_name") if inside_llm else ("llm_model",)
+    for name in names:
+        if isinstance(config.get(name), str):
+            return str(config[name])
+    for name, inner in config.items():
+        if isinstance(inner, Mapping):
+            found = _find_llm_model(inner, inside_llm or str(name).startswith("llm"))
+            if found is not None:
+                return found
+    return None
+
+
+class BenchmarkSubset(Record):
+    """Which part of a benchmark was planned, so that a run left out shows."""
+
+    name: str = Field(description="Name of the benchmark, with the subset's suffix.")
+    n_tasks: int = Field(ge=0, description="Tasks planned.")
+    filter: str | None = Field(
+        description="Glob of the subset; never filled in by itself."
+    )
+
+    @classmethod
+    def from_benchmark(cls, benchmark: Any) -> Self:
+        """Takes name and number of tasks from a benchmark."""
+        return cls(
+            name=benchmark.benchmark_metadata.name,
+            n_tasks=len(benchmark.task_metadata),
+            filter=None,
+        )
+
+
+class InvestigatorLLMConfig(Record):
+    """The language model that assessed runs after the fact."""
+
+    model: str = Field(description="Name of the model.")
+    prompt_version: str = Field(description="Version or hash of its prompt.")
+    investigated_at: str | None = Field(description="ISO 8601.")
+
+
+class Findings(Record):
+    """What an investigator found in one run."""
+
+    difficulty: str | None = Field(description="How hard the task is.")
+    feasible: bool | None = Field(description="Whether it can be done at all.")
+    failure_root_cause: str | None = Field(description="Why the agent failed.")
+
+
+class Verifier(Record):
+    """What decided on the reward."""
+
+    ref: str | None = Field(description="Permanent URL of the function at its commit.")
+    source: str | None = Field(description="Its source code.")
+
+
+def make_experiment_id(experiment_name: str, output_dir: Path) -> str:
+    """First 16 hex of SHA-256 of the name and the absolute folder.
+
+    Made once, and kept with the experiment: a folder that is moved keeps its id.
+    """
+    text = f"{experiment_name}{Path(output_dir).absolute()}"
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+class ExperimentRecord(Record):
+    """experiment_record.json: what all runs of an experiment share."""
+
+    experiment_id: str = Field(
+        min_length=1,
+        description="First 16 hex of SHA-256 of `experiment_name + output_dir`.",
+    )
+    experiment_name: str = Field(description="`<suite>_<agent>`.")
+    timestamp: float = Field(description="Time of the export, Unix seconds.")
+    framework_version: str = Field(description="Version of longplay.")
+    agent: AgentInfo = Field(description="Agent measured.")
+    benchmark_name: str = Field(description="Benchmark, with the subset's suffix.")
+    benchmark_version: str | None = Field(description="Its contract version.")
+    benchmark_subset: BenchmarkSubset = Field(description="What was planned.")
+    investigator_llm_config: InvestigatorLLMConfig | None = Field(
+        default=None, description="Who assessed the runs, if anybody did."
+    )
+
+    @classmethod
+    def from_experiment(
+        cls,
+        exp_name: str,
+        output_dir: Path,
+        agent_config: Any,
+        benchmark: Any,
+        git_cwd: str | None = None,
+    ) -> Self:
+        """Describes an experiment, from what was planned."""
+        agent = AgentInfo.from_agent_config(agent_config, git_cwd)
+        metadata = benchmark.benchmark_metadata
+        return cls(
+            experiment_id=make_experiment_id(exp_name, output_dir),
+            experiment_name=exp_name,
+            timestamp=time.time(),
+            framework_version=agent.framework_version,
+            agent=agent,
+            benchmark_name=metadata.name,
+            benchmark_version=getattr(metadata, "version", None),
+            benchmark_subset=BenchmarkSubset.from_benchmark(benchmark),
+        )
+
+
+class EpisodeRecord(Record):
+    """episode_record.json: what came out of one run."""
+
+    experiment_id: str = Field(
+        min_length=1, description="The experiment record it belongs to."
+    )
+    agent_id: str | None = Field(
+        default=None, description="Row of the matrix; longplay's addition."
+    )
+
+    task_id: str = Field(min_length=1, description="Column of the matrix.")
+    task_version_hash: str | None = Field(
+        description="SHA-256 of the task config's JSON."
+    )
+    seed: int | None = Field(description="Run seed.")
+    split: str | None = Field(description="train, val or test.")
+    task_description: str | None = Field(description="What the task is, in words.")
+
+    tool_names: list[str] = Field(description="Actions the agent had.")
+
+    success: bool = Field(description="Whether the reward is above 0.")
+    reward: float = Field(description="The entry of the matrix.")
+    error_type: str | None = Field(description="Class of the error that ended the run.")
+
+    n_steps: int = Field(ge=0, description="Frames.")
+    n_agent_steps: int = Field(ge=0, description="Decision frames.")
+    n_env_steps: int = Field(ge=0, description="Emulator frames.")
+    wall_time_s: float | None = Field(description="Seconds of playing.")
+    usage: UsageSummary = Field(description="What the agent spent.")
+
+    trajectory_id: str = Field(min_length=1, description="Names the run.")
+    timestamp: float = Field(description="Start of the run, Unix seconds.")
+
+    verifier: Verifier | None = Field(
+        default=None, description="What decided on the reward."
+    )
+    findings: Findings | None = Field(
+        default=None, description="What an investigator found."
+    )
+
+    @classmethod
+    def from_trajectory(
+        cls,
+        trajectory: Any,
+        experiment_id: str,
+        task_metadata: Any | None = None,
+        task_config: Any | None = None,
+    ) -> Self:
+        """Sums up one trajectory; reads its statistics, not its steps.
+
+        Args:
+            trajectory: See the head of this module.
+            experiment_id: The experiment it belongs to.
+            task_metadata: Has `abstract_description` and `split`.
+            task_config: A pydantic model of all that defines the task.
+        """
+        metadata, stats = trajectory.metadata, trajectory.summary_stats or {}
+        reward = float(trajectory.reward_info.get("reward") or 0.0)
+        return cls(
+            experiment_id=experiment_id,
+            agent_id=metadata.get("agent_id"),
+            task_id=metadata["task_id"],
+            task_version_hash=hash_task_config(task_config),
+            seed=metadata.get("seed"),
+            split=getattr(task_metadata, "split", None),
+            task_description=getattr(task_metadata, "abstract_description", None),
+            tool_names=[tool["name"] for tool in metadata.get("action_schemas") or ()],
+            success=reward > 0,
+            reward=reward,
+            error_type=_find_error_type(trajectory),
+            n_steps=_count_steps(trajectory, stats),
+            n_agent_steps=stats.get("n_agent_steps") or 0,
+            n_env_steps=stats.get("n_env_steps") or 0,
+            wall_time_s=_measure_wall_time_s(trajectory, stats),
+            usage=UsageSummary.from_summary_stats(stats),
+            trajectory_id=trajectory.id,
+            timestamp=float(trajectory.start_time or 0.0),
+        )
+
+
+def hash_task_config(task_config: Any | None) -> str | None:
+    """SHA-256 of a task config's JSON: another hash is another task."""
+    if task_config is None:
+        return None
+    text: str = task_config.model_dump_json(serialize_as_any=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _count_steps(trajectory: Any, stats: Mapping[str, Any]) -> int:
+    if stats.get("n_steps") is not None:
+        return int(stats["n_steps"])
+    return len(getattr(trajectory, "steps", None) or ())
+
+
+def _measure_wall_time_s(trajectory: Any, stats: Mapping[str, Any]) -> float | None:
+    if stats.get("wall_time_s") is not None:
+        return float(stats["wall_time_s"])
+    start, end = trajectory.start_time, getattr(trajectory, "end_time", None)
+    return None if start is None or end is None else float(end - start)
+
+
+def _find_error_type(trajectory: Any) -> str | None:
+    """What the trajectory says, else the first step that carries an error."""
+    if hasattr(trajectory, "error_type"):
+        return None if trajectory.error_type is None else str(trajectory.error_type)
+    steps: Iterable[Any] = getattr(trajectory, "steps", None) or ()
+    for step in steps:
+        error = getattr(getattr(step, "output", step), "error", None)
+        if error is not None:
+            return str(getattr(error, "error_type", type(error).__name__))
+    return None

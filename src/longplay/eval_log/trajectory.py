@@ -1,0 +1,237 @@
+"""Run directory -> what records need to know of it.
+
+A trajectory is a view: documents are read when asked for, events only by `steps`. Each
+visit of a run can be looked at as a trajectory of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from longplay.analysis.tuning import TUNING_FILE, TuningRecord
+from longplay.console.base import ACTION_NAMES
+from longplay.contract.files import read_document
+from longplay.contract.layout import RUN_REQUEST, RunRequest
+from longplay.contract.records import (
+    EventRow,
+    RunConfig,
+    RunState,
+    RunSummary,
+    VisitSummary,
+)
+from longplay.contract.rundir import RunDirectory
+from longplay.errors import DocumentError
+from longplay.eval_log.tasks import TaskMetadata
+from longplay.plan import name_trajectory, plan_again
+
+
+def describe_actions(names: Iterable[str]) -> list[dict[str, str]]:
+    """Action names -> the EvalLog's action schemas, in the emulator's order."""
+    had = set(names)
+    return [
+        {"name": name, "description": f"Joystick input, action {index} of 18."}
+        for index, name in enumerate(ACTION_NAMES)
+        if name in had
+    ]
+
+
+@dataclass(frozen=True)
+class VisitTrajectory:
+    """One visit of a run, as a trajectory."""
+
+    id: str
+    metadata: dict[str, Any]
+    summary_stats: dict[str, Any]
+    reward_info: dict[str, float]
+    start_time: float
+    error_type: str | None
+    task_metadata: TaskMetadata
+
+
+class Trajectory:
+    """One run, as records see it."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run = RunDirectory(run_dir)
+
+    @property
+    def id(self) -> str:
+        """Names the run; the folder may have been renamed."""
+        config = self.config
+        if config.suite is None or config.seed is None:
+            return self.run.path.absolute().name
+        return name_trajectory(config.suite, config.seed)
+
+    @property
+    def state(self) -> RunState:
+        """Where the run is; one that was left without a status is taken as ended."""
+        status = self.run.status
+        return "COMPLETED" if status is None else status.state
+
+    @cached_property
+    def task_metadata(self) -> TaskMetadata:
+        """What task the run is a run of."""
+        return TaskMetadata.from_config(self.config)
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """Task, agent and actions."""
+        return {
+            **self._identity(self.task_metadata),
+            "action_schemas": describe_actions(
+                name for visit in self._visits for name in visit.action_names
+            ),
+        }
+
+    def _identity(self, task: TaskMetadata) -> dict[str, Any]:
+        entry, request = self.config.agent, self._request
+        return {
+            "task_id": task.task_id,
+            "suite": task.suite,
+            "track": task.track,
+            "seed": task.seed,
+            "agent_id": entry and entry.agent_id,
+            "agent_config": entry and entry.config,
+            "agent_reference": request and request.agent_reference,
+        }
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """config.json, or what it would have been in a run that failed before it."""
+        is_there = (self.run.path / "config.json").exists()
+        if is_there or self.state == "COMPLETED" or self._request is None:
+            return self.run.config
+        request = self._request
+        config = plan_again(request.config_given, request.seed).config
+        return config.model_copy(update={"agent": request.agent})
+
+    @cached_property
+    def _request(self) -> RunRequest | None:
+        path = self.run.path / RUN_REQUEST
+        return read_document(path, RunRequest) if path.exists() else None
+
+    @property
+    def steps(self) -> Iterator[EventRow]:
+        """The frames, read one by one.
+
+        Raises:
+            DocumentError: The file is missing, or a line of it is no row.
+        """
+        path = self.run.path / "events.jsonl"
+        if not path.is_file():
+            raise DocumentError(f"{path.name}: missing in {path.parent}")
+        decode = msgspec.json.Decoder(self.config.contract.row_type).decode
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                try:
+                    yield decode(line)
+                except msgspec.MsgspecError as error:
+                    raise DocumentError(f"{path.name}:{number} {error}") from error
+
+    @cached_property
+    def _summary(self) -> RunSummary | None:
+        """run_summary.json; only a run that failed may lack it."""
+        if self.run.summary is None and self.state == "COMPLETED":
+            raise DocumentError(f"run_summary.json: missing in {self.run.path}")
+        return self.run.summary
+
+    @property
+    def _visits(self) -> tuple[VisitSummary, ...]:
+        return () if self._summary is None else self._summary.visits
+
+    @cached_property
+    def summary_stats(self) -> dict[str, Any]:
+        """Steps, seconds, and what the agent says it used."""
+        summary, status = self._summary, self.run.status
+        if summary is None:
+            return {"n_steps": 0 if status is None else status.frame}
+        return {**(summary.usage or {}), **_count(summary)}
+
+    @property
+    def reward(self) -> float:
+        """The score as a reward; 0.0 where it is null, or the run failed.
+
+        Raises:
+            DocumentError: The run ended well and was not scored.
+        """
+        if self.state != "COMPLETED":
+            return 0.0
+        if self.config.is_tuning:
+            tuned = read_document(self.run.path / TUNING_FILE, TuningRecord)
+            return tuned.value or 0.0
+        if self.run.score is None:
+            raise DocumentError(
+                f"score.json: missing in {self.run.path}; "
+                f"`longplay score {self.run.path}` writes it"
+            )
+        return self.run.score.reward
+
+    @property
+    def reward_info(self) -> dict[str, float]:
+        """The reward, as trajectories carry it."""
+        return {"reward": self.reward}
+
+    @property
+    def error_type(self) -> str | None:
+        """The class of the error that ended the run; None if it ended well."""
+        status = self.run.status
+        if status is None or status.error is None:
+            return None if self.state == "COMPLETED" else self.state
+        return status.error.type
+
+    @cached_property
+    def start_time(self) -> float:
+        """When the run began, in Unix seconds."""
+        if self._summary is not None:
+            return _parse_utc(self._summary.started_utc)
+        status = self.run.status
+        return 0.0 if status is None else _parse_utc(status.started_utc)
+
+    @property
+    def wall_time_s(self) -> float | None:
+        """Seconds of playing, all tries."""
+        return self.summary_stats.get("wall_time_s")
+
+    def visits(self) -> Iterator[VisitTrajectory]:
+        """The visits begun, each as a trajectory.
+
+        An error belongs to the visit it ended. What an agent used is known of the
+        whole run alone.
+        """
+        score = self.run.score if self.state == "COMPLETED" else None
+        for visit in self._visits:
+            task = TaskMetadata.from_visit(self.config, visit)
+            yield VisitTrajectory(
+                id=f"{self.id}/visit-{visit.visit_idx}",
+                metadata={
+                    **self._identity(task),
+                    "action_schemas": describe_actions(visit.action_names),
+                },
+                summary_stats=_count(visit),
+                reward_info={
+                    "reward": self.config.score_type.visit_reward(visit, score)
+                },
+                start_time=_parse_utc(visit.started_utc),
+                error_type=self.error_type if visit is self._visits[-1] else None,
+                task_metadata=task,
+            )
+
+
+def _count(played: RunSummary | VisitSummary) -> dict[str, Any]:
+    return {
+        "n_steps": played.frames,
+        "n_agent_steps": played.decision_frames,
+        "n_env_steps": played.emulator_frames,
+        "wall_time_s": played.wall_time_s,
+    }
+
+
+def _parse_utc(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

@@ -1,1 +1,0 @@
-"""Where results come from, and the records that leave the house."""

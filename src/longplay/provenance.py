@@ -1,0 +1,111 @@
+"""Which code made a result: package versions and git state.
+
+A permalink is `https://github.com/OWNER/REPOSITORY/tree/COMMIT`.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import re
+import subprocess
+from pathlib import Path
+
+from longplay.contract.records import GitState
+
+_GIT_TIMEOUT_S = 10
+
+# Written down where installed; the first nine are the Atlas EvalLog's.
+TRACKED_PACKAGES = (
+    "cube-harness",
+    "cube",
+    "litellm",
+    "anthropic",
+    "openai",
+    "browsergym-core",
+    "playwright",
+    "pydantic",
+    "ray",
+    "longplay",
+    "ale-py",
+    "numpy",
+    "torch",
+    "gymnasium",
+)
+
+_GITHUB = re.compile(
+    r"(?:(?:https?|ssh|git|git\+ssh)://(?:[^/]*@)?(?:www\.|ssh\.)?github\.com(?::\d+)?/"
+    r"|(?:[^/@:]+@)?github\.com:/?)"
+    r"(?P<owner>[\w.-]+)/(?P<repository>[\w.-]+?)(?:\.git)?/?",
+    flags=re.IGNORECASE,
+)
+
+
+def longplay_version() -> str:
+    """The version of this package, as installed."""
+    return importlib.metadata.version("longplay")
+
+
+def read_package_versions() -> dict[str, str]:
+    """Tracked package -> version, for those that are installed; imports none."""
+    versions = {}
+    for package in TRACKED_PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return versions
+
+
+def read_git_state(directory: Path) -> GitState:
+    """Commit, cleanliness and remote of a checkout.
+
+    Nulls where there is no git, no checkout or no commit yet: nothing of such a
+    place can be found again. Untracked files do not make a checkout dirty: runs are
+    written into `runs/`, so every checkout would be dirty from the second run on.
+    """
+    commit = _ask_git(directory, "rev-parse", "--verify", "HEAD")
+    if commit is None:
+        return GitState()
+    changes = _ask_git(directory, "status", "--porcelain", "--untracked-files=no")
+    remote = _ask_git(directory, "config", "--get", "remote.origin.url")
+    return GitState(
+        commit=commit,
+        is_dirty=None if changes is None else bool(changes),
+        remote_url=remote and strip_user_info(remote),
+    )
+
+
+def make_permalink(git: GitState) -> str | None:
+    """Where the commit can be read for good: on GitHub, else the remote as it is."""
+    if git.remote_url is None or git.commit is None:
+        return git.remote_url
+    found = _GITHUB.fullmatch(git.remote_url)
+    if found is None:
+        return git.remote_url
+    return (
+        f"https://github.com/{found['owner']}/{found['repository']}/tree/{git.commit}"
+    )
+
+
+def strip_user_info(url: str) -> str:
+    """Cuts `user:password@` and a query out of a URL: a token may stand there."""
+    if re.match(r"\w[\w+.-]*://", url):
+        url = re.sub(r"[?#].*$", "", url)
+        return re.sub(r"^(\w[\w+.-]*://)[^/]*@", r"\1", url)
+    # The short form of ssh: user@host:path
+    return re.sub(r"^[^/]*@(?=[^/:@]+:)", "", url)
+
+
+def _ask_git(directory: Path, *arguments: str) -> str | None:
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(directory), *arguments],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_GIT_TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.strip()

@@ -1,0 +1,182 @@
+"""Rollout values that are shipped: files of `data/` <-> the values of a run's states.
+
+    data/<game>.rollouts.safetensors   `seed-<n>.timesteps` int32, `.mean` float32 and
+                                       `.variance` float32, (states,) each;
+                                       `continuations` (K), `horizon` (h) int32, (1,)
+    data/<game>.json                   `rollouts`: which visits these are, of which
+                                       reference, the digest of the former, the audit
+
+They belong to the visits they were measured on: the same game at the same place of the
+schedule, the same seed, length and references. Any other visit has none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+
+from longplay.contract.files import write_document, write_file
+from longplay.contract.fingerprint import hash_payload
+from longplay.contract.records import RunConfig, ScheduledVisit
+from longplay.errors import DocumentError
+from longplay.reference.facts import RolloutFacts
+from longplay.reference.library import (
+    find_data,
+    hash_references,
+    list_references,
+    pick_visit,
+    read_facts,
+    read_safetensors,
+)
+
+_DTYPES = {"timesteps": np.int32, "mean": np.float32, "variance": np.float32}
+
+
+@dataclass(frozen=True)
+class RolloutValues:
+    """The measured states of one visit.
+
+    Attributes:
+        timesteps: (n,) where they are.
+        mean: (n,) m, the mean return of the continuations.
+        variance: (n,) s², the unbiased variance of a return.
+        continuations: K, how many continuations each mean is made of.
+    """
+
+    timesteps: NDArray[np.int32]
+    mean: NDArray[np.float32]
+    variance: NDArray[np.float32]
+    continuations: int
+
+    @property
+    def means(self) -> NDArray[np.float64]:
+        """m, to calculate with."""
+        return self.mean.astype(np.float64)
+
+    @property
+    def noise(self) -> NDArray[np.float64]:
+        """s² / K, the sampling variance of every mean."""
+        return self.variance.astype(np.float64) / self.continuations
+
+
+def rollouts_name(game_id: str) -> str:
+    """The file of a game."""
+    return f"{game_id}.rollouts.safetensors"
+
+
+def render_rollouts(visits: Mapping[int, RolloutValues], horizon: int) -> bytes:
+    """The content of a game's file: one visit per seed, all with the same K and h."""
+    (continuations,) = {visit.continuations for visit in visits.values()}
+    arrays = {
+        f"seed-{seed}.{name}": np.ascontiguousarray(getattr(visit, name), dtype)
+        for seed, visit in visits.items()
+        for name, dtype in _DTYPES.items()
+    }
+    plan = {"continuations": continuations, "horizon": horizon}
+    return save(arrays | {name: np.array([n], np.int32) for name, n in plan.items()})
+
+
+def write_rollouts(
+    folder: Path, game_id: str, content: bytes, rollouts: RolloutFacts
+) -> None:
+    """Writes a game's file and says so in its facts."""
+    facts = read_facts(game_id, folder).model_copy(update={"rollouts": rollouts})
+    write_file(folder / rollouts_name(game_id), content)
+    write_document(folder / f"{game_id}.json", facts)
+
+
+def hash_content(content: bytes) -> str:
+    """SHA-256 of a file's content."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def read_rollouts(game_id: str, data: Path | None = None) -> dict[int, RolloutValues]:
+    """Seed -> the rollout values of its visit; empty for a game without any.
+
+    Raises:
+        DocumentError: A file is missing or damaged.
+    """
+    folder = data or find_data()
+    facts = read_facts(game_id, folder).rollouts
+    if facts is None:
+        return {}
+    path = folder / rollouts_name(game_id)
+    return {seed: _read_visit(path, facts, seed) for seed in facts.seeds}
+
+
+@dataclass(frozen=True)
+class RunRollouts:
+    """The rollout values of those games of a run that have them.
+
+    Attributes:
+        games: Game -> its values, in the order of the schedule.
+        sha256: Digest over all that they were read from.
+    """
+
+    games: dict[str, RolloutValues]
+    sha256: str
+
+
+def find_rollouts(config: RunConfig, data: Path | None = None) -> RunRollouts | None:
+    """The rollout values of a prediction run; None if none of its games has any.
+
+    Raises:
+        DocumentError: A file is damaged.
+    """
+    folder = data or find_data()
+    if config.seed is None or config.reference_sha256 is None or not folder.is_dir():
+        return None
+    known = set(list_references(folder))
+    if not known.issuperset(config.games):
+        return None
+    if hash_references(config.games, folder) != config.reference_sha256:
+        return None
+    found = {
+        visit.game_id: facts
+        for visit in config.schedule
+        if (facts := _find_facts(visit, config.seed, folder)) is not None
+    }
+    if not found:
+        return None
+    digests = {game: facts.rollouts_sha256 for game, facts in found.items()}
+    values = {
+        game: _read_visit(folder / rollouts_name(game), facts, config.seed)
+        for game, facts in found.items()
+    }
+    return RunRollouts(values, hash_payload(digests))
+
+
+def _find_facts(visit: ScheduledVisit, seed: int, folder: Path) -> RolloutFacts | None:
+    facts = read_facts(visit.game_id, folder).rollouts
+    if facts is None or seed not in facts.seeds:
+        return None
+    if (facts.visit_idx, facts.visit_timesteps) != (
+        visit.visit_idx,
+        visit.visit_frames,
+    ):
+        return None
+    if facts.reference_sha256 != hash_references([visit.game_id], folder):
+        raise DocumentError(
+            f"{visit.game_id}.json rollouts.reference_sha256: expected that of the "
+            f"networks beside it, found {facts.reference_sha256}; measure them again"
+        )
+    return facts
+
+
+def _read_visit(path: Path, facts: RolloutFacts, seed: int) -> RolloutValues:
+    arrays = read_safetensors(path, facts.rollouts_sha256)
+    visit = pick_visit(arrays, seed, _DTYPES, path.name)
+    timesteps = visit["timesteps"]
+    if not (timesteps.min() >= 0 and timesteps.max() < facts.visit_timesteps):
+        raise DocumentError(
+            f"{path.name} seed-{seed}.timesteps: expected 0 … "
+            f"{facts.visit_timesteps - 1}, found {timesteps.min()} … {timesteps.max()};"
+            " measure it again"
+        )
+    return RolloutValues(**visit, continuations=facts.continuations)

@@ -1,0 +1,178 @@
+"""Drawings -> plotly figures for pages, as plain data.
+
+What comes out is JSON for plotly.js: the page has the data, the library is beside it,
+and nothing is fetched from anywhere.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from typing import TYPE_CHECKING, Any
+
+from longplay.errors import MissingExtraError
+from longplay.report.drawings import Drawing, Panel, Series
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_ACROSS = 4
+_PANEL_PX = 210
+_CATEGORY_PX = 16
+
+
+def make_figure(drawing: Drawing) -> dict[str, Any]:
+    """Draws a figure as `{data, layout}` of plotly.js.
+
+    Raises:
+        MissingExtraError: plotly is not installed.
+    """
+    try:
+        from plotly.subplots import make_subplots
+    except ImportError as error:
+        raise MissingExtraError("pages need plotly: pip install '.[report]'") from error
+    across = 1 if drawing.kind == "stream" else min(_ACROSS, len(drawing.panels))
+    down = math.ceil(len(drawing.panels) / across)
+    figure = make_subplots(
+        rows=down,
+        cols=across,
+        subplot_titles=[_escape(panel.title) for panel in drawing.panels],
+        shared_yaxes="all" if drawing.kind == "stream" else False,
+        x_title=_escape(drawing.x_label),
+        y_title=_escape(drawing.y_label),
+    )
+    told: set[str] = set()
+    for n, panel in enumerate(drawing.panels):
+        place = {"row": n // across + 1, "col": n % across + 1}
+        _add_panel(figure, panel, place, told)
+    figure.update_layout(
+        template="plotly_white",
+        height=_height(drawing, down),
+        margin={"l": 70, "r": 20, "t": 70, "b": 60},
+        legend={"orientation": "h", "yref": "container", "y": 1, "yanchor": "top"},
+        font={"size": 12},
+    )
+    found: dict[str, Any] = json.loads(figure.to_json())
+    # Defaults that every figure would repeat: 7 KB each.
+    found["layout"].pop("template", None)
+    return found
+
+
+def _height(drawing: Drawing, down: int) -> int:
+    tallest = max(len(panel.categories) for panel in drawing.panels)
+    lines = tallest * (1 + len(drawing.panels[0].series))
+    return 130 + down * max(_PANEL_PX, _CATEGORY_PX * lines)
+
+
+def _add_panel(
+    figure: Figure, panel: Panel, place: dict[str, int], told: set[str]
+) -> None:
+    for series in panel.series:
+        traces = _dots(series) if panel.categories else _line(series)
+        for trace in traces:
+            is_new = series.label not in told and "name" in trace
+            told.update({series.label} if is_new else ())
+            figure.add_trace({**trace, "showlegend": is_new}, **place)
+    # After the traces: plotly draws no shape into a panel that is still empty.
+    for span in panel.spans:
+        figure.add_vrect(
+            x0=span.start,
+            x1=span.end,
+            fillcolor=span.colour,
+            opacity=0.25,
+            line_width=0,
+            layer="below",
+            annotation_text=_escape(span.label),
+            annotation_position="top left",
+            annotation_font_size=9,
+            **place,
+        )
+    for value in panel.marks:
+        line = figure.add_vline if panel.categories else figure.add_hline
+        line(value, line_dash="dot", line_color="#999", line_width=1, **place)
+    if panel.categories:
+        figure.update_yaxes(
+            tickvals=list(range(len(panel.categories))),
+            ticktext=[_escape(name) for name in panel.categories],
+            range=[len(panel.categories) - 0.5, -0.5],
+            zeroline=False,
+            automargin=True,
+            **place,
+        )
+        if panel.is_log:
+            figure.update_xaxes(type="log", **place)
+    if panel.limits is not None:
+        room = 0.03 * (panel.limits[1] - panel.limits[0])
+        bounds = [panel.limits[0] - room, panel.limits[1] + room]
+        update = figure.update_xaxes if panel.categories else figure.update_yaxes
+        update(range=bounds, **place)
+
+
+def _line(series: Series) -> list[dict[str, Any]]:
+    """A line over its band; a click in the legend takes both away."""
+    group = {"type": "scatter", "legendgroup": _escape(series.label), "mode": "lines"}
+    known = [
+        (x, low, high)
+        for x, low, high in zip(series.x, series.low, series.high, strict=True)
+        if low is not None and high is not None
+    ]
+    traces: list[dict[str, Any]] = []
+    if known:
+        x, low, high = (list(column) for column in zip(*known, strict=True))
+        traces.append(
+            {
+                **group,
+                "x": [*x, *reversed(x)],
+                "y": [*high, *reversed(low)],
+                "fill": "toself",
+                "fillcolor": _fade(series.colour),
+                "line": {"width": 0},
+                "hoverinfo": "skip",
+            }
+        )
+    line = {"color": series.colour, "width": 1.5}
+    points = {"x": list(series.x), "y": list(series.y)}
+    return [*traces, {**group, **points, "name": _escape(series.label), "line": line}]
+
+
+def _dots(series: Series) -> list[dict[str, Any]]:
+    """Dots with intervals along x."""
+    ends = list(zip(series.x, series.low, series.high, strict=True))
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": _escape(series.label),
+            "legendgroup": _escape(series.label),
+            "x": list(series.x),
+            "y": list(series.y),
+            "marker": {"color": series.colour, "size": 7},
+            "error_x": {
+                "type": "data",
+                "symmetric": False,
+                "array": [0 if high is None else high - x for x, _, high in ends],
+                "arrayminus": [0 if low is None else x - low for x, low, _ in ends],
+                "color": series.colour,
+                "thickness": 1.5,
+                "width": 0,
+            },
+        }
+    ]
+
+
+def _escape(text: str) -> str:
+    """Names are text: plotly.js takes some tags in them for markup, links included."""
+    return html.escape(text, quote=False)
+
+
+def _fade(colour: str) -> str:
+    red, green, blue = (int(colour[n : n + 2], 16) for n in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.2)"
+
+
+def plotly_script() -> str:
+    """The source of plotly.js, to be put beside a page."""
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs())

@@ -1,0 +1,294 @@
+"""A folder of packs and experiments -> a static site and leaderboard.json.
+
+    index.html · style.css · page.js · leaderboard.json · packs/<16 hex>.longplay
+
+An entry is an agent on an unchanged suite of the catalogue, on all of its official
+seeds: one that misses a seed is listed as incomplete, and nothing of it is averaged.
+What is refused is listed with the reason, and refuses nothing else.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from longplay.analysis.anchors import Anchors
+from longplay.analysis.comparison import Request, compare, runs_by_label
+from longplay.analysis.intervals import Estimate
+from longplay.analysis.labels import describe_seeds
+from longplay.analysis.records import METRICS, AgentNumbers, SuiteComparison
+from longplay.analysis.runs import FoundRuns, MeasuredRun
+from longplay.contract.files import (
+    hash_file,
+    make_directory,
+    write_document,
+    write_file,
+)
+from longplay.contract.fingerprint import contract_hash
+from longplay.contract.records import Document
+from longplay.contract.versions import SCHEMA_VERSION
+from longplay.plan import plan_run
+from longplay.report.pages import make_site_folder, render_page
+from longplay.report.tables import Cell, TextTable, format_estimate, head_metric
+from longplay.report.verdicts import Verdict
+from longplay.suites import SUITES, get_suite
+
+_LEVELS = ("claimed", "replayed", "re-executed")
+_PACKS = "packs"
+
+
+class Entry(Document):
+    """An agent on a suite."""
+
+    rank: int | None = Field(description="By `lead`; null if it is incomplete.")
+    agent: str
+    agent_id: str | None
+    source_sha256: str | None = Field(description="Of the agent's source.")
+    isolation: str
+    tuning_frames: int | None
+    trust: str = Field(description="Of the run that is proven least.")
+    seeds: tuple[int, ...]
+    missing_seeds: tuple[int, ...] = Field(description="Official ones without a run.")
+    numbers: dict[str, Estimate] = Field(description="None if it is incomplete.")
+    packs: dict[str, str] = Field(description="Seed -> address in the site.")
+
+
+class SuiteBoard(Document):
+    """The entries of a suite, the best first."""
+
+    suite: str
+    emulator: str | None
+    references: str | None
+    official_seeds: tuple[int, ...]
+    lead: str = Field(description="The number that entries are ranked by.")
+    headline: str
+    error: str | None
+    entries: tuple[Entry, ...]
+
+
+class Refusal(Document):
+    """Something in the folder that is not on the board."""
+
+    name: str = Field(description="Path in the folder.")
+    reason: str
+
+
+class Leaderboard(Document):
+    """leaderboard.json."""
+
+    schema_version: int = SCHEMA_VERSION
+    anchors: str
+    suites: tuple[SuiteBoard, ...]
+    refused: tuple[Refusal, ...]
+
+
+# --- who is on it ---------------------------------------------------------------
+
+
+def judge_runs(
+    found: FoundRuns, judge: Callable[[MeasuredRun], Verdict]
+) -> dict[Path, Verdict]:
+    """Verdicts on the runs that could be on a board: each may take a replay."""
+    return {run.path: judge(run) for run in found.runs if _find_refusal(run) is None}
+
+
+def make_leaderboard(
+    found: FoundRuns, anchors: Anchors, verdicts: Mapping[Path, Verdict], folder: Path
+) -> Leaderboard:
+    """Ranks the agents of a folder.
+
+    Args:
+        found: Runs in it, and what could not be read.
+        anchors: What z refers to.
+        verdicts: Of `judge_runs`.
+        folder: What names of refused runs are relative to.
+    """
+    refused = [(left.path, f"{left.kind}: {left.reason}") for left in found.left_out]
+    accepted = []
+    for run in found.runs:
+        reason = _find_refusal(run) or verdicts[run.path].problem
+        if reason is None:
+            accepted.append(run)
+        else:
+            refused.append((run.path, reason))
+    runs = FoundRuns(tuple(accepted), ())
+    comparison = compare(runs, Request(anchors))
+    return Leaderboard(
+        anchors=anchors.name,
+        suites=tuple(
+            _rank(suite, runs_by_label(runs, suite), verdicts)
+            for suite in comparison.suites
+        ),
+        refused=tuple(
+            Refusal(
+                name=_relative(path, folder),
+                reason=reason.replace(f"{folder}/", ""),
+            )
+            for path, reason in sorted(refused)
+        ),
+    )
+
+
+def _find_refusal(run: MeasuredRun) -> str | None:
+    """Why a run cannot be on the board, whatever its numbers are."""
+    suite, config = run.conditions.suite, run.config
+    if suite not in SUITES:
+        return f"{suite} is not a suite of the catalogue"
+    if run.seed not in get_suite(suite).official_seeds:
+        official = describe_seeds(get_suite(suite).official_seeds)
+        return f"seed {run.seed} is not one of the official seeds {official}"
+    references = SUITES[suite].references
+    plan = plan_run(suite, run.seed, reference_sha256=references)
+    expected = plan.config.benchmark_contract_hash
+    if {contract_hash(config), config.benchmark_contract_hash} != {expected}:
+        return f"its settings are not those of {suite}"
+    return None
+
+
+def _relative(path: Path, folder: Path) -> str:
+    if path.is_relative_to(folder):
+        return path.relative_to(folder).as_posix()
+    return path.name
+
+
+def _rank(
+    suite: SuiteComparison,
+    runs: dict[str, list[MeasuredRun]],
+    verdicts: Mapping[Path, Verdict],
+) -> SuiteBoard:
+    official = get_suite(suite.suite).official_seeds
+    entries = [
+        _make_entry(agent, runs[agent.label], official, verdicts)
+        for agent in suite.agents
+    ]
+    sign = -1 if suite.lead_is_better == "more" else 1
+
+    def order(entry: Entry) -> tuple[bool, float, str]:
+        lead = entry.numbers.get(suite.lead)
+        return lead is None, 0.0 if lead is None else sign * lead.mean, entry.agent
+
+    entries.sort(key=order)
+    ranked = [
+        entry.model_copy(update={"rank": position})
+        if suite.lead in entry.numbers
+        else entry
+        for position, entry in enumerate(entries, start=1)
+    ]
+    return SuiteBoard(
+        suite=suite.suite,
+        emulator=suite.emulator,
+        references=suite.references,
+        official_seeds=official,
+        lead=suite.lead,
+        headline=suite.headline,
+        error=suite.error,
+        entries=tuple(ranked),
+    )
+
+
+def _make_entry(
+    agent: AgentNumbers,
+    runs: Sequence[MeasuredRun],
+    official: Sequence[int],
+    verdicts: Mapping[Path, Verdict],
+) -> Entry:
+    missing = tuple(seed for seed in official if seed not in agent.seeds)
+    levels = [verdicts[run.path].level for run in runs]
+    config = runs[0].config.agent.config if runs[0].config.agent else {}
+    source = config.get("files_sha256") or config.get("source_sha256")
+    return Entry(
+        rank=None,
+        agent=agent.label,
+        agent_id=agent.agent_id,
+        source_sha256=source if isinstance(source, str) else None,
+        isolation=agent.isolation,
+        tuning_frames=agent.tuning_frames,
+        trust=min(levels, key=_LEVELS.index),
+        seeds=tuple(seed for seed in agent.seeds if seed is not None),
+        missing_seeds=missing,
+        numbers={} if missing else agent.numbers,
+        packs={
+            str(run.seed): f"{_PACKS}/{hash_file(run.path)[:16]}.longplay"
+            for run in runs
+            if run.path.is_file()
+        },
+    )
+
+
+# --- the site -------------------------------------------------------------------
+
+
+def write_leaderboard(
+    directory: Path, board: Leaderboard, runs: Iterable[MeasuredRun]
+) -> None:
+    """Writes the site, with the packs that it links to.
+
+    Raises:
+        OutputError: The folder is there, and not empty.
+        MissingExtraError: jinja2 is not installed.
+    """
+    make_site_folder(directory)
+    write_document(directory / "leaderboard.json", board)
+    linked = {
+        address
+        for suite in board.suites
+        for entry in suite.entries
+        for address in entry.packs.values()
+    }
+    if linked:
+        make_directory(directory / _PACKS)
+    for run in runs:
+        if run.path.is_file():
+            address = f"{_PACKS}/{hash_file(run.path)[:16]}.longplay"
+            if address in linked:
+                shutil.copyfile(run.path, directory / address)
+    sections = [(suite, make_board_table(suite)) for suite in board.suites]
+    page = render_page("leaderboard.html", board=board, sections=sections)
+    write_file(directory / "index.html", page)
+
+
+def make_board_table(suite: SuiteBoard) -> TextTable:
+    """One row per entry."""
+    names = [n for n in METRICS if any(n in entry.numbers for entry in suite.entries)]
+    heads = (head_metric(name, suite.headline, suite.error) for name in names)
+    facts = ("trust", "isolation", "tuning frames", "source", "packs")
+    rows = [
+        (
+            Cell("–" if entry.rank is None else str(entry.rank), entry.rank),
+            Cell(entry.agent, entry.agent),
+            _seeds_cell(entry),
+            *(_number_cell(entry.numbers.get(name)) for name in names),
+            Cell(entry.trust, entry.trust),
+            Cell(entry.isolation, entry.isolation),
+            _count_cell(entry.tuning_frames),
+            Cell((entry.source_sha256 or entry.agent_id or "–")[:12]),
+            Cell(describe_packs(entry), links=tuple(entry.packs.items())),
+        )
+        for entry in suite.entries
+    ]
+    title = f"{suite.suite}, ale-py {suite.emulator or 'unknown'}"
+    columns = ("rank", "agent", "seeds", *heads, *facts)
+    return TextTable(title, columns, tuple(rows), names=2)
+
+
+def _number_cell(number: Estimate | None) -> Cell:
+    return Cell(format_estimate(number), None if number is None else number.mean)
+
+
+def describe_packs(entry: Entry) -> str:
+    """The seeds that can be downloaded."""
+    return ", ".join(entry.packs) or "–"
+
+
+def _seeds_cell(entry: Entry) -> Cell:
+    if entry.missing_seeds:
+        missing = describe_seeds(entry.missing_seeds)
+        return Cell(f"incomplete: {missing} missing", len(entry.seeds))
+    return Cell(describe_seeds(entry.seeds), len(entry.seeds))
+
+
+def _count_cell(count: int | None) -> Cell:
+    return Cell("not told" if count is None else f"{count:,}", count)

@@ -1,0 +1,153 @@
+"""Facts about references, figures of predictors -> the tables of docs/prediction.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from textwrap import fill
+
+from longplay.errors import ConfigError
+from longplay.reference.facts import ReferenceFacts
+from longplay.reference.library import REFERENCE_GAMES
+from longplay.scoring.metrics import median_or_none
+from longplay.scoring.prediction_baselines import MeasuredError, PredictorBaseline
+
+_HEAD = (
+    "| game | game score | random agent | lead | held-out error / variance "
+    "| std of values | bias | RMSE | R² | plain R² |\n"
+    "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
+)
+
+
+# In standard errors of the difference.
+_CLEAR_LEAD = 2.0
+_PAGE_COLUMNS = 100
+
+
+def render_table(references: Iterable[ReferenceFacts]) -> str:
+    """A markdown table, one row per game."""
+    return _HEAD + "".join(_render_row(facts) for facts in references)
+
+
+def render_summary(references: Sequence[ReferenceFacts]) -> str:
+    """What the table comes to, and who is missing in it."""
+    r2s = [facts.audit.summary.r2_corrected for facts in references]
+    median = describe_r2(median_or_none([r2 for r2 in r2s if r2 is not None]))
+    behind = [f.game for f in references if f.policy.lead_in_errors < _CLEAR_LEAD]
+    sentences = [
+        f"Median R² over {len(references)} games: {median}.",
+        f"Policies that are not two standard errors above the random agent: "
+        f"{', '.join(behind) or 'none'}.",
+    ]
+    made = {facts.game for facts in references}
+    missing = [game for game in REFERENCE_GAMES if game not in made]
+    if missing:
+        sentences.append(
+            f"Games without a reference so far: {', '.join(missing)}. `prediction-v1` "
+            "needs all of them; `--set games=[…]` plays others."
+        )
+    return fill(" ".join(sentences), _PAGE_COLUMNS) + "\n"
+
+
+def _render_row(facts: ReferenceFacts) -> str:
+    policy, values, audit = facts.policy, facts.values, facts.audit.summary
+    cells = (
+        facts.game,
+        policy.score.describe(),
+        policy.random_score.describe(),
+        f"{policy.lead_in_errors:+.1f} s.e.",
+        f"{values.frozen_error:.3f} / {values.held_out_variance:.3f}",
+        f"{audit.value_std:.3f}",
+        f"{audit.bias:+.3f}",
+        f"{audit.rmse_corrected:.3f}",
+        describe_r2(audit.r2_corrected),
+        describe_r2(audit.r2),
+    )
+    return f"| {' | '.join(cells)} |\n"
+
+
+def describe_r2(r2: float | None) -> str:
+    """Two digits; a dash where states do not differ enough to have one."""
+    return "–" if r2 is None else f"{r2:.2f}"
+
+
+def render_baselines(baselines: Iterable[PredictorBaseline]) -> str:
+    """Two markdown tables per suite: over all games, and the nmse of every game."""
+    suites = groupby(baselines, key=lambda baseline: baseline.suite_id)
+    tables = [_render_suite(suite_id, list(own)) for suite_id, own in suites]
+    return "\n".join(tables) or "Not measured yet.\n"
+
+
+def _render_suite(suite_id: str, baselines: Sequence[PredictorBaseline]) -> str:
+    seeds = ", ".join(map(str, baselines[0].seeds))
+    labels = [baseline.label for baseline in baselines]
+    head = ["", "nmse", "median nmse", "mse", "return mse"]
+    names = ["nmse"]
+    if any(baseline.errors.value_nmse is not None for baseline in baselines):
+        head.insert(1, "value_nmse")
+        names.insert(0, "value_nmse")
+    totals = [_render_totals(baseline, names) for baseline in baselines]
+    tables = [_render_cells(head, totals)]
+    tables += [_render_games(name, labels, baselines) for name in names]
+    return f"`{suite_id}`, seeds {seeds}:\n\n" + "\n".join(tables)
+
+
+def _render_games(
+    name: str, labels: Sequence[str], baselines: Sequence[PredictorBaseline]
+) -> str:
+    """One kind of error, game by game."""
+    games = [
+        [game, *(_describe_mean(getattr(b.games[game], name)) for b in baselines)]
+        for game in baselines[0].games
+    ]
+    return _render_cells([f"{name} of", *labels], games)
+
+
+def _render_totals(baseline: PredictorBaseline, names: Sequence[str]) -> list[str]:
+    errors = baseline.errors
+    kinds = [getattr(errors, name) for name in names]
+    kinds += [baseline.median_nmse, errors.mse, errors.return_mse]
+    return [baseline.label, *(_describe_spread(error) for error in kinds)]
+
+
+def _render_cells(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rule = f"|---{'|--:' * (len(head) - 1)}|"
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    return "\n".join([lines[0], rule, *lines[1:]]) + "\n"
+
+
+def _describe_mean(error: MeasuredError | None) -> str:
+    return "–" if error is None or error.mean is None else f"{error.mean:.3f}"
+
+
+def _describe_spread(error: MeasuredError | None) -> str:
+    """The mean, and the least and the most that a seed had."""
+    if error is None:
+        return "–"
+    known = [value for value in error.seeds if value is not None]
+    spread = f" ({min(known):.3f} … {max(known):.3f})" if known else ""
+    return f"{_describe_mean(error)}{spread}"
+
+
+def fill_table(page: str, references: Sequence[ReferenceFacts]) -> str:
+    """The page with its table of references made anew, and what it comes to."""
+    tables = f"{render_table(references)}\n{render_summary(references)}"
+    return fill_marked(page, "references", tables)
+
+
+def fill_baselines(page: str, baselines: Iterable[PredictorBaseline]) -> str:
+    """The page with its tables of baselines made anew."""
+    return fill_marked(page, "baselines", f"\n{render_baselines(baselines)}\n")
+
+
+def fill_marked(page: str, name: str, tables: str) -> str:
+    """The page with what is between its two marks of a name made anew."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
+    before, _, rest = page.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise ConfigError(
+            f"the page: expected a line {begin.strip()} and a line {end} after it, "
+            "found none; the tables go between them"
+        )
+    return f"{before}{begin}{tables}{end}{after}"

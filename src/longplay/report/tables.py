@@ -1,0 +1,355 @@
+"""A comparison -> tables for people, as text, LaTeX and CSV.
+
+A number is printed with the digits that its interval supports: two of the interval's
+half width. CSV has every digit, one line per number, so that reading it gives the very
+numbers that were written.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from longplay.analysis.intervals import Estimate
+from longplay.analysis.labels import describe_seeds
+from longplay.analysis.records import (
+    GAME_METRICS,
+    METRICS,
+    AgentNumbers,
+    Comparison,
+    SuiteComparison,
+)
+
+NOTHING = "–"
+
+CSV_COLUMNS = (
+    "suite",
+    "emulator",
+    "agent",
+    "agent_id",
+    "isolation",
+    "tuning_frames",
+    "seeds",
+    "game",
+    "metric",
+    "mean",
+    "low",
+    "high",
+    "n",
+    "method",
+)
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "…": r"\ldots{}",
+    "–": "--",
+    "λ": r"$\lambda$",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands in a table.
+
+    Attributes:
+        text: For people.
+        value: What it is sorted by; None is last.
+        links: (words, address) that stand in its place on a page.
+    """
+
+    text: str
+    value: float | str | None = None
+    links: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of text.
+
+    Attributes:
+        title: What it is about.
+        columns: Headings.
+        rows: As many cells as columns each.
+        names: How many columns, from the left, hold names and not numbers.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    names: int = 1
+
+    def widths(self) -> list[int]:
+        """Characters of the widest cell of each column."""
+        return [
+            max(len(column), *(len(row[n].text) for row in self.rows), 0)
+            for n, column in enumerate(self.columns)
+        ]
+
+    def split(self, width: int, gap: int = 2) -> list[TextTable]:
+        """Tables of at most that many characters, each with the names."""
+        sizes = [size + gap for size in self.widths()]
+        names = tuple(range(self.names))
+        blocks: list[list[int]] = [[]]
+        for n in range(self.names, len(self.columns)):
+            needed = sum(sizes[: self.names]) + sum(sizes[k] for k in blocks[-1])
+            if needed + sizes[n] > width and blocks[-1]:
+                blocks.append([])
+            blocks[-1].append(n)
+        return [self.choose((*names, *block)) for block in blocks]
+
+    def choose(self, positions: Sequence[int]) -> TextTable:
+        """Some of the columns."""
+        return TextTable(
+            self.title,
+            tuple(self.columns[n] for n in positions),
+            tuple(tuple(row[n] for n in positions) for row in self.rows),
+            sum(n < self.names for n in positions),
+        )
+
+
+# --- numbers as text ------------------------------------------------------------
+
+
+def format_estimate(estimate: Estimate | None) -> str:
+    """`0.312 ±0.045`; `0.31 (0.27…0.38)` where the interval is not symmetric."""
+    if estimate is None:
+        return NOTHING
+    half_width = estimate.half_width
+    # Runs that agree differ by rounding alone, which is not an interval.
+    if half_width is None or half_width <= 1e-9 * abs(estimate.mean):
+        return _format_alone(estimate.mean)
+    assert estimate.low is not None
+    assert estimate.high is not None
+    decimals = 1 - math.floor(math.log10(half_width))
+    mean = format_fixed(estimate.mean, decimals)
+    skew = abs(estimate.low + estimate.high - 2 * estimate.mean)
+    if skew <= 0.02 * half_width:
+        return f"{mean} ±{format_fixed(half_width, decimals)}"
+    low, high = (format_fixed(x, decimals) for x in (estimate.low, estimate.high))
+    return f"{mean} ({low}…{high})"
+
+
+def format_fixed(value: float, decimals: int) -> str:
+    """Rounded to so many decimals, or before the point if that is negative."""
+    text = f"{round(value, decimals):,.{max(0, decimals)}f}"
+    is_zero = not any(digit in text for digit in "123456789")
+    return text.removeprefix("-") if is_zero else text.replace("-", "−")
+
+
+def _format_alone(value: float) -> str:
+    """Three significant digits, and whole numbers whole."""
+    if value == 0:
+        return "0"
+    return format_fixed(value, max(0, 2 - math.floor(math.log10(abs(value)))))
+
+
+# --- tables ---------------------------------------------------------------------
+
+
+def make_agents_table(suite: SuiteComparison) -> TextTable:
+    """One row per agent; numbers that no agent has get no column."""
+    names = [n for n in METRICS if any(n in agent.numbers for agent in suite.agents)]
+    columns = ["agent", "runs", *(_head_metric(suite, name) for name in names)]
+    has_others = len(suite.agents) > 1
+    if has_others:
+        columns += [f"Δ {_head_metric(suite, suite.lead)}", "P(better)"]
+    rows = []
+    for agent in suite.agents:
+        row = [Cell(agent.label, agent.label), _runs_cell(agent)]
+        row += [_estimate_cell(agent.numbers.get(name)) for name in names]
+        if has_others:
+            row += map(_estimate_cell, (agent.difference, agent.improvement))
+        rows.append(tuple(row))
+    return TextTable(suite.suite, tuple(columns), tuple(rows))
+
+
+def make_games_table(suite: SuiteComparison) -> TextTable:
+    """One row per game and agent."""
+    names = [
+        name
+        for name in GAME_METRICS
+        if any(name in game for agent in suite.agents for game in agent.games.values())
+    ]
+    rows = [
+        (
+            Cell(game, game),
+            Cell(agent.label, agent.label),
+            *(_estimate_cell(agent.games.get(game, {}).get(name)) for name in names),
+        )
+        for game in suite.games
+        for agent in suite.agents
+    ]
+    heads = (_head_game_metric(suite, name) for name in names)
+    title, columns = f"{suite.suite}, by game", ("game", "agent", *heads)
+    return TextTable(title, columns, tuple(rows), names=2)
+
+
+def head_metric(name: str, headline: str, error: str | None) -> str:
+    """What a column is called.
+
+    Args:
+        name: One of `METRICS`.
+        headline: Key of score.json that is the headline.
+        error: `nmse` or `value_nmse` on prediction suites.
+    """
+    if name == "headline":
+        return headline.replace("_", " ")
+    if name == "error" and error is not None:
+        return f"median {error.replace('_', ' ')}"
+    return METRICS[name]
+
+
+def _head_metric(suite: SuiteComparison, name: str) -> str:
+    return head_metric(name, suite.headline, suite.error)
+
+
+def _head_game_metric(suite: SuiteComparison, name: str) -> str:
+    if name == "rate":
+        return f"reward per {suite.frame_noun}"
+    if name == "error" and suite.error is not None:
+        return suite.error.replace("_", " ")
+    return GAME_METRICS[name]
+
+
+def _estimate_cell(estimate: Estimate | None) -> Cell:
+    value = None if estimate is None else estimate.mean
+    return Cell(format_estimate(estimate), value)
+
+
+def _runs_cell(agent: AgentNumbers) -> Cell:
+    """`5`, or `5/7` where two do not count."""
+    counted, lost = len(agent.seeds), sum(map(len, agent.left_out.values()))
+    return Cell(f"{counted}/{counted + lost}" if lost else str(counted), counted)
+
+
+def describe_suite(suite: SuiteComparison) -> Iterator[str]:
+    """What a reader must know beside the table."""
+    for agent in suite.agents:
+        if agent.left_out:
+            kinds = ", ".join(
+                f"{len(seeds)} {kind} (seed {describe_seeds(seeds)})"
+                for kind, seeds in agent.left_out.items()
+            )
+            yield f"{agent.label}: {kinds}; not in the means"
+    yield from suite.notes
+    if 0 < len(suite.games_without_z) < len(suite.games):
+        yield f"games without z: {', '.join(suite.games_without_z)}"
+    elif suite.games_without_z:
+        yield f"no z: {next(iter(suite.games_without_z.values()))}"
+    for name in METRICS:
+        reasons = {a.absent[name] for a in suite.agents if name in a.absent}
+        if reasons and not suite.games_without_z.keys() >= set(suite.games):
+            yield f"no {METRICS[name]}: {'; '.join(sorted(reasons))}"
+    if len(suite.agents) > 1:
+        yield f"Δ and P(better) are against {suite.versus}"
+
+
+# --- LaTeX ----------------------------------------------------------------------
+
+
+def escape_latex(text: str) -> str:
+    """Text as LaTeX prints it."""
+    return "".join(_LATEX.get(character, character) for character in text)
+
+
+def render_latex(table: TextTable) -> str:
+    """A `tabular` for the package booktabs."""
+    heads = " & ".join(map(_latex_head, table.columns))
+    rows = [
+        " & ".join(escape_latex(cell.text) for cell in row) + r" \\"
+        for row in table.rows
+    ]
+    numbers = len(table.columns) - table.names
+    lines = [
+        f"% {table.title}".replace("\n", " "),
+        rf"\begin{{tabular}}{{{'l' * table.names}{'r' * numbers}}}",
+        r"\toprule",
+        rf"{heads} \\",
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_head(text: str) -> str:
+    return escape_latex(text).replace("Δ", r"$\Delta$").replace("P(", "$P$(")
+
+
+def comparison_to_latex(comparison: Comparison, *, with_games: bool = False) -> str:
+    """One table per suite."""
+    tables = []
+    for suite in comparison.suites:
+        tables.append(make_agents_table(suite))
+        if with_games:
+            tables.append(make_games_table(suite))
+    return "\n".join(map(render_latex, tables))
+
+
+# --- CSV ------------------------------------------------------------------------
+
+
+def comparison_to_csv(comparison: Comparison) -> str:
+    """Every number of a comparison, a line each, with all its digits."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(CSV_COLUMNS)
+    for suite in comparison.suites:
+        for agent in suite.agents:
+            for game, metric, estimate in _list_estimates(agent):
+                writer.writerow(_csv_row(suite, agent, game, metric, estimate))
+    return text.getvalue()
+
+
+def _list_estimates(agent: AgentNumbers) -> Iterator[tuple[str, str, Estimate]]:
+    """(game or nothing, metric, estimate)."""
+    for metric, estimate in agent.numbers.items():
+        yield "", metric, estimate
+    if agent.difference is not None:
+        yield "", "difference", agent.difference
+    if agent.improvement is not None:
+        yield "", "improvement", agent.improvement
+    for game, numbers in agent.games.items():
+        for metric, estimate in numbers.items():
+            yield game, metric, estimate
+
+
+def _csv_row(
+    suite: SuiteComparison,
+    agent: AgentNumbers,
+    game: str,
+    metric: str,
+    estimate: Estimate,
+) -> list[object]:
+    """The csv module writes None as nothing and a float as `repr` does."""
+    return [
+        suite.suite,
+        suite.emulator,
+        agent.label,
+        agent.agent_id,
+        agent.isolation,
+        agent.tuning_frames,
+        " ".join("?" if seed is None else str(seed) for seed in agent.seeds),
+        game,
+        metric,
+        estimate.mean,
+        estimate.low,
+        estimate.high,
+        estimate.n,
+        estimate.method,
+    ]

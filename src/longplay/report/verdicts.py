@@ -1,0 +1,139 @@
+"""Runs and packs -> how far they are proven, remembered by content.
+
+A verdict is about bytes, not about places: it is kept under a hash of the hashes of the
+files judged, outside the run directory, so that the same run is played again once per
+machine, packed or not. A verdict of another emulator version is not this one's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from longplay.analysis.curves import read_curves
+from longplay.analysis.runs import MeasuredRun, OpenedPack
+from longplay.console.ale import ALE_VERSION
+from longplay.contract.files import make_directory, read_document, write_document
+from longplay.contract.records import Document, ProofLevel
+from longplay.contract.rundir import JUDGED_FILES, RunDirectory
+from longplay.errors import (
+    CannotVerifyError,
+    DocumentError,
+    LongplayError,
+    RecordingError,
+)
+from longplay.provenance import longplay_version
+from longplay.validation import validate_run
+from longplay.verify.pack import unpack_run
+from longplay.verify.pack_file import PackFile
+from longplay.verify.verification import verify_run
+
+
+class Verdict(Document):
+    """What is known about a run.
+
+    Attributes:
+        level: How far it is proven.
+        problem: Why it is not true; None if nothing speaks against it.
+    """
+
+    level: ProofLevel
+    problem: str | None = None
+
+
+def open_pack(path: Path) -> OpenedPack:
+    """The documents of a pack; nothing is played.
+
+    Raises:
+        PackError: It is damaged, or more than a pack.
+    """
+    with PackFile(path) as packed:
+        return OpenedPack(
+            packed.read_documents(), packed.manifest.sizes["events.jsonl"]
+        )
+
+
+def read_trust(run: MeasuredRun) -> ProofLevel:
+    """How far a run is proven: what its verification says, if it fits the files."""
+    if run.path.is_file():
+        with PackFile(run.path) as packed:
+            documents, hashes = packed.read_documents(), packed.manifest.sha256
+    else:
+        documents = RunDirectory(run.path)
+        hashes = documents.hash_judged() if documents.verification else {}
+    record = documents.verification
+    if record is None or not record.passed:
+        return "claimed"
+    is_same = all(hashes.get(name) == found for name, found in record.sha256.items())
+    return record.level if is_same else "claimed"
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Plays runs again that were not judged on this machine yet.
+
+    Attributes:
+        folder: Where verdicts are kept.
+        curves: Where scans of rows are kept: rows of a pack are there only while it is
+            judged.
+        workers: Processes to play with.
+    """
+
+    folder: Path
+    curves: Path
+    workers: int = 1
+
+    def judge(self, run: MeasuredRun) -> Verdict:
+        """The verdict on a run, from an earlier time or by playing it again."""
+        try:
+            path = self.folder / f"{self._identify(run.path)}.json"
+        except LongplayError as error:
+            return Verdict(level="claimed", problem=str(error))
+        with contextlib.suppress(DocumentError):
+            return read_document(path, Verdict)
+        try:
+            verdict = self._play(run.path)
+        except CannotVerifyError as error:  # says nothing about the run
+            return Verdict(level="claimed", problem=str(error))
+        except LongplayError as error:
+            verdict = Verdict(level="claimed", problem=str(error))
+        # A verdict that cannot be kept costs time, not results.
+        with contextlib.suppress(RecordingError):
+            make_directory(self.folder, exist_ok=True)
+            write_document(path, verdict)
+        return verdict
+
+    def _identify(self, path: Path) -> str:
+        if path.is_file():
+            with PackFile(path) as packed:
+                hashes: Mapping[str, str] = packed.manifest.sha256
+        else:
+            hashes = RunDirectory(path).hash_judged()
+        judged = {name: hashes.get(name) for name in JUDGED_FILES}
+        here = [longplay_version(), ALE_VERSION]
+        text = json.dumps([judged, here], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def _play(self, path: Path) -> Verdict:
+        if path.is_file():
+            return self._play_pack(path)
+        verification = verify_run(path, workers=self.workers)
+        if verification.passed:
+            return Verdict(level="replayed")
+        return Verdict(level="claimed", problem=verification.describe_failure())
+
+    def _play_pack(self, path: Path) -> Verdict:
+        """Unpacking plays the run and compares every row's hash with the manifest's."""
+        with tempfile.TemporaryDirectory(prefix="longplay-") as folder:
+            run_dir = unpack_run(path, Path(folder) / "run")
+            report = validate_run(run_dir, workers=self.workers)
+            if not report.is_valid:
+                found = report.findings.shown[0]
+                return Verdict(level="claimed", problem=f"validation found: {found}")
+            read_curves(RunDirectory(run_dir), self.curves)
+        return Verdict(level="replayed")

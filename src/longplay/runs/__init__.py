@@ -1,0 +1,1 @@
+"""One run: the loop, what it records, and how it starts, stops and resumes."""

@@ -1,0 +1,133 @@
+"""Row files that are not written but held against what they hold already.
+
+A recorder that is given such files records nothing: every row it appends must be, byte
+for byte, the row that stands there. Replay, re-execution and whoever else plays a log
+again need no comparison of their own.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from longplay.contract.files import RowFile
+from longplay.errors import DifferenceError, DocumentError, RowDifference
+
+# A row of longplay's has about 300 bytes; what is longer is no row.
+LONGEST_ROW_BYTES = 4096
+_SHOWN_CHARS = 200
+_NOT_JSON = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+class LinePosition(NamedTuple):
+    """The start of a line: bytes and lines before it."""
+
+    byte: int = 0
+    line: int = 0
+
+
+class CheckedRows(RowFile):
+    """A row file opened for comparison; nothing on the disk changes."""
+
+    def __init__(self, path: Path, fd: int, start: LinePosition) -> None:
+        super().__init__(path, fd, start.byte)
+        self._line_count = start.line
+
+    @classmethod
+    def open(cls, path: Path, start: LinePosition | None = None) -> CheckedRows:
+        """Opens a file to compare from one of its lines on."""
+        try:
+            fd = os.open(path, os.O_RDONLY)
+        except OSError as error:
+            raise DocumentError(f"cannot read {path}: {error.strerror}") from error
+        return cls(path, fd, start or LinePosition())
+
+    def append(self, rows: bytes) -> None:
+        """Holds rows against those that stand here next.
+
+        Raises:
+            DifferenceError: Names the first that differs.
+        """
+        logged = os.pread(self._fd, len(rows), self.size_bytes)
+        if not rows.startswith(logged):
+            raise DifferenceError(self._locate(logged, rows))
+        if len(logged) < len(rows):
+            self.append_beyond(logged, rows)
+        self.size_bytes += len(rows)
+        self._line_count += rows.count(b"\n")
+
+    def append_beyond(self, logged: bytes, rows: bytes) -> None:
+        """Takes rows of which only the beginning, `logged`, stands in the file.
+
+        For a log that should be complete, that is a difference. Who goes on with one
+        that was cut short writes what is missing.
+        """
+        raise DifferenceError(self._locate(logged, rows))
+
+    def sync(self) -> None:
+        """Nothing was written."""
+
+    def _locate(self, logged: bytes, rows: bytes) -> RowDifference:
+        same = (a == b for a, b in zip(logged, rows, strict=False))
+        at = next((i for i, equal in enumerate(same) if not equal), len(logged))
+        start = rows.rfind(b"\n", 0, at) + 1
+        found = rows[start : rows.find(b"\n", at) + 1]
+        line = os.pread(self._fd, LONGEST_ROW_BYTES, self.size_bytes + start)
+        field, logged_value, found_value = compare_rows(line.split(b"\n")[0], found)
+        return RowDifference(
+            self.path.name,
+            self._line_count + rows.count(b"\n", 0, start) + 1,
+            _frame_of(found),
+            field,
+            logged_value,
+            found_value,
+        )
+
+
+class IgnoredRows(RowFile):
+    """A row file that nobody looks at."""
+
+    def __init__(self) -> None:
+        super().__init__(Path(os.devnull), -1, 0)
+
+    def append(self, rows: bytes) -> None:
+        """Forgets the rows."""
+        self.size_bytes += len(rows)
+
+    def sync(self) -> None:
+        """Nothing was written."""
+
+
+def compare_rows(logged: bytes, found: bytes) -> tuple[str, str | None, str]:
+    """The first field in which a line differs from a sound row, and both values."""
+    try:
+        before = msgspec.json.decode(logged)
+    except _NOT_JSON:
+        before = None
+    after = msgspec.json.decode(found)
+    if isinstance(before, dict):
+        for name, value in after.items():
+            if name not in before:
+                return name, None, _spell(value)
+            # As text: to Python 1 is 1.0 is True.
+            if repr(before[name]) != repr(value):
+                return name, _spell(before[name]), _spell(value)
+    return "row", _show(logged) if logged else None, _show(found.rstrip())
+
+
+def _frame_of(row: bytes) -> int:
+    fields = msgspec.json.decode(row)
+    frame: int = fields.get("global_frame_idx", fields.get("end_global_frame_idx"))
+    return frame
+
+
+def _spell(value: Any) -> str:
+    return _show(msgspec.json.encode(value))
+
+
+def _show(text: bytes) -> str:
+    shown = text.decode("utf-8", "backslashreplace")
+    return shown if len(shown) <= _SHOWN_CHARS else f"{shown[:_SHOWN_CHARS]}…"

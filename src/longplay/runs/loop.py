@@ -1,0 +1,209 @@
+"""The loop: stream x participant -> records, to a recorder.
+
+Everything a run does per frame is on this page. What surrounds it (folders, status,
+signals) is the harness's; what an agent may know is the stream's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import NoReturn, TypeVar
+
+from longplay.contract.records import EventRow
+from longplay.errors import (
+    AgentError,
+    LongplayError,
+    RunCancelled,
+    RunPreempted,
+    describe_exception,
+)
+from longplay.runs.metric_rows import WINDOW_DECISIONS
+from longplay.runs.recorder import Recorder
+from longplay.stream import Stream
+from longplay.tracks.participant import Participant
+
+# Seconds between two looks at what is not a frame's business.
+_TICK_S = 0.25
+# Seconds between two checkpoints; there is one at every visit's end, too.
+_CHECKPOINT_S = 60.0
+_CLOCK_FRAMES = 16
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is, for whoever watches."""
+
+    frame: int
+    frames_total: int
+    game_id: str
+    visit_idx: int
+    visits_total: int
+    cycle_idx: int
+    last_return: float | None
+    elapsed_s: float
+    # Where this process took the run up.
+    first_frame: int = 0
+    # Delivered reward per frame of the visit so far.
+    reward_rate: float | None = None
+    # What the agent reported last.
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    # Which of several runs it is; "" for a run alone.
+    run: str = ""
+
+    @property
+    def fps(self) -> float | None:
+        """Frames per second so far."""
+        frames = self.frame - self.first_frame
+        return frames / self.elapsed_s if self.elapsed_s > 0 else None
+
+
+Observer = Callable[[Progress], None]
+_Answer = TypeVar("_Answer")
+
+
+class StopRequest:
+    """A flag that a signal handler sets and the loop polls.
+
+    Attributes:
+        reason: What to raise, once somebody asked.
+    """
+
+    reason: type[RunCancelled] | type[RunPreempted] | None = None
+
+
+class Run:
+    """One run under way."""
+
+    def __init__(
+        self,
+        stream: Stream,
+        participant: Participant,
+        recorder: Recorder,
+        observer: Observer,
+        stop: StopRequest,
+        checkpoint: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._stream = stream
+        self._participant = participant
+        self._recorder = recorder
+        self._observer = observer
+        self._stop = stop
+        self._checkpoint = checkpoint
+        self._frames_total = sum(visit.visit_frames for visit in stream.schedule)
+
+    def play(self) -> None:
+        """Plays to the end of the schedule.
+
+        Raises:
+            RunCancelled, RunPreempted: Somebody asked the run to stop.
+            RunFailed: The agent, the console or the disk failed.
+        """
+        stream, recorder = self._stream, self._recorder
+        self._first_frame = stream.global_frame_idx
+        self._started_s = monotonic()
+        self._next_tick_s = self._started_s + _TICK_S
+        self._next_checkpoint_s = self._started_s + _CHECKPOINT_S
+        while not stream.done:
+            stream.begin_visit()
+            recorder.begin_visit(stream.visit, stream.console.actions)
+            self._end_visit(self._play_visit())
+            self._make_checkpoint()
+            self._stop_if_asked()
+        recorder.sync()
+
+    def _end_visit(self, last: EventRow) -> None:
+        window, visit = self.ask(self._participant.end_visit)
+        self.ask(lambda: self._recorder.metric_rows.write(last, window))
+        self._recorder.end_visit(visit)
+
+    def _end_window(self, last: EventRow) -> None:
+        metrics = self.ask(self._participant.window_metrics)
+        self.ask(lambda: self._recorder.metric_rows.write(last, metrics))
+
+    def _play_visit(self) -> EventRow:
+        """Plays a visit, or what is left of it; returns its last row."""
+        stream, recorder = self._stream, self._recorder
+        participant = self._participant
+        looks_between_decisions = participant.looks_between_decisions
+        decisions = recorder.visit_decisions
+        while True:
+            percept = stream.percept(looks_between_decisions)
+            try:
+                answer = participant.answer(percept)
+            except (Exception, SystemExit) as error:
+                self._blame_agent(error)
+            del percept  # its memory is the next frame's, still warm in the cache
+            event = stream.advance(answer)
+            recorder.write_frame(event, stream)
+            if event.truncated:
+                # No look at the clock: a checkpoint would find the visit over and not
+                # summed up.
+                return event
+            # An agent does its work on decision frames, so the clock is read there, and
+            # now and then in between where decisions are rare.
+            if event.is_decision_frame:
+                decisions += 1
+                if not decisions % WINDOW_DECISIONS:
+                    self._end_window(event)
+            elif event.visit_frame_idx % _CLOCK_FRAMES:
+                continue
+            if monotonic() >= self._next_tick_s:
+                self._tick()
+
+    def ask(self, question: Callable[[], _Answer]) -> _Answer:
+        """Asks what is not asked on every frame."""
+        try:
+            return question()
+        except (Exception, SystemExit) as error:
+            self._blame_agent(error)
+
+    def _blame_agent(self, error: BaseException) -> NoReturn:
+        """Raises with the place; what longplay itself found keeps its words."""
+        place = (
+            f"at frame {self._stream.global_frame_idx} of {self._stream.visit.game_id}"
+        )
+        if isinstance(error, AgentError):
+            raise AgentError(f"{error} {place}") from error.__cause__
+        if isinstance(error, LongplayError):
+            raise error
+        raise AgentError(
+            f"the agent raised {describe_exception(error)} {place}; "
+            "its traceback is in agent_output.txt"
+        ) from error
+
+    def _make_checkpoint(self) -> None:
+        self.ask(self._checkpoint)
+        self._next_checkpoint_s = monotonic() + _CHECKPOINT_S
+
+    def _stop_if_asked(self) -> None:
+        if self._stop.reason is not None:
+            raise self._stop.reason(
+                f"stopped before frame {self._stream.global_frame_idx}"
+            )
+
+    def _tick(self) -> None:
+        """What is due now and then: flush, stop if asked to, tell who watches."""
+        now_s = monotonic()
+        self._next_tick_s = now_s + _TICK_S
+        self._recorder.flush()
+        if self._stop.reason is not None or now_s >= self._next_checkpoint_s:
+            self._make_checkpoint()
+            self._stop_if_asked()
+        visit = self._stream.visit
+        self._observer(
+            Progress(
+                frame=self._stream.global_frame_idx,
+                frames_total=self._frames_total,
+                game_id=visit.game_id,
+                visit_idx=visit.visit_idx,
+                visits_total=len(self._stream.schedule),
+                cycle_idx=visit.cycle_idx,
+                last_return=self._recorder.last_return,
+                reward_rate=self._recorder.reward_rate,
+                metrics=self._recorder.metric_rows.last,
+                elapsed_s=now_s - self._started_s,
+                first_frame=self._first_frame,
+            )
+        )

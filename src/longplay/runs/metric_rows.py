@@ -1,0 +1,97 @@
+"""metrics.jsonl: what an agent reports of itself, in windows of its decisions.
+
+    {"global_frame_idx": …, "visit_idx": …, "<metric>": mean, …}
+
+A row every 1,000 decisions of a visit and at the visit's end, of agents that report
+something. The file is additive: outside the digest chain, and ignored by replay. It has
+the same bytes for the same suite, seed and agent, if the agent is deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from longplay.contract.files import RowFile
+from longplay.contract.records import EventRow
+from longplay.errors import AgentError
+
+METRICS_FILE = "metrics.jsonl"
+WINDOW_DECISIONS = 1000
+
+_RESERVED = ("global_frame_idx", "visit_idx")
+_encode = msgspec.json.Encoder().encode
+
+
+class MetricRows:
+    """Rows of metrics.jsonl; the file appears with the first one.
+
+    Attributes:
+        last: The newest row's metrics.
+    """
+
+    def __init__(self, path: Path | None = None, size_bytes: int = 0) -> None:
+        self._path = path
+        self._size_bytes = size_bytes
+        self._file: RowFile | None = None
+        self._waiting: list[bytes] = []
+        self.last: dict[str, float] = {}
+
+    @classmethod
+    def restore(cls, path: Path, size_bytes: int) -> MetricRows:
+        """Continues a file; what was written after a checkpoint is cut off."""
+        rows = cls(path, size_bytes)
+        if size_bytes:
+            rows._file = RowFile.reopen(path, size_bytes)
+        else:
+            path.unlink(missing_ok=True)
+        return rows
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the file."""
+        return self._size_bytes
+
+    def write(self, event: EventRow, metrics: Mapping[str, float]) -> None:
+        """Writes the metrics of the window that ends with a frame.
+
+        Raises:
+            AgentError: A metric has the name of a key that every row has.
+        """
+        if not metrics:
+            return
+        for name in _RESERVED:
+            if name in metrics:
+                raise AgentError(f"metrics: {name!r} is the name of a key of every row")
+        self.last = dict(metrics)
+        place = {name: getattr(event, name) for name in _RESERVED}
+        self._append(_encode({**place, **metrics}) + b"\n")
+
+    def _append(self, row: bytes) -> None:
+        if self._path is None:
+            self._waiting.append(row)
+            return
+        if self._file is None:
+            self._file = RowFile.create(self._path)
+        self._file.append(row)
+        self._size_bytes = self._file.size_bytes
+
+    def start_writing(self, path: Path) -> None:
+        """Writes the rows that waited, in place of an earlier try's."""
+        self._path = path
+        path.unlink(missing_ok=True)
+        waiting, self._waiting = self._waiting, []
+        for row in waiting:
+            self._append(row)
+
+    def sync(self) -> None:
+        """Waits until every row written is on the disk."""
+        if self._file is not None:
+            self._file.sync()
+
+    def close(self) -> None:
+        """Closes the file."""
+        if self._file is not None:
+            self._file.close()

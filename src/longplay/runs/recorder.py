@@ -1,0 +1,333 @@
+"""Frames -> run directory: buffered, append-only, whole rows.
+
+Rows are encoded and written block by block, as digests.jsonl divides them; nothing is
+kept of them but the sums of the current visit, so memory does not grow with the length
+of a run. The JSONL files are a pure function of suite, seed and agent. Clocks go into
+run_summary.json alone. What the recorder knows between two frames is one plain record,
+with which another one can go on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from operator import attrgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from pydantic import Field
+
+from longplay.console.base import ACTION_NAMES
+from longplay.contract.digests import Chain, ends_block
+from longplay.contract.files import RowFile
+from longplay.contract.records import (
+    DigestRow,
+    Document,
+    EpisodeRow,
+    EventRow,
+    RunSummary,
+    ScheduledVisit,
+    SegmentRow,
+    TimestepRow,
+    Utc,
+    VisitSummary,
+)
+from longplay.contract.rundir import ROW_FILES
+from longplay.runs.metric_rows import METRICS_FILE, MetricRows
+from longplay.stream import Stream
+
+_encode_lines = msgspec.json.Encoder().encode_lines
+_reward_of = attrgetter("reward")
+_is_decision_of = attrgetter("is_decision_frame")
+_game_reward_of = attrgetter("game_reward")
+_emulator_frames_of = attrgetter("emulator_frames")
+
+
+def utc_now() -> str:
+    """The time as records write it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class _VisitTally:
+    """Sums of a visit under way."""
+
+    def __init__(self, visit: ScheduledVisit, actions: Sequence[int]) -> None:
+        self.visit = visit
+        self.action_names = tuple(ACTION_NAMES[action] for action in actions)
+        self.started_utc = utc_now()
+        self.started_s = time.perf_counter()
+        self.frames = self.decision_frames = self.emulator_frames = 0
+        self.episodes = 0
+        self.reward_sum = self.game_reward_sum = 0.0
+
+    def go_on(self, earlier: VisitSummary) -> None:
+        """Adds what an earlier process played of the visit."""
+        self.started_utc = earlier.started_utc
+        self.started_s -= earlier.wall_time_s
+        self.frames = earlier.frames
+        self.decision_frames = earlier.decision_frames
+        self.emulator_frames = earlier.emulator_frames
+        self.episodes = earlier.episodes
+        self.reward_sum = earlier.reward_sum
+        self.game_reward_sum = earlier.game_reward_sum
+
+    def add(self, events: Sequence[EventRow], episodes: int) -> None:
+        reward_sum = sum(map(_reward_of, events))
+        self.frames += len(events)
+        self.decision_frames += sum(map(_is_decision_of, events))
+        self.reward_sum += reward_sum
+        self.episodes += episodes
+        if events and isinstance(events[0], TimestepRow):
+            self.emulator_frames += sum(map(_emulator_frames_of, events))
+            self.game_reward_sum += sum(map(_game_reward_of, events))
+        else:
+            self.emulator_frames += len(events)
+            self.game_reward_sum += reward_sum
+
+    def summarise(self, metrics: dict[str, float]) -> VisitSummary:
+        return VisitSummary(
+            visit_idx=self.visit.visit_idx,
+            game_id=self.visit.game_id,
+            cycle_idx=self.visit.cycle_idx,
+            frames=self.frames,
+            decision_frames=self.decision_frames,
+            emulator_frames=self.emulator_frames,
+            reward_sum=self.reward_sum,
+            game_reward_sum=self.game_reward_sum,
+            episodes=self.episodes,
+            wall_time_s=time.perf_counter() - self.started_s,
+            started_utc=self.started_utc,
+            action_names=self.action_names,
+            metrics=metrics,
+        )
+
+
+class RecorderState(Document):
+    """What a recorder knows between two frames; the rows themselves are on the disk."""
+
+    sizes_bytes: dict[str, int] = Field(description="Row file -> its length.")
+    chain: str = Field(description="Last chain of digests.jsonl, or zeros.")
+    chained_bytes: int = Field(description="Length of events.jsonl at that chain.")
+    visit_bytes: int = Field(description="Length of events.jsonl before this visit.")
+    segments: int = Field(description="Rows of segments.jsonl.")
+    visits: tuple[VisitSummary, ...] = Field(description="Visits that have ended.")
+    visit: VisitSummary | None = Field(description="The visit under way, so far.")
+    started_utc: Utc
+    last_return: float | None
+
+
+class RowFiles(NamedTuple):
+    """The four row files of a run."""
+
+    events: RowFile
+    episodes: RowFile
+    segments: RowFile
+    digests: RowFile
+
+    @classmethod
+    def create(cls, run_dir: Path) -> RowFiles:
+        """Makes them; they must not be there yet."""
+        return cls(*(RowFile.create(run_dir / name) for name in ROW_FILES))
+
+    @classmethod
+    def reopen(cls, run_dir: Path, sizes_bytes: Mapping[str, int]) -> RowFiles:
+        """Cuts them back to where a recorder was, to go on from there."""
+        return cls(
+            *(RowFile.reopen(run_dir / name, sizes_bytes[name]) for name in ROW_FILES)
+        )
+
+
+class Recorder:
+    """Writes the row files of one run, and sums up what they hold."""
+
+    def __init__(
+        self,
+        files: RowFiles,
+        chain: Chain | None = None,
+        metric_rows: MetricRows | None = None,
+    ) -> None:
+        self._files = files
+        self.metric_rows = metric_rows or MetricRows()
+        self._chain = chain or Chain()
+        self._chained_bytes = 0
+        self._event_rows: list[EventRow] = []
+        self._episode_rows: list[EpisodeRow] = []
+        self._segment_rows: list[SegmentRow] = []
+        self._segment_count = 0
+        self._tally: _VisitTally | None = None
+        self._visit_bytes = 0
+        self._visits: list[VisitSummary] = []
+        self._earlier: VisitSummary | None = None
+        self._started_utc = utc_now()
+        self.last_return: float | None = None
+
+    @classmethod
+    def create(cls, run_dir: Path) -> Recorder:
+        """The recorder of a run that begins."""
+        metric_rows = MetricRows(run_dir / METRICS_FILE)
+        return cls(RowFiles.create(run_dir), metric_rows=metric_rows)
+
+    @classmethod
+    def restore(cls, run_dir: Path, state: RecorderState) -> Recorder:
+        """Goes on where another one was; what it wrote after that is cut off."""
+        files = RowFiles.reopen(run_dir, state.sizes_bytes)
+        size_bytes = state.sizes_bytes.get(METRICS_FILE, 0)
+        metric_rows = MetricRows.restore(run_dir / METRICS_FILE, size_bytes)
+        recorder = cls(files, Chain(bytes.fromhex(state.chain)), metric_rows)
+        recorder._chained_bytes = state.chained_bytes
+        with (run_dir / "events.jsonl").open("rb") as events:
+            events.seek(state.chained_bytes)
+            recorder._chain.add(events.read())
+        recorder._visit_bytes = state.visit_bytes
+        recorder._segment_count = state.segments
+        recorder._visits = list(state.visits)
+        recorder._earlier = state.visit
+        recorder._started_utc = state.started_utc
+        recorder.last_return = state.last_return
+        return recorder
+
+    def snapshot(self) -> RecorderState:
+        """Writes out what is buffered, and says all that is known."""
+        self.flush()
+        return RecorderState(
+            sizes_bytes={
+                name: file.size_bytes
+                for name, file in zip(ROW_FILES, self._files, strict=True)
+            }
+            | {METRICS_FILE: self.metric_rows.size_bytes},
+            chain=self._chain.head.hex(),
+            chained_bytes=self._chained_bytes,
+            visit_bytes=self._visit_bytes,
+            segments=self._segment_count,
+            visits=tuple(self._visits),
+            visit=None if self._tally is None else self._tally.summarise({}),
+            started_utc=self._started_utc,
+            last_return=self.last_return,
+        )
+
+    def begin_visit(self, visit: ScheduledVisit, actions: Sequence[int]) -> None:
+        """Starts the sums of a visit, and its clock."""
+        self._tally = _VisitTally(visit, actions)
+        if self._earlier is not None:
+            self._tally.go_on(self._earlier)
+            self._earlier = None
+        else:
+            self._visit_bytes = self._files.events.size_bytes
+
+    def write_frame(self, event: EventRow, stream: Stream) -> None:
+        """Takes the frame that a stream just played, and all that ends with it."""
+        self.write(event)
+        if event.terminated or event.truncated:
+            self.write_ends(stream.ended_episode, stream.ended_segment)
+        if ends_block(event):
+            self.write_digest(event, stream.ram_crc32)
+
+    def write(self, event: EventRow) -> None:
+        """Takes one frame; it reaches the disk with its block."""
+        self._event_rows.append(event)
+
+    def write_ends(
+        self, episode: EpisodeRow | None, segment: SegmentRow | None
+    ) -> None:
+        """Takes what the frame just written ended; call it before the next frame."""
+        if episode is not None:
+            self._episode_rows.append(episode)
+            self.last_return = episode.return_
+        if segment is not None:
+            self._segment_rows.append(segment)
+
+    def write_digest(self, event: EventRow, ram_crc32: int) -> None:
+        """Closes the block that ends with the frame just written."""
+        self.flush()
+        chain = self._chain.close_block().hex()
+        self._chained_bytes = self._files.events.size_bytes
+        row = DigestRow(
+            event.global_frame_idx,
+            event.visit_idx,
+            event.visit_frame_idx,
+            f"{ram_crc32:08x}",
+            chain,
+        )
+        self._files.digests.append(_encode_lines([row]))
+
+    def flush(self) -> None:
+        """Writes what is buffered; events first, as the others refer to them."""
+        events, episodes, segments = (
+            self._event_rows,
+            self._episode_rows,
+            self._segment_rows,
+        )
+        # Taken out first: after a failed write nothing is tried a second time.
+        self._event_rows, self._episode_rows, self._segment_rows = [], [], []
+        rows = _encode_lines(events)
+        self._files.events.append(rows)
+        self._chain.add(rows)
+        if self._tally is not None:
+            self._tally.add(events, len(episodes))
+        if episodes:
+            self._files.episodes.append(_encode_lines(episodes))
+        if segments:
+            self._files.segments.append(_encode_lines(segments))
+        self._segment_count += len(segments)
+
+    @property
+    def visit_decisions(self) -> int:
+        """Decisions of the visit under way that were written out."""
+        return 0 if self._tally is None else self._tally.decision_frames
+
+    @property
+    def reward_rate(self) -> float | None:
+        """Delivered reward per frame of the visit under way, so far."""
+        tally = self._tally
+        return tally.reward_sum / tally.frames if tally and tally.frames else None
+
+    def end_visit(self, metrics: dict[str, float]) -> None:
+        """Writes out a visit and closes its sums."""
+        self.flush()
+        if self._tally is not None:
+            self._visits.append(self._tally.summarise(metrics))
+            self._tally = None
+
+    def sync(self) -> None:
+        """Waits until every row written is on the disk."""
+        for file in self._files:
+            file.sync()
+        self.metric_rows.sync()
+
+    def close(self) -> None:
+        """Closes the files; does not write."""
+        for file in self._files:
+            file.close()
+        self.metric_rows.close()
+
+    def summarise(
+        self, usage: dict[str, Any] | None = None, tries: int = 1
+    ) -> RunSummary:
+        """What was played so far; a visit under way counts as far as it got.
+
+        Args:
+            usage: What the agent says it used.
+            tries: How often the run was started or resumed.
+        """
+        visits = list(self._visits)
+        if self._tally is not None:
+            visits.append(self._tally.summarise({}))
+        frames = sum(visit.frames for visit in visits)
+        wall_time_s = sum(visit.wall_time_s for visit in visits)
+        return RunSummary(
+            frames=frames,
+            decision_frames=sum(visit.decision_frames for visit in visits),
+            emulator_frames=sum(visit.emulator_frames for visit in visits),
+            wall_time_s=wall_time_s,
+            fps=frames / wall_time_s if wall_time_s > 0 else None,
+            episodes=sum(visit.episodes for visit in visits),
+            segments=self._segment_count,
+            tries=tries,
+            started_utc=self._started_utc,
+            ended_utc=utc_now(),
+            chain_head=self._chain.head.hex() if self._chained_bytes else None,
+            visits=tuple(visits),
+            usage=usage,
+        )

@@ -1,0 +1,418 @@
+"""One run, from an empty folder to a record that says how it ended.
+
+However it ends, what was recorded is readable and status.json tells the state:
+COMPLETED, FAILED with the error, CANCELLED, or QUEUED to be resumed. A run that was
+stopped, by whatever, goes on from here too, and ends with the bytes it would have had.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+from pydantic import ValidationError
+
+from longplay.agents.global_random import GlobalRandom
+from longplay.agents.loading import LoadedAgent
+from longplay.console.machines import machine_of
+from longplay.contract.files import (
+    DiskReserve,
+    describe_invalid,
+    hash_file,
+    make_directory,
+    write_document,
+)
+from longplay.contract.layout import RUN_REQUEST, RunRequest
+from longplay.contract.records import (
+    FileDigest,
+    RunConfig,
+    RunState,
+    RunSummary,
+)
+from longplay.contract.rundir import ROW_FILES, RunDirectory
+from longplay.contract.usage import UsageSummary
+from longplay.errors import (
+    AgentError,
+    ConsoleError,
+    DifferenceError,
+    DocumentError,
+    LongplayError,
+    ResumeError,
+    RunCancelled,
+    RunPreempted,
+    describe_exception,
+)
+from longplay.plan import RunPlan
+from longplay.provenance import longplay_version, read_git_state
+from longplay.runs.checkpoint import (
+    Checkpoint,
+    CheckpointWriter,
+    read_checkpoint,
+    remove_checkpoints,
+)
+from longplay.runs.loop import Observer, Progress, Run
+from longplay.runs.metric_rows import METRICS_FILE
+from longplay.runs.recorder import Recorder
+from longplay.runs.recovery import (
+    check_rows,
+    explain_difference,
+    is_covered,
+    open_kept_rows,
+    read_applied,
+)
+from longplay.runs.signals import stop_on_signals
+from longplay.runs.status import StatusWriter
+from longplay.seeds import agent_seed
+from longplay.tracks.catalogue import get_track, make_stream
+from longplay.tracks.scores import score_run, write_score
+
+
+def ignore_progress(progress: Progress) -> None:
+    """The observer of a run that nobody watches."""
+
+
+def write_run_score(run_dir: Path) -> Path:
+    """Scores a run that was played to its end; returns the file."""
+    write_score(run_dir, score_run(run_dir))
+    return run_dir / "score.json"
+
+
+def conclude_run(
+    run_dir: Path, summary: RunSummary, write_result: Callable[[Path], Path]
+) -> None:
+    """Writes the result of a run, and the hashes of everything it consists of."""
+    digests = {
+        path.name: FileDigest(bytes=path.stat().st_size, sha256=hash_file(path))
+        for path in (run_dir / name for name in ROW_FILES)
+    }
+    result = write_result(run_dir)
+    hashes = {"rows": digests, "score_sha256": hash_file(result)}
+    write_document(run_dir / "run_summary.json", summary.model_copy(update=hashes))
+
+
+def request_run(plan: RunPlan, agent: LoadedAgent) -> RunRequest:
+    """A planned run of an agent, as it is written down."""
+    return RunRequest(
+        trajectory_id=plan.trajectory_id,
+        task_id=plan.task_id,
+        suite=plan.suite_name,
+        seed=plan.seed,
+        config_given=plan.given,
+        agent_reference=agent.reference,
+        agent_files=agent.patterns,
+        agent=agent.entry,
+    )
+
+
+class Session:
+    """One run of one agent: a plan, and the folder it is recorded in.
+
+    Making one builds the agent and reads the ROMs, so that whatever cannot be run is
+    refused before anything is written.
+    """
+
+    def __init__(
+        self,
+        plan: RunPlan,
+        agent: LoadedAgent,
+        run_dir: Path,
+        observer: Observer = ignore_progress,
+        write_result: Callable[[Path], Path] = write_run_score,
+    ) -> None:
+        self._write_result = write_result
+        self._plan = plan
+        self._agent = agent
+        self._run_dir = run_dir
+        self._observer = observer
+        self._output = agent.output
+        self._config = complete_config(plan, agent)
+        self._randomness = GlobalRandom(agent_seed(plan.seed))
+        with self._output.capture(), self._randomness.in_use():
+            track = get_track(plan.suite.track)
+            self._participant = track.build(agent, agent_seed(plan.seed))
+        self._stream = make_stream(self._config)
+        self._recorder: Recorder | None = None
+        # How a stopped run was resumed, in words.
+        self.resumed_from: str | None = None
+        # There is none before something may be written.
+        self._status: StatusWriter | None = None
+        self._checkpoints: CheckpointWriter | None = None
+        self._reserve = DiskReserve(run_dir)
+
+    # --- three ways to the last frame -------------------------------------------
+
+    def run(self, retries: int = 0) -> None:
+        """Plays and scores the run from its first frame.
+
+        Args:
+            retries: How many tries there were before this one.
+
+        Raises:
+            RunCancelled, RunPreempted: Somebody asked the run to stop.
+            RunFailed: The agent, the console or the disk failed.
+        """
+        with self._ending():
+            self._start_writing(retries)
+            write_document(self._run_dir / "config.json", self._config)
+            self._recorder = Recorder.create(self._run_dir)
+            self._play(self._recorder)
+
+    def resume(self, retries: int = 0) -> None:
+        """Goes on where the run was stopped, to the same bytes.
+
+        From the last checkpoint if the agent can be loaded from it. Otherwise the run
+        is played again from its first frame, and must come out as it is recorded.
+
+        Raises:
+            ResumeError: It cannot go on from what is on the disk; nothing was changed.
+            RunCancelled, RunPreempted, RunFailed: As in `run`.
+        """
+        self._check_identity()
+        checkpoint = read_checkpoint(self._run_dir)
+        if self.can_go_on(checkpoint):
+            self._go_on(checkpoint, retries)
+        else:
+            self._play_again(retries)
+
+    def can_go_on(self, checkpoint: Checkpoint | None) -> TypeGuard[Checkpoint]:
+        """Whether a checkpoint has all that the run needs to go on from it."""
+        return (
+            checkpoint is not None
+            and checkpoint.agent_dir is not None
+            and self._participant.can_save
+            and is_covered(self._run_dir, checkpoint)
+        )
+
+    def _go_on(self, checkpoint: Checkpoint, retries: int) -> None:
+        check_rows(self._run_dir, self._config, checkpoint)
+        applied = read_applied(self._run_dir, self._config, checkpoint)
+        with self._output.capture(), self._randomness.in_use():
+            self._load_agent(checkpoint)
+            self._rebuild_console(checkpoint, applied)
+        self.resumed_from = f"resumed from the checkpoint at frame {checkpoint.frame:,}"
+        with self._ending():
+            self._start_writing(retries)
+            self._recorder = Recorder.restore(self._run_dir, checkpoint.record.recorder)
+            self._play(self._recorder)
+
+    def _rebuild_console(self, checkpoint: Checkpoint, applied: list[int]) -> None:
+        try:
+            self._stream.restore(checkpoint.record.stream, applied)
+        except ConsoleError as error:
+            raise ResumeError(f"{error}; nothing was changed") from error
+
+    def _load_agent(self, checkpoint: Checkpoint) -> None:
+        assert checkpoint.agent_dir is not None
+        try:
+            self._participant.load(checkpoint.agent_dir)
+            checkpoint.restore_global_random()
+        except (Exception, SystemExit) as error:
+            raise ResumeError(
+                f"the agent's load raised {describe_exception(error)}; "
+                "nothing was changed"
+            ) from error
+
+    def _play_again(self, retries: int) -> None:
+        def start_writing() -> None:
+            frame = self._stream.global_frame_idx
+            self.resumed_from = f"replayed as recorded until about frame {frame:,}"
+            self._output.discard()  # it was printed the first time
+            self._start_writing(retries)
+            assert self._recorder is not None
+            self._recorder.metric_rows.start_writing(self._run_dir / METRICS_FILE)
+
+        self._recorder = Recorder(
+            open_kept_rows(self._run_dir, self._config, start_writing)
+        )
+        try:
+            with self._ending():
+                self._play(self._recorder)
+        except DifferenceError as error:
+            raise explain_difference(error) from error
+        finally:
+            self._recorder.close()
+
+    def _check_identity(self) -> None:
+        """Refuses to go on with another agent, emulator or contract."""
+        try:
+            begun = RunDirectory(self._run_dir).config
+        except DocumentError as error:
+            raise ResumeError(f"{error}; the run cannot go on") from error
+        for name, was, now in _compare_identity(begun, self._config):
+            if was != now:
+                raise ResumeError(
+                    f"{name}: the run was begun with {was}, here is {now}; a run goes "
+                    "on only as it began"
+                )
+        self._config = begun
+
+    # --- what they share ----------------------------------------------------------
+
+    def _start_writing(self, retries: int) -> None:
+        """From here on the folder is this process's."""
+        request = request_run(self._plan, self._agent)
+        self._status = announce_run(self._plan, request, self._run_dir, retries)
+        self._output.keep_in(self._run_dir)
+        self._reserve.take()
+        self._checkpoints = CheckpointWriter(self._run_dir)
+        frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
+        self._status.enter("RUNNING", frame, game_id)
+
+    def _play(self, recorder: Recorder) -> None:
+        with (
+            stop_on_signals() as stop,
+            self._output.capture(),
+            self._randomness.in_use(),
+        ):
+            run = Run(
+                self._stream,
+                self._participant,
+                recorder,
+                self._watch,
+                stop,
+                self._checkpoint,
+            )
+            run.play()
+            usage = run.ask(lambda: _check_usage(self._participant.usage()))
+            run.ask(self._participant.close)
+        assert self._status is not None  # there was a last row to be written
+        self._reserve.release()
+        summary = self._close_files(recorder, usage)
+        # Before the state says that all is there.
+        conclude_run(self._run_dir, summary, self._write_result)
+        self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
+        remove_checkpoints(self._run_dir)
+
+    def _watch(self, progress: Progress) -> None:
+        if self._status is not None:
+            self._status.observe(progress)
+            self._output.save()
+        with self._output.release(), self._randomness.released():
+            self._observer(progress)
+
+    def _checkpoint(self) -> None:
+        if self._checkpoints is None or self._recorder is None:
+            return  # nothing has been written yet
+        state = self._recorder.snapshot()
+        self._recorder.sync()
+        save = self._participant.save if self._participant.can_save else None
+        self._checkpoints.write(self._stream.snapshot(), state, save)
+
+    @contextlib.contextmanager
+    def _ending(self) -> Iterator[None]:
+        """However the run ends, its status says so."""
+        try:
+            yield
+        except BaseException as error:
+            if self._status is not None:
+                self._reserve.release()
+            self._record_failure(error)
+            if isinstance(error, KeyboardInterrupt):
+                raise RunCancelled("interrupted") from error
+            raise
+
+    def _record_failure(self, error: BaseException) -> None:
+        """Saves what can be saved; the error that came first is the one that counts."""
+        usage = None
+        with self._output.capture(), self._randomness.in_use():
+            with contextlib.suppress(Exception, SystemExit):
+                usage = _check_usage(self._participant.usage())
+            with contextlib.suppress(Exception, SystemExit):
+                self._participant.close()
+        if self._status is None:
+            return  # nothing was changed so far
+        if isinstance(error, AgentError) and error.__cause__ is not None:
+            self._output.write("".join(traceback.format_exception(error.__cause__)))
+        fps = None
+        if self._recorder is not None:
+            with contextlib.suppress(LongplayError):
+                self._recorder.flush()
+            with contextlib.suppress(LongplayError):
+                fps = self._close_files(self._recorder, usage).fps
+        frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
+        self._status.enter(_state_after(error), frame, game_id, error, fps)
+
+    def _close_files(
+        self, recorder: Recorder, usage: dict[str, Any] | None
+    ) -> RunSummary:
+        recorder.close()
+        assert self._status is not None
+        summary = recorder.summarise(usage, tries=self._status.status.retries + 1)
+        write_document(self._run_dir / "run_summary.json", summary)
+        self._output.finish()
+        return summary
+
+
+def complete_config(plan: RunPlan, agent: LoadedAgent) -> RunConfig:
+    """The planned config, with agent, versions, ROMs and git state."""
+    machine = machine_of(plan.config.games)
+    roms = {game_id: machine.read_rom(game_id) for game_id in plan.config.games}
+    return plan.config.model_copy(
+        update={
+            "rom_md5": {game_id: rom.md5 for game_id, rom in roms.items()},
+            "rom_sha256": {game_id: rom.sha256 for game_id, rom in roms.items()},
+            "agent": agent.entry,
+            "agent_files": agent.agent_files,
+            "versions": {
+                "python": platform.python_version(),
+                machine.name: machine.read_version(),
+                "numpy": np.__version__,
+                "longplay": longplay_version(),
+            },
+            "git": read_git_state(Path.cwd()),
+        }
+    )
+
+
+def announce_run(
+    plan: RunPlan, request: RunRequest, run_dir: Path, retries: int
+) -> StatusWriter:
+    """Makes a run's folder and says that it waits."""
+    make_directory(run_dir, exist_ok=True)
+    write_document(run_dir / RUN_REQUEST, request)
+    return StatusWriter(run_dir, plan.config.total_frames, retries)
+
+
+def _check_usage(given: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Refuses at once what no record could hold."""
+    try:
+        UsageSummary.from_summary_stats(given)
+    except ValidationError as error:
+        raise AgentError(f"usage(): {describe_invalid(error)}") from error
+    return given
+
+
+def _compare_identity(
+    begun: RunConfig, here: RunConfig
+) -> Iterator[tuple[str, object, object]]:
+    """What must be the same for a run to go on: name, as begun, as it is here."""
+    for name in (
+        "benchmark_contract_version",
+        "benchmark_contract_hash",
+        "suite",
+        "stop_frame",
+    ):
+        yield name, getattr(begun, name), getattr(here, name)
+    was, now = begun.agent, here.agent
+    yield "agent_id", was and was.agent_id, now and now.agent_id
+    for tool in ("ale_py", "numpy"):
+        yield tool, (begun.versions or {}).get(tool), (here.versions or {}).get(tool)
+    for game_id in here.games:
+        was_rom, rom = begun.rom_sha256 or {}, here.rom_sha256 or {}
+        yield f"ROM of {game_id}", was_rom.get(game_id), rom.get(game_id)
+
+
+_STATES: Mapping[type[BaseException], RunState] = {
+    RunCancelled: "CANCELLED",
+    KeyboardInterrupt: "CANCELLED",
+    RunPreempted: "QUEUED",
+}
+
+
+def _state_after(error: BaseException) -> RunState:
+    return _STATES.get(type(error), "FAILED")

@@ -1,0 +1,220 @@
+"""status.json: where a run is, written by the run's own loop; and who reads it.
+
+Because the loop itself writes the heartbeat, an agent that hangs shows. A run that says
+it is under way and whose process is gone, or which has been silent for too long, is
+STALE: whoever looks says so, nobody else can.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from longplay.contract.files import move_directory, read_document, write_document
+from longplay.contract.records import RunErrorEntry, RunState, RunStatus
+from longplay.contract.rundir import RunDirectory
+from longplay.errors import DocumentError, RunPreempted, name_error
+from longplay.plan import RunPlan
+from longplay.runs.loop import Progress
+from longplay.runs.recorder import utc_now
+
+HEARTBEAT_S = 5.0
+STALL_TIMEOUT_S = 600.0
+
+
+class StatusWriter:
+    """Keeps one run's status.json up to date."""
+
+    def __init__(self, run_dir: Path, frames_total: int, retries: int = 0) -> None:
+        self._path = run_dir / "status.json"
+        self._next_heartbeat_s = 0.0
+        self.status = RunStatus(
+            state="QUEUED",
+            frame=0,
+            frames_total=frames_total,
+            game_id=None,
+            fps=None,
+            heartbeat_utc=utc_now(),
+            started_utc=utc_now(),
+            pid=os.getpid(),
+            host=platform.node(),
+            retries=retries,
+        )
+        self._write()
+
+    def _write(self) -> None:
+        write_document(self._path, self.status)
+
+    def observe(self, progress: Progress) -> None:
+        """Writes a heartbeat if one is due."""
+        if time.monotonic() < self._next_heartbeat_s:
+            return
+        self._next_heartbeat_s = time.monotonic() + HEARTBEAT_S
+        self.status = self.status.model_copy(
+            update={
+                "state": "RUNNING",
+                "frame": progress.frame,
+                "game_id": progress.game_id,
+                "fps": progress.fps,
+                "heartbeat_utc": utc_now(),
+            }
+        )
+        self._write()
+
+    def enter(
+        self,
+        state: RunState,
+        frame: int,
+        game_id: str | None = None,
+        error: BaseException | None = None,
+        fps: float | None = None,
+    ) -> None:
+        """Writes a change of state."""
+        entry = error and RunErrorEntry(
+            type=name_error(error), message=str(error), frame=frame, game=game_id
+        )
+        self.status = self.status.model_copy(
+            update={
+                "state": state,
+                "frame": frame,
+                "game_id": game_id,
+                "fps": fps or self.status.fps,
+                "heartbeat_utc": utc_now(),
+                "error": entry,
+            }
+        )
+        self._write()
+
+
+@dataclass(frozen=True)
+class RunView:
+    """Where a planned run is, seen from outside."""
+
+    plan: RunPlan
+    run_dir: Path
+    state: RunState
+    status: RunStatus | None
+
+    @property
+    def is_to_do(self) -> bool:
+        """Whether it is not complete and nobody is at work on it."""
+        if self.state == "QUEUED":
+            return self.status is None or is_preempted(self.status)
+        return self.state in ("FAILED", "CANCELLED", "STALE")
+
+    @property
+    def retries(self) -> int:
+        """How many tries there were, if another one is to come."""
+        return 0 if self.status is None else self.status.retries + 1
+
+    def to_json(self) -> dict[str, Any]:
+        """The view for machines."""
+        status = self.status
+        score = RunDirectory(self.run_dir).score if self.state == "COMPLETED" else None
+        return {
+            "trajectory_id": self.plan.trajectory_id,
+            "task_id": self.plan.task_id,
+            "seed": self.plan.seed,
+            "state": self.state,
+            "frame": status.frame if status else 0,
+            "frames_total": self.plan.config.total_frames,
+            "headline": self.plan.config.score_type.HEADLINE,
+            "headline_value": score and score.headline,
+            "game_id": status and status.game_id,
+            "fps": status and status.fps,
+            "heartbeat_utc": status and status.heartbeat_utc,
+            "retries": status.retries if status else 0,
+            "error": status.error.model_dump() if status and status.error else None,
+        }
+
+
+def view_run(
+    plan: RunPlan, run_dir: Path, stall_timeout_s: float = STALL_TIMEOUT_S
+) -> RunView:
+    """Looks at a run: not begun is QUEUED, under way without a process is STALE."""
+    status = read_status(run_dir)
+    if status is None:
+        return RunView(plan, run_dir, "QUEUED", None)
+    state = status.state
+    is_under_way = state in ("QUEUED", "RUNNING") and not is_preempted(status)
+    if is_under_way and is_lost(status, stall_timeout_s):
+        state = "STALE"
+    return RunView(plan, run_dir, state, status)
+
+
+def read_status(run_dir: Path) -> RunStatus | None:
+    """What a run says of itself; None before it has begun.
+
+    Raises:
+        DocumentError: Names the run whose status cannot be read.
+    """
+    path = run_dir / "status.json"
+    if not path.exists():
+        return None
+    try:
+        return read_document(path, RunStatus)
+    except DocumentError as error:
+        raise DocumentError(
+            f"{run_dir.name}/{error}; move {run_dir} away and `longplay retry` plays "
+            "the run again"
+        ) from error
+
+
+def is_preempted(status: RunStatus) -> bool:
+    """Whether a run made room for others and waits to be resumed."""
+    is_stopped = status.error is not None and status.error.type == RunPreempted.__name__
+    return status.state == "QUEUED" and is_stopped
+
+
+def is_lost(status: RunStatus, stall_timeout_s: float) -> bool:
+    """Whether a run under way will not go on by itself."""
+    beat = datetime.fromisoformat(status.heartbeat_utc)
+    if (datetime.now(UTC) - beat).total_seconds() > stall_timeout_s:
+        return True
+    return status.host == platform.node() and not _is_alive(status.pid)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return not _is_zombie(pid)
+
+
+def _is_zombie(pid: int) -> bool:
+    """Whether a process has ended and nobody has asked how; Linux alone tells."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] == "Z"
+
+
+def mark_run(run_dir: Path, state: RunState, error: Exception) -> None:
+    """Writes a state that the run itself can write no more."""
+    old = read_status(run_dir)
+    if old is None:
+        return
+    entry = RunErrorEntry(
+        type=name_error(error),
+        message=str(error),
+        frame=old.frame,
+        game=old.game_id,
+    )
+    changed = old.model_copy(update={"state": state, "error": entry})
+    write_document(run_dir / "status.json", changed)
+
+
+def archive_try(run_dir: Path) -> None:
+    """Moves what is left of a run out of the way, into its experiment's archive."""
+    archive = run_dir.parent.parent / "archive" / run_dir.name
+    number = len(list(archive.iterdir())) if archive.exists() else 0
+    move_directory(run_dir, archive / str(number))

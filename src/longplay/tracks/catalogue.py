@@ -1,0 +1,65 @@
+"""The tracks by name, and the track and stream of a run.
+
+`add_track` makes another track known, with its contract version. A suite of it comes
+into the catalogue by `suites.add_suite`.
+"""
+
+from __future__ import annotations
+
+from longplay.console.machines import make_console
+from longplay.contract.records import (
+    RunConfig,
+    add_contract_version,
+    remove_contract_version,
+)
+from longplay.errors import ConfigError, UnknownNameError
+from longplay.stream import Stream
+from longplay.tracks.base import Track
+from longplay.tracks.control import CONTROL
+from longplay.tracks.prediction import PREDICTION
+from longplay.tracks.streaming import STREAMING
+
+TRACKS: dict[str, Track] = {
+    track.name: track for track in (STREAMING, CONTROL, PREDICTION)
+}
+
+
+def add_track(track: Track) -> None:
+    """Makes another track and its contract version known.
+
+    Raises:
+        ConfigError: There is a track or a contract version of this name.
+    """
+    if track.name in TRACKS:
+        raise ConfigError(f"track {track.name!r} is known already")
+    add_contract_version(track.contract)
+    TRACKS[track.name] = track
+
+
+def remove_track(track: Track) -> None:
+    """Undoes `add_track`."""
+    remove_contract_version(track.contract)
+    del TRACKS[track.name]
+
+
+def get_track(name: str) -> Track:
+    """Returns a track by its name."""
+    if name not in TRACKS:
+        raise UnknownNameError("track", name, TRACKS)
+    return TRACKS[name]
+
+
+def track_of(config: RunConfig) -> Track:
+    """The track of a run, by its contract version; streaming if that is unknown."""
+    contract = config.contract
+    return next(track for track in TRACKS.values() if track.contract is contract)
+
+
+def make_stream(config: RunConfig) -> Stream:
+    """The stream of a run, on a console of its own.
+
+    Raises:
+        ConfigError, DocumentError: The reference of a prediction run is not there.
+    """
+    driver = track_of(config).make_driver(config)
+    return Stream.from_config(config, make_console(config), driver)

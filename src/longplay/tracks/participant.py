@@ -1,0 +1,91 @@
+"""One agent that takes part in a run: what it is shown, and what is taken from it.
+
+It gets the percept, with as much of `info` as its track allows, and nothing else. Its
+answer is taken as it is: the stream's driver decides what counts as one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from longplay.agents.metrics import check_numbers
+from longplay.agents.protocol import StreamingAgent
+from longplay.stream import INFO_KEYS, Percept
+
+
+class Participant:
+    """An agent, between the loop and the track.
+
+    Attributes:
+        looks_between_decisions: Whether it wants the pixels of every frame.
+    """
+
+    def __init__(self, agent: StreamingAgent, info_keys: Collection[str]) -> None:
+        self._agent = agent
+        self._step = agent.step
+        self._hidden_keys = tuple(key for key in INFO_KEYS if key not in info_keys)
+        self._is_closed = False
+        self.looks_between_decisions: bool = getattr(
+            agent, "looks_between_decisions", True
+        )
+
+    def answer(self, percept: Percept) -> Any:
+        """The agent's answer to one frame."""
+        info = percept.info
+        for key in self._hidden_keys:
+            del info[key]
+        return self._step(
+            percept.observation,  # type: ignore[arg-type] # None if it does not look
+            percept.reward,
+            percept.terminated,
+            percept.truncated,
+            info,
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """What the agent wants written down for the visit that just ended."""
+        metrics = getattr(self._agent, "metrics", None)
+        given = {} if metrics is None else check_numbers("metrics()", metrics())
+        return {name: float(value) for name, value in given.items()}
+
+    def window_metrics(self) -> dict[str, float]:
+        """What the agent reports of its last decisions.
+
+        Of a module that is the mean of what `step` reported since the last call; an
+        agent object is asked for its `metrics()`.
+        """
+        window = getattr(self._agent, "window_metrics", None)
+        return self.metrics() if window is None else dict(window())
+
+    def end_visit(self) -> tuple[dict[str, float], dict[str, float]]:
+        """What the agent reports of its last decisions, and of the whole visit."""
+        visit = self.metrics()
+        has_windows = hasattr(self._agent, "window_metrics")
+        return self.window_metrics() if has_windows else visit, visit
+
+    def usage(self) -> dict[str, Any] | None:
+        """What the agent says it used: tokens and cost of language models."""
+        usage = getattr(self._agent, "usage", None)
+        return None if usage is None else check_numbers("usage()", usage())
+
+    @property
+    def can_save(self) -> bool:
+        """Whether the agent has both `save` and `load`."""
+        return all(callable(getattr(self._agent, n, None)) for n in ("save", "load"))
+
+    def save(self, directory: Path) -> None:
+        """Lets the agent save itself."""
+        self._agent.save(directory)  # type: ignore[attr-defined]
+
+    def load(self, directory: Path) -> None:
+        """Lets the agent be what it was when it saved itself."""
+        self._agent.load(directory)  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        """Closes the agent; does nothing the second time."""
+        close = getattr(self._agent, "close", None)
+        if close is not None and not self._is_closed:
+            self._is_closed = True
+            close()

@@ -1,0 +1,67 @@
+"""Run directory -> score.json, by the rules of its track.
+
+score.json only ever holds a whole run's own score. Other windows can be asked for, and
+have the hash of their own settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from longplay.contract.files import describe_invalid, write_document
+from longplay.contract.fingerprint import contract_hash
+from longplay.contract.records import RunConfig, Score, ScoringDefaults
+from longplay.contract.rundir import read_run
+from longplay.errors import ConfigError, UnknownNameError
+from longplay.scoring.play import Play, read_play
+from longplay.tracks.catalogue import track_of
+
+
+def compute_score(play: Play) -> Score:
+    """Computes the score of a run; v1's keys if its contract version is unknown."""
+    return track_of(play.config).compute_score(play)
+
+
+def change_scoring(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
+    """The config with other windows or weights, and the hash that belongs to them."""
+    changes = {name: value for name, value in changes.items() if value is not None}
+    if not changes:
+        return config
+    for name in changes:
+        if name not in ScoringDefaults.model_fields:
+            known = ScoringDefaults.model_fields
+            raise UnknownNameError("scoring setting", name, known)
+    defaults = config.scoring_defaults.model_dump() | changes
+    try:
+        scoring = ScoringDefaults.model_validate(defaults)
+    except ValidationError as error:
+        raise ConfigError(describe_invalid(error)) from error
+    changed = config.model_copy(update={"scoring_defaults": scoring})
+    return changed.model_copy(
+        update={"benchmark_contract_hash": contract_hash(changed)}
+    )
+
+
+def score_run(
+    directory: str | Path, *, partial: bool = False, **scoring_changes: Any
+) -> Score:
+    """Scores a run directory, or the one run of an experiment; writes nothing.
+
+    Args:
+        directory: Where the run is.
+        partial: Count only the visits that were played to their end.
+        **scoring_changes: Other `window_frames`, `revisit_frames`, `bottom_k_frac` or
+            `final_score_weights` than the run's own.
+    """
+    run = read_run(directory)
+    run.config = change_scoring(run.config, scoring_changes)
+    return compute_score(read_play(run, partial=partial))
+
+
+def write_score(run_dir: Path, score: Score) -> None:
+    """Writes score.json, which only ever holds a whole run's own score."""
+    write_document(run_dir / "score.json", score)

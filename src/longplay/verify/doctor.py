@@ -1,0 +1,268 @@
+"""This machine -> is its emulator the one that the suites' numbers mean?
+
+    python -m longplay.verify.doctor             writes data/traces.json again
+
+For every game of the suites a trace is shipped: 2,000 fixed actions on a fixed emulator
+seed, with the rewards summed up and a CRC-32 rolled over the memory, noted every 100
+frames. The doctor plays the same actions here. What else decides numbers is checked
+beside it: versions, ROMs, the draws of the schedule, and room on the disk.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from longplay.console.ale import ALE_VERSION, AleConsole, read_rom
+from longplay.contract.files import read_document, write_document
+from longplay.contract.records import GLOBAL_ACTION_SET, Document, ScheduledVisit
+from longplay.contract.versions import SCHEMA_VERSION
+from longplay.errors import ConfigError
+from longplay.plan import plan_run
+from longplay.stream import Mechanics, Stream
+from longplay.suites import SUITES
+
+_TRACES = Path(__file__).parent / "data" / "traces.json"
+_FRAMES = 2_000
+_NOTE_EVERY = 100
+_EMULATOR_SEED = 2044266242
+_STICKY = 0.25
+# Whose schedule is drawn again, and what has to fit on the disk.
+_SCHEDULE_SUITE = "stream-8x3-v1"
+_DISK_SUITE = "stream-3x2-v1"
+
+State = Literal["ok", "note", "differs"]
+
+
+class GameTrace(Document):
+    """What a game does on the fixed actions."""
+
+    rom_sha256: str
+    reward_sums: tuple[float, ...]
+    ram_crc32: tuple[str, ...]
+
+
+class Traces(Document):
+    """data/traces.json: what the suites' games do under one emulator."""
+
+    schema_version: int = SCHEMA_VERSION
+    versions: dict[str, str]
+    schedule_hash: str
+    games: dict[str, GameTrace]
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """One thing that was looked at.
+
+    Attributes:
+        name: What.
+        state: `ok`; `note` if it is another but changes no number; `differs`.
+        found: What is here.
+        expected: What the suites' numbers mean.
+        meaning: What follows from it; empty where all is well.
+    """
+
+    name: str
+    state: State
+    found: str
+    expected: str
+    meaning: str = ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the doctor found: the machine, then game by game."""
+
+    machine: tuple[Symptom, ...]
+    games: tuple[Symptom, ...]
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether nothing differs."""
+        return all(s.state != "differs" for s in (*self.machine, *self.games))
+
+    def to_json(self) -> dict[str, Any]:
+        """The diagnosis for machines."""
+        return {
+            "healthy": self.is_healthy,
+            "machine": [asdict(symptom) for symptom in self.machine],
+            "games": [asdict(symptom) for symptom in self.games],
+        }
+
+
+def list_suite_games() -> list[str]:
+    """Every game of any suite, by name."""
+    return sorted({game for suite in SUITES.values() for game in suite.games})
+
+
+def _watch_nothing(game_id: str) -> None:
+    pass
+
+
+def diagnose(folder: Path, watch: Callable[[str], None] = _watch_nothing) -> Diagnosis:
+    """Looks at everything.
+
+    Args:
+        folder: Where runs would be written.
+        watch: Told each game before it is played.
+    """
+    traces = read_document(_TRACES, Traces)
+    games = []
+    for game_id in list_suite_games():
+        watch(game_id)
+        games.append(_examine_game(game_id, traces.games.get(game_id)))
+    return Diagnosis(tuple(_examine_machine(traces, folder)), tuple(games))
+
+
+# --- The machine ----------------------------------------------------------------
+
+
+def _examine_machine(traces: Traces, folder: Path) -> Iterator[Symptom]:
+    made_with = traces.versions
+    yield _compare_version(
+        "Python",
+        platform.python_version(),
+        made_with["python"],
+        "note",
+        "no number of a suite depends on it; an agent's may",
+    )
+    yield _compare_version(
+        "ale-py",
+        ALE_VERSION,
+        made_with["ale_py"],
+        "differs",
+        "another emulator can play otherwise; the games below tell",
+    )
+    yield _compare_version(
+        "numpy",
+        np.__version__,
+        made_with["numpy"],
+        "note",
+        "agents may draw other numbers; the schedule below tells if suites do",
+    )
+    yield _examine_schedule(traces.schedule_hash)
+    yield _examine_disk(folder)
+
+
+def _compare_version(
+    name: str, found: str, expected: str, otherwise: State, meaning: str
+) -> Symptom:
+    if found == expected:
+        return Symptom(name, "ok", found, expected)
+    return Symptom(name, otherwise, found, expected, meaning)
+
+
+def _examine_schedule(expected: str) -> Symptom:
+    found = plan_run(_SCHEDULE_SUITE).config.benchmark_contract_hash
+    state: State = "ok" if found == expected else "differs"
+    meaning = "suites are drawn otherwise here: no run here is comparable"
+    return Symptom(
+        "schedule",
+        state,
+        found[:16],
+        expected[:16],
+        "" if state == "ok" else meaning,
+    )
+
+
+def _examine_disk(folder: Path) -> Symptom:
+    free = shutil.disk_usage(folder).free
+    needed = plan_run(_DISK_SUITE).expected_bytes
+    is_enough = free >= needed
+    return Symptom(
+        "free disk",
+        "ok" if is_enough else "differs",
+        f"{free / 1e9:,.1f} GB",
+        f"{needed / 1e9:,.1f} GB",
+        "" if is_enough else f"a run of {_DISK_SUITE} does not fit",
+    )
+
+
+# --- The games ------------------------------------------------------------------
+
+
+def _examine_game(game_id: str, expected: GameTrace | None) -> Symptom:
+    try:
+        found = trace_game(game_id)
+    except ConfigError as error:
+        return Symptom(game_id, "differs", "no ROM", "a ROM", str(error))
+    if expected is None:
+        meaning = "no trace is shipped for it; `make doctor-traces` makes one"
+        return Symptom(game_id, "differs", _describe(found), "a trace", meaning)
+    meaning = _explain(found, expected)
+    state: State = "differs" if meaning else "ok"
+    return Symptom(game_id, state, _describe(found), _describe(expected), meaning)
+
+
+def _describe(trace: GameTrace) -> str:
+    return f"{trace.reward_sums[-1]:g} {trace.ram_crc32[-1]}"
+
+
+def _explain(found: GameTrace, expected: GameTrace) -> str:
+    """What a game's trace shows; nothing if it is the one expected."""
+    pairs = zip(
+        zip(found.reward_sums, found.ram_crc32, strict=True),
+        zip(expected.reward_sums, expected.ram_crc32, strict=True),
+        strict=False,
+    )
+    for position, (here, there) in enumerate(pairs):
+        if here != there:
+            first = position * _NOTE_EVERY
+            what = "rewards" if here[0] != there[0] else "memory"
+            return (
+                f"{what} differ from frames {first} … {first + _NOTE_EVERY - 1} on: "
+                "its scores are not comparable"
+            )
+    if found.rom_sha256 != expected.rom_sha256:
+        return "another ROM file, which plays the same so far"
+    return ""
+
+
+def trace_game(game_id: str) -> GameTrace:
+    """Plays the fixed actions of a game."""
+    rom = read_rom(game_id)
+    visit = ScheduledVisit(
+        visit_idx=0, cycle_idx=0, game_id=game_id, visit_frames=_FRAMES
+    )
+    console = AleConsole(sticky=_STICKY, full_action_space=True)
+    stream = Stream([visit], [_EMULATOR_SEED], console, Mechanics())
+    reward_sum, reward_sums, memory = 0.0, [], []
+    for frame in range(_FRAMES):
+        reward_sum += stream.advance(choose_action(frame)).reward
+        if (frame + 1) % _NOTE_EVERY == 0:
+            reward_sums.append(reward_sum)
+            memory.append(f"{stream.ram_crc32:08x}")
+    return GameTrace(
+        rom_sha256=rom.sha256,
+        reward_sums=tuple(reward_sums),
+        ram_crc32=tuple(memory),
+    )
+
+
+def choose_action(frame: int) -> int:
+    """The fixed actions: all of them in turn, each held for four frames."""
+    return frame // 4 * 7 % len(GLOBAL_ACTION_SET)
+
+
+def make_traces() -> Traces:
+    """Plays the fixed actions of every game of the suites."""
+    return Traces(
+        versions={
+            "python": platform.python_version(),
+            "ale_py": ALE_VERSION,
+            "numpy": np.__version__,
+        },
+        schedule_hash=plan_run(_SCHEDULE_SUITE).config.benchmark_contract_hash,
+        games={game_id: trace_game(game_id) for game_id in list_suite_games()},
+    )
+
+
+if __name__ == "__main__":
+    write_document(_TRACES, make_traces())

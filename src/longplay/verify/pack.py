@@ -1,0 +1,267 @@
+"""Run directory <-> one small file that holds what cannot be played again.
+
+The four row files are not in a pack: unpacking plays the answers again, and what comes
+out must have the announced sizes and hashes. The same directory gives the same bytes.
+Unpacking works in a folder beside the target and renames it when all is well;
+otherwise nothing is left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from pathlib import Path
+
+import numpy as np
+
+from longplay.contract.files import (
+    RowFile,
+    hash_file,
+    make_directory,
+    move_directory,
+    read_document,
+    remove_directory,
+    render_document,
+    write_chunks,
+)
+from longplay.contract.records import RunConfig
+from longplay.contract.rundir import ROW_FILES, find_run
+from longplay.errors import AgentError, CannotVerifyError, OutputError, PackError
+from longplay.runs.recorder import Recorder, RowFiles
+from longplay.tracks.catalogue import make_stream, track_of
+from longplay.verify.archive import render_archive
+from longplay.verify.pack_file import (
+    ANSWERS,
+    ATTACHMENTS,
+    DOCUMENTS,
+    MANIFEST,
+    Manifest,
+    PackFile,
+    compress,
+    packed_name,
+)
+from longplay.verify.replay import (
+    ReplayObserver,
+    ReplayWatch,
+    feed_stream,
+    ignore_replay,
+    read_decisions,
+)
+from longplay.verify.verification import (
+    check_playable,
+    compare_emulators,
+    verify_run,
+)
+
+# A prediction of answers.zst, the same bytes on every machine.
+_PREDICTION = np.dtype("<f8")
+
+# --- Packing --------------------------------------------------------------------
+
+
+def pack_run(
+    directory: str | Path,
+    target: Path,
+    *,
+    workers: int = 1,
+    observer: ReplayObserver = ignore_replay,
+) -> Manifest:
+    """Verifies a run and packs it into one file.
+
+    Raises:
+        PackError: The run is not true.
+        OutputError: The file exists.
+        LongplayError: The run is incomplete or cannot be verified here.
+    """
+    if target.exists():
+        raise OutputError(f"{target} exists; choose another name with -o")
+    run_dir = find_run(Path(directory))
+    verification = verify_run(run_dir, workers=workers, observer=observer)
+    if not verification.passed:
+        raise PackError(
+            f"{run_dir} is not packed, because it is not true: "
+            f"{verification.describe_failure()}"
+        )
+    contents = _read_contents(run_dir)
+    members = {packed_name(n): compress(c) for n, c in contents.items()}
+    manifest = _describe(run_dir, contents | members)
+    parts = {MANIFEST: render_document(manifest), **members}
+    write_chunks(target, render_archive(parts.items()))
+    return manifest
+
+
+def _read_contents(run_dir: Path) -> dict[str, bytes]:
+    """What a pack holds, in its order."""
+    paths = [run_dir / name for name in DOCUMENTS]
+    documents = {path.name: path.read_bytes() for path in paths if path.is_file()}
+    return {**documents, ANSWERS: _read_answers(run_dir)}
+
+
+def _read_answers(run_dir: Path) -> bytes:
+    config = read_document(run_dir / "config.json", RunConfig)
+    decisions = read_decisions(run_dir / ROW_FILES[0], 0, config.total_frames)
+    if track_of(config).predicts:
+        return np.array([one.answer for one in decisions], _PREDICTION).tobytes()
+    return bytes(one.action for one in decisions if one.is_decision_frame)
+
+
+def _describe(run_dir: Path, contents: Mapping[str, bytes]) -> Manifest:
+    rows = [run_dir / name for name in ROW_FILES]
+    return Manifest(
+        sizes={
+            **{name: len(content) for name, content in contents.items()},
+            **{path.name: path.stat().st_size for path in rows},
+        },
+        sha256={
+            **{n: hashlib.sha256(c).hexdigest() for n, c in contents.items()},
+            **{path.name: hash_file(path) for path in rows},
+        },
+    )
+
+
+# --- Unpacking ------------------------------------------------------------------
+
+
+def unpack_run(
+    path: Path, target: Path, *, observer: ReplayObserver = ignore_replay
+) -> Path:
+    """Plays a pack again and leaves the run directory it was made of.
+
+    Raises:
+        PackError: The file is damaged, or what is played is not what it announces.
+        CannotVerifyError: That, under another emulator than the run's.
+        OutputError: The target exists, or the disk is too small.
+    """
+    if target.exists() or target.is_symlink():
+        raise OutputError(f"{target} exists; choose another folder with -o")
+    if not target.parent.is_dir():
+        raise OutputError(f"{target.parent}: no such folder to unpack in")
+    with PackFile(path) as pack:
+        _check_disk(pack.manifest, target.parent)
+        folder = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        make_directory(folder)
+        try:
+            _unpack(pack, folder, observer)
+            move_directory(folder, target)
+        except BaseException as error:
+            remove_directory(folder)
+            if isinstance(error, PackError):
+                raise PackError(f"{path} is not unpacked: {error}") from error
+            raise
+    return target
+
+
+def _check_disk(manifest: Manifest, folder: Path) -> None:
+    free = shutil.disk_usage(folder).free
+    if manifest.run_bytes > free:
+        raise OutputError(
+            f"{folder}: the run takes {manifest.run_bytes:,} bytes, {free:,} are free"
+        )
+
+
+def _unpack(pack: PackFile, folder: Path, observer: ReplayObserver) -> None:
+    pack.extract_documents(folder)
+    for name in ATTACHMENTS:
+        if name in pack.documents:
+            pack.extract(name, folder)
+    config = read_document(folder / "config.json", RunConfig)
+    check_playable(config)
+    try:
+        _play_answers(pack, config, folder, observer)
+    except PackError as error:
+        if others := compare_emulators(config):
+            raise CannotVerifyError(
+                f"cannot unpack here: {'; '.join(others)}. Under what is installed "
+                f"here {error}"
+            ) from error
+        raise
+
+
+def _play_answers(
+    pack: PackFile, config: RunConfig, folder: Path, observer: ReplayObserver
+) -> None:
+    answers = _Answers(_split_answers(pack.read_answers(), config))
+    files = [_AnnouncedRows(folder / name, pack.manifest) for name in ROW_FILES]
+    recorder, stream = Recorder(RowFiles(*files)), make_stream(config)
+    played = [0] * len(config.played_schedule)
+    watch = ReplayWatch([v.visit_frames for v in config.played_schedule], observer)
+    try:
+        for visit in config.played_schedule:
+
+            def report(frames: int, visit_idx: int = visit.visit_idx) -> None:
+                played[visit_idx] = frames
+                watch.tell(played)
+
+            feed_stream(stream, recorder, repeat(answers, visit.visit_frames), report)
+        recorder.sync()
+    except AgentError as error:
+        raise PackError(f"its answers do not fit its schedule: {error}") from error
+    finally:
+        recorder.close()
+    for file in files:
+        file.check()
+    if answers.left:
+        raise PackError(f"{answers.left:,} of its answers were not asked for")
+
+
+def _split_answers(content: bytes, config: RunConfig) -> Sequence[float]:
+    if not track_of(config).predicts:
+        return content
+    if len(content) % _PREDICTION.itemsize:
+        raise PackError(f"{ANSWERS}: expected 8 bytes for each prediction")
+    predictions: list[float] = np.frombuffer(content, _PREDICTION).tolist()
+    return predictions
+
+
+class _Answers:
+    """Stands for the agent: the stream asks for a number where it needs one.
+
+    For an index on decision frames alone, or for a prediction on every frame.
+    """
+
+    def __init__(self, answers: Sequence[float]) -> None:
+        self._answers = iter(answers)
+        self.left = len(answers)
+
+    def __repr__(self) -> str:
+        return f"<{self.left} answers left>"
+
+    def __index__(self) -> int:
+        return int(self._take())
+
+    def __float__(self) -> float:
+        return float(self._take())
+
+    def _take(self) -> float:
+        self.left -= 1
+        return next(self._answers)
+
+
+class _AnnouncedRows(RowFile):
+    """A row file that must become what the manifest says, and never more."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        super().__init__(path, RowFile.create(path).fileno(), 0)
+        self._announced_bytes = manifest.sizes[path.name]
+        self._sha256 = manifest.sha256[path.name]
+        self._digest = hashlib.sha256()
+
+    def append(self, rows: bytes) -> None:
+        if self.size_bytes + len(rows) > self._announced_bytes:
+            raise PackError(
+                f"{self.path.name}, played again, has more than the announced "
+                f"{self._announced_bytes:,} bytes"
+            )
+        super().append(rows)
+        self._digest.update(rows)
+
+    def check(self) -> None:
+        found = self._digest.hexdigest()
+        if found != self._sha256:
+            raise PackError(
+                f"{self.path.name}, played again, is not what was packed: expected "
+                f"SHA-256 {self._sha256}, found {found}"
+            )

@@ -1,0 +1,252 @@
+"""FILE.longplay -> its documents and answers, nothing of it believed.
+
+    FILE.longplay := tar of
+        manifest.json          {format, version, sizes, sha256}
+        <document>.zst         config.json, run_summary.json, … verbatim
+        answers.zst            one byte per decision frame: the decided action; of a
+                               prediction run its predictions, float64 each
+
+`sizes` and `sha256` name every file of the run directory, `answers`, and every
+compressed member, so a flipped bit shows wherever it is. What a member becomes is never
+more than announced, and never held in memory before it has come out. Reading a pack
+needs no emulator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+import zstandard
+from pydantic import ConfigDict, Field, ValidationError
+
+from longplay.contract.files import (
+    LARGEST_DOCUMENT_BYTES,
+    LARGEST_MANIFEST_BYTES,
+    describe_invalid,
+    open_regular,
+    parse_json,
+    render_document,
+    write_chunks,
+)
+from longplay.contract.records import Document
+from longplay.contract.rundir import ROW_FILES, RunDirectory
+from longplay.errors import DocumentError, PackError
+from longplay.verify.archive import Member, read_members
+
+VERSION = 1
+MANIFEST = "manifest.json"
+ANSWERS = "answers"
+_NEEDED = ("config.json", "run_summary.json", "score.json")
+# Kept verbatim, whatever is in them: replay cannot make them again.
+ATTACHMENTS = ("agent_output.txt", "metrics.jsonl")
+DOCUMENTS = (
+    *_NEEDED,
+    "status.json",
+    "episode_config.json",
+    "episode_record.json",
+    "verification.json",
+    *ATTACHMENTS,
+)
+
+# Fixed: the same directory must give the same bytes.
+_LEVEL = 19
+# What that level uses; a frame that asks for more memory was not made here.
+_WINDOW_BYTES = 2**23
+# So little at a time can become 8 MiB at most: a block of zstd's takes four bytes or
+# more and becomes 128 KiB or less.
+_PIECE_BYTES = 256
+_LARGEST_ANSWERS_BYTES = 2**32
+
+
+def packed_name(name: str) -> str:
+    """What the member that holds a file is called."""
+    return f"{name}.zst"
+
+
+def compress(content: bytes) -> bytes:
+    """One member, the same bytes for the same content."""
+    return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content)
+
+
+class Manifest(Document):
+    """manifest.json: what a pack is, and what it unpacks to."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: Literal["longplay-pack"] = "longplay-pack"
+    version: int = VERSION
+    sizes: dict[str, int] = Field(description="File -> its length in bytes.")
+    sha256: dict[str, str] = Field(description="File -> its SHA-256.")
+
+    @property
+    def run_bytes(self) -> int:
+        """Bytes of the run directory."""
+        names = (*DOCUMENTS, *ROW_FILES)
+        return sum(self.sizes.get(name, 0) for name in names)
+
+
+class PackFile:
+    """A pack that is whole and undamaged; use as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._file = open_regular(path)
+        except OSError as error:
+            raise PackError(f"{path}: cannot read it: {error.strerror}") from error
+        except DocumentError as error:
+            raise PackError(str(error)) from error
+        try:
+            known = (MANIFEST, *map(packed_name, (*DOCUMENTS, ANSWERS)))
+            self._members = read_members(self._file, known)
+            self.manifest = self._read_manifest()
+            self._check_members()
+        except BaseException as error:
+            self._file.close()
+            if isinstance(error, PackError):
+                raise PackError(f"{path} is not a sound pack: {error}") from error
+            raise
+
+    def __enter__(self) -> PackFile:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._file.close()
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of the file."""
+        return self.path.stat().st_size
+
+    @property
+    def documents(self) -> list[str]:
+        """The documents of the run that are in it."""
+        return [name for name in DOCUMENTS if packed_name(name) in self._members]
+
+    def _read_manifest(self) -> Manifest:
+        if not self._members or next(iter(self._members)) != MANIFEST:
+            raise PackError(f"expected {MANIFEST} first, found none")
+        member = self._members[MANIFEST]
+        if member.size_bytes > LARGEST_MANIFEST_BYTES:
+            raise PackError(f"{MANIFEST}: {member.size_bytes:,} bytes are too many")
+        text = b"".join(self._pieces(member, member.size_bytes))
+        manifest = _parse_manifest(text)
+        if render_document(manifest) != text:
+            raise PackError(f"{MANIFEST} is not spelt as longplay spells it")
+        return manifest
+
+    def _pieces(self, member: Member, piece_bytes: int) -> Iterator[bytes]:
+        """The bytes of a member as they stand in the file."""
+        for start in range(0, member.size_bytes, max(1, piece_bytes)):
+            self._file.seek(member.start_byte + start)
+            yield self._file.read(min(piece_bytes, member.size_bytes - start))
+
+    def _check_members(self) -> None:
+        """Holds names, sizes and the hashes of what is packed against the manifest."""
+        manifest, members = self.manifest, self._members.keys() - {MANIFEST}
+        contents = {name.removesuffix(".zst") for name in members}
+        missing = {*_NEEDED, ANSWERS} - contents
+        if missing:
+            raise PackError(f"expected {min(missing)} in it, found none")
+        named = members | contents | set(ROW_FILES)
+        if manifest.sizes.keys() != named or manifest.sha256.keys() != named:
+            raise PackError(f"{MANIFEST} does not name what is in it")
+        for name in sorted(members):
+            member = self._members[name]
+            digest = hashlib.sha256()
+            for piece in self._pieces(member, 2**20):
+                digest.update(piece)
+            self._compare(name, member.size_bytes, digest.hexdigest())
+
+    def _compare(self, name: str, size_bytes: int, sha256: str) -> None:
+        announced = self.manifest.sizes[name]
+        if size_bytes != announced:
+            raise PackError(
+                f"{name}: {announced:,} bytes are announced, found {size_bytes:,}"
+            )
+        if sha256 != self.manifest.sha256[name]:
+            raise PackError(
+                f"{name} is damaged: expected SHA-256 {self.manifest.sha256[name]}, "
+                f"found {sha256}"
+            )
+
+    def iter_content(self, name: str) -> Iterator[bytes]:
+        """What a member holds, piece by piece, never more than is announced."""
+        announced = self.manifest.sizes[name]
+        decompress = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
+        stream = decompress.decompressobj()
+        digest, size_bytes = hashlib.sha256(), 0
+        for piece in self._pieces(self._members[packed_name(name)], _PIECE_BYTES):
+            if stream.eof:
+                raise PackError(f"{name}: there is more after its end")
+            try:
+                content = stream.decompress(piece)
+            except (zstandard.ZstdError, MemoryError) as error:
+                raise PackError(f"{name} cannot be decompressed: {error}") from error
+            size_bytes += len(content)
+            if size_bytes > announced:
+                raise PackError(f"{name}: more than the announced {announced:,} bytes")
+            digest.update(content)
+            yield content
+        if not stream.eof or stream.unused_data:
+            raise PackError(f"{name} does not end where it should")
+        self._compare(name, size_bytes, digest.hexdigest())
+
+    def read_documents(self) -> RunDirectory:
+        """The run as far as its documents tell; nothing is played."""
+        with tempfile.TemporaryDirectory(prefix="longplay-") as folder:
+            self.extract_documents(Path(folder))
+            run = RunDirectory(Path(folder))
+            # Read now: the folder goes, and the run is called by its pack.
+            _ = run.config, run.summary, run.score, run.status, run.verification
+        run.path = self.path
+        return run
+
+    def extract_documents(self, folder: Path) -> None:
+        """Writes the JSON documents to a folder."""
+        for name in self.documents:
+            if name.endswith(".json"):
+                self.extract(name, folder, LARGEST_DOCUMENT_BYTES)
+
+    def extract(self, name: str, folder: Path, limit_bytes: int | None = None) -> None:
+        """Writes one document to a folder."""
+        announced = self.manifest.sizes[name]
+        if limit_bytes is not None and announced > limit_bytes:
+            raise PackError(f"{name}: {announced:,} bytes are too many")
+        write_chunks(folder / name, self.iter_content(name))
+
+    def read_answers(self) -> bytes:
+        """The decisions of the run, one byte each, or its predictions."""
+        announced = self.manifest.sizes[ANSWERS]
+        if announced > _LARGEST_ANSWERS_BYTES:
+            raise PackError(f"{ANSWERS}: {announced:,} bytes are too many")
+        return b"".join(self.iter_content(ANSWERS))
+
+
+def _parse_manifest(text: bytes) -> Manifest:
+    try:
+        given = parse_json(text.decode())
+    except (ValueError, RecursionError) as error:
+        raise PackError(f"{MANIFEST} is not readable as JSON: {error}") from error
+    if not isinstance(given, dict) or given.get("format") != "longplay-pack":
+        raise PackError(f'{MANIFEST} format: expected "longplay-pack"')
+    version = given.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise PackError(
+            f"{MANIFEST} version: expected at most {VERSION}, found {version}; a "
+            "newer longplay made this, install that one to unpack it"
+        )
+    try:
+        return Manifest.model_validate_json(text)
+    except ValidationError as error:
+        raise PackError(f"{MANIFEST} {describe_invalid(error)}") from error

@@ -1,0 +1,441 @@
+"""A logged visit -> the same visit, played again.
+
+A visit is a pure function of game, emulator seed and actions. So replay is the stream
+of the run, fed with the decisions of the log instead of an agent's, and its recorder
+gets `CheckedRows` instead of files. Nobody asks for pixels.
+
+Visits do not depend on each other: each begins with the ids of its first logged row and
+with the last logged chain before it. That makes them tasks for as many processes as
+there are; whether one visit goes on where the last one ended is seen when all are back.
+
+Whatever stands in the files, the answer is a difference. A line that is no row is taken
+for the action 0, and then differs from the row that comes out.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import accumulate
+from multiprocessing import get_context
+from pathlib import Path
+from time import monotonic
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from longplay.contract.digests import BLOCK_FRAMES, NO_CHAIN, Chain, ends_block
+from longplay.contract.records import (
+    GLOBAL_ACTION_SET,
+    LARGEST_VALUE,
+    DigestRow,
+    RunConfig,
+)
+from longplay.errors import (
+    CannotVerifyError,
+    ConsoleError,
+    DifferenceError,
+    LongplayError,
+    RowDifference,
+)
+from longplay.runs.checked_rows import (
+    LONGEST_ROW_BYTES,
+    CheckedRows,
+    IgnoredRows,
+    LinePosition,
+)
+from longplay.runs.recorder import Recorder, RowFiles
+from longplay.stream import Stream, StreamState
+from longplay.tracks.catalogue import make_stream
+
+_CHUNK_BYTES = 1024 * 1024
+_TICK_S = 0.25
+_NUM_ACTIONS = len(GLOBAL_ACTION_SET)
+_NOT_A_ROW = (msgspec.MsgspecError, ValueError, RecursionError)
+
+
+@dataclass(frozen=True)
+class ReplayProgress:
+    """Where a replay is, for whoever watches."""
+
+    frames: int
+    frames_total: int
+    visits: int
+    visits_total: int
+    elapsed_s: float
+
+    @property
+    def fps(self) -> float | None:
+        """Frames per second so far, of all processes together."""
+        return self.frames / self.elapsed_s if self.elapsed_s > 0 else None
+
+
+ReplayObserver = Callable[[ReplayProgress], None]
+
+
+def ignore_replay(progress: ReplayProgress) -> None:
+    """The observer of a replay that nobody watches."""
+
+
+class RowIds(NamedTuple):
+    """The ids that rows carry on from visit to visit."""
+
+    episode_id: int
+    segment_id: int
+
+
+@dataclass(frozen=True)
+class VisitTask:
+    """One visit to be played again, as plain values that can travel.
+
+    Attributes:
+        run_dir: Where the log is.
+        config: The run's, with this visit alone in its schedule.
+        first_frame: Frame of the run it begins with.
+        events: Where its rows begin in events.jsonl.
+        digests: Where its rows begin in digests.jsonl.
+        chain: The last logged chain before it.
+    """
+
+    run_dir: Path
+    config: RunConfig
+    first_frame: int
+    events: LinePosition
+    digests: LinePosition
+    chain: bytes
+
+    @property
+    def visit_idx(self) -> int:
+        """Which visit of the run it is."""
+        return self.config.schedule[0].visit_idx
+
+    @property
+    def frames(self) -> int:
+        """How many frames there are to play."""
+        return self.config.schedule[0].visit_frames
+
+
+@dataclass(frozen=True)
+class VisitOutcome:
+    """What came of playing a visit again.
+
+    Attributes:
+        visit_idx: Which visit.
+        first_frame: Frame of the run it begins with.
+        first_ids: Ids of its first row, as logged.
+        next_ids: Ids that the row after it has to have.
+        difference: The first row that came out otherwise.
+        problem: Why it could not be played at all.
+    """
+
+    visit_idx: int
+    first_frame: int
+    first_ids: RowIds
+    next_ids: RowIds
+    difference: RowDifference | None = None
+    problem: str | None = None
+
+
+# --- Feeding a stream -----------------------------------------------------------
+
+
+def feed_stream(
+    stream: Stream,
+    recorder: Recorder,
+    answers: Iterable[object],
+    report: Callable[[int], None],
+) -> None:
+    """Plays one frame per answer and records it, without an agent.
+
+    Args:
+        stream: Where the frames are played.
+        recorder: Where they go.
+        answers: What an agent would have said, frame by frame.
+        report: Told the frame after each block.
+    """
+    for answer in answers:
+        event = stream.advance(answer)
+        recorder.write_frame(event, stream)
+        if ends_block(event):
+            report(event.visit_frame_idx + 1)
+
+
+# As far as rows can count: an id beyond it could not be written down again.
+_Id = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
+
+
+class LoggedDecision(msgspec.Struct, gc=False):
+    """What replay takes from a row of events.jsonl; all else must come out."""
+
+    decided_action_idx: int
+    is_decision_frame: bool
+    episode_id: _Id
+    segment_id: _Id
+    prediction: float | None = None
+
+    @property
+    def answer(self) -> float:
+        """A prediction, where there are any, or an action; 0 for what is neither."""
+        if self.prediction is None:
+            return self.action
+        return self.prediction if abs(self.prediction) <= LARGEST_VALUE else 0.0
+
+    @property
+    def action(self) -> int:
+        """The decision, or 0 in place of what is no action."""
+        action = self.decided_action_idx
+        return action if 0 <= action < _NUM_ACTIONS else 0
+
+
+_NO_DECISION = LoggedDecision(0, False, 0, 0)
+
+
+def read_decisions(
+    path: Path, start_byte: int, frames: int
+) -> Generator[LoggedDecision]:
+    """The decisions of so many rows, whatever stands there."""
+    decode = msgspec.json.Decoder(LoggedDecision).decode
+    with path.open("rb") as file:
+        file.seek(start_byte)
+        for _ in range(frames):
+            try:
+                yield decode(file.readline(LONGEST_ROW_BYTES))
+            except _NOT_A_ROW:
+                yield _NO_DECISION
+
+
+# --- One visit ------------------------------------------------------------------
+
+
+def replay_visit(task: VisitTask, report: Callable[[int], None]) -> VisitOutcome:
+    """Plays one visit again, up to its first difference."""
+    path = task.run_dir / "events.jsonl"
+    with closing(read_decisions(path, task.events.byte, 1)) as rows:
+        first = next(rows)
+    first_ids = RowIds(first.episode_id, first.segment_id)
+    difference, problem, next_ids = None, None, first_ids
+    try:
+        next_ids = _play_again(task, first_ids, report)
+    except DifferenceError as error:
+        difference = error.difference
+    except LongplayError as error:
+        problem = str(error)
+    return VisitOutcome(
+        task.visit_idx, task.first_frame, first_ids, next_ids, difference, problem
+    )
+
+
+def _play_again(task: VisitTask, ids: RowIds, report: Callable[[int], None]) -> RowIds:
+    """Plays a visit against its log; returns the ids that come after it."""
+    stream = make_stream(task.config)
+    start = StreamState(
+        global_frame_idx=task.first_frame,
+        episode_start=task.first_frame,
+        segment_start=task.first_frame,
+        **ids._asdict(),
+    )
+    stream.restore(start, ())
+    events = task.run_dir / "events.jsonl"
+    files = RowFiles(
+        CheckedRows.open(events, task.events),
+        # They follow from the events, and validation holds them against each other.
+        IgnoredRows(),
+        IgnoredRows(),
+        CheckedRows.open(task.run_dir / "digests.jsonl", task.digests),
+    )
+    recorder = Recorder(files, Chain(task.chain))
+    decisions = read_decisions(events, task.events.byte, task.frames)
+    with closing(recorder), closing(decisions):
+        answers = (decision.answer for decision in decisions)
+        feed_stream(stream, recorder, answers, report)
+    end = stream.snapshot()
+    return RowIds(end.episode_id, end.segment_id)
+
+
+# --- Where visits are in the files ----------------------------------------------
+
+
+class LineIndex(NamedTuple):
+    """Where some lines begin, and how many whole lines there are."""
+
+    bytes_before: list[int]
+    line_count: int
+
+
+def index_lines(path: Path, wanted: Sequence[int]) -> LineIndex:
+    """Finds the start of lines, counted from 0 and given in order.
+
+    A line that the file does not have begins at its end.
+    """
+    starts: list[int] = []
+    line_count = offset = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
+            while len(starts) < len(wanted):
+                line = wanted[len(starts)] - line_count
+                if line > len(ends):
+                    break
+                starts.append(offset + int(ends[line - 1]) + 1 if line else offset)
+            line_count += len(ends)
+            offset += len(chunk)
+    starts += [offset] * (len(wanted) - len(starts))
+    return LineIndex(starts, line_count)
+
+
+def plan_replay(run_dir: Path, config: RunConfig) -> list[VisitTask]:
+    """One task per visit of a run whose events are all there."""
+    lengths = [visit.visit_frames for visit in config.played_schedule]
+    first_frames = [0, *accumulate(lengths)][:-1]
+    blocks = [-(-length // BLOCK_FRAMES) for length in lengths]
+    first_blocks = [0, *accumulate(blocks)][:-1]
+    events = index_lines(run_dir / "events.jsonl", first_frames)
+    digests_path = run_dir / "digests.jsonl"
+    digests = index_lines(digests_path, first_blocks)
+    # Each visit starts from the digest row before its own.
+    ends = index_lines(digests_path, [max(0, block - 1) for block in first_blocks])
+    return [
+        VisitTask(
+            run_dir,
+            _single_out(config, position),
+            first_frames[position],
+            LinePosition(events.bytes_before[position], first_frames[position]),
+            LinePosition(digests.bytes_before[position], first_blocks[position]),
+            _read_chain(digests_path, ends.bytes_before[position])
+            if position
+            else NO_CHAIN,
+        )
+        for position in range(len(lengths))
+    ]
+
+
+def _single_out(config: RunConfig, position: int) -> RunConfig:
+    """The config with one visit, so that a task stays small."""
+    seeds = config.emulator_seeds or ()
+    return config.model_copy(
+        update={
+            "schedule": (config.played_schedule[position],),
+            "stop_frame": None,
+            "emulator_seeds": (seeds[position],),
+        }
+    )
+
+
+def _read_chain(path: Path, start_byte: int) -> bytes:
+    """A logged chain; zeros for a broken row, which its own visit reports."""
+    with path.open("rb") as file:
+        file.seek(start_byte)
+        line = file.readline(LONGEST_ROW_BYTES)
+    try:
+        return bytes.fromhex(msgspec.json.decode(line, type=DigestRow).chain)
+    except _NOT_A_ROW:
+        return NO_CHAIN
+
+
+# --- Many visits ----------------------------------------------------------------
+
+
+def replay_visits(
+    tasks: Sequence[VisitTask], workers: int, observer: ReplayObserver
+) -> list[VisitOutcome]:
+    """Plays visits again, the longest first; returns what came of them in order."""
+    by_length = sorted(tasks, key=lambda task: -task.frames)
+    watch = ReplayWatch([task.frames for task in by_length], observer)
+    workers = min(workers, len(by_length))
+    play = _replay_here if workers <= 1 else _replay_spread
+    outcomes = play(by_length, workers, watch)
+    for outcome in outcomes:
+        if outcome.problem is not None:
+            raise CannotVerifyError(
+                f"visit {outcome.visit_idx} cannot be played here: {outcome.problem}"
+            )
+    return sorted(outcomes, key=lambda outcome: outcome.visit_idx)
+
+
+class ReplayWatch:
+    """Adds up how far the visits are, and tells the observer now and then."""
+
+    def __init__(self, visit_frames: Sequence[int], observer: ReplayObserver) -> None:
+        self._frames = visit_frames
+        self._observer = observer
+        self._started_s = monotonic()
+        self._next_tick_s = self._started_s
+
+    def tell(self, played: Sequence[int]) -> None:
+        """Takes the frames played of each visit."""
+        now_s = monotonic()
+        if now_s < self._next_tick_s:
+            return
+        self._next_tick_s = now_s + _TICK_S
+        self._observer(
+            ReplayProgress(
+                frames=sum(played),
+                frames_total=sum(self._frames),
+                visits=sum(map(int.__eq__, played, self._frames)),
+                visits_total=len(self._frames),
+                elapsed_s=now_s - self._started_s,
+            )
+        )
+
+
+def _replay_here(
+    tasks: Sequence[VisitTask], workers: int, watch: ReplayWatch
+) -> list[VisitOutcome]:
+    played = [0] * len(tasks)
+
+    def replay(position: int, task: VisitTask) -> VisitOutcome:
+        def report(frames: int) -> None:
+            played[position] = frames
+            watch.tell(played)
+
+        return replay_visit(task, report)
+
+    return [replay(position, task) for position, task in enumerate(tasks)]
+
+
+def _replay_spread(
+    tasks: Sequence[VisitTask], workers: int, watch: ReplayWatch
+) -> list[VisitOutcome]:
+    # Spawned, not forked: DuckDB may have threads running here.
+    context = get_context("spawn")
+    played = context.RawArray("q", len(tasks))
+    pool = ProcessPoolExecutor(workers, context, _share, (played,))
+    try:
+        futures = [
+            pool.submit(_replay_shared, position, task)
+            for position, task in enumerate(tasks)
+        ]
+        pending: set[Future[VisitOutcome]] = set(futures)
+        while pending:
+            pending = wait(pending, timeout=_TICK_S).not_done
+            watch.tell(list(played))
+        return [future.result() for future in futures]
+    except BrokenProcessPool as error:
+        raise ConsoleError(
+            "a process that played visits again was lost; try fewer --workers"
+        ) from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+# Frames played of each task, where the parent can see them; set in each process.
+_played: Any = None
+
+
+def _share(played: Any) -> None:
+    global _played  # noqa: PLW0603 - a pool hands it to its processes in no other way
+    _played = played
+    # Ctrl-C reaches every process: these end without a word, the parent says it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _replay_shared(position: int, task: VisitTask) -> VisitOutcome:
+    def report(frames: int) -> None:
+        _played[position] = frames
+
+    return replay_visit(task, report)

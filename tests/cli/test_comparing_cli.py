@@ -1,0 +1,203 @@
+"""`longplay compare`: what it prints, writes and refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import longplay
+from generated_runs import make_status, write
+from longplay.analysis.records import Comparison
+from longplay.contract.files import read_document
+from made_up_anchors import make_anchors, make_game
+from written_runs import make_config, name_short_suite, write_run
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LONGPLAY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two agents with three seeds; beta is a point behind, and a run of it failed."""
+    for name, reward in (("alpha", 3.0), ("beta", 2.0)):
+        for seed in range(3):
+            rewards = np.full(360, reward + 0.1 * seed)
+            run_dir = tmp_path / "runs" / name / str(seed)
+            write_run(run_dir, make_config(seed=seed, agent=name), rewards)
+    failed = tmp_path / "runs/beta/2/status.json"
+    write(failed, make_status("FAILED", "Oops"))
+    return tmp_path / "runs"
+
+
+def test_table_for_people(invoke, runs):
+    answer = invoke("compare", runs, "--games")
+    assert answer.exit_code == 0
+    assert max(map(len, answer.stdout.splitlines())) <= 80
+    words = " ".join(answer.stdout.split())
+    assert "alpha 3 3.10 ±0.25" in words
+    assert "beta 2/3 2.05" in words
+    assert "beta: 1 errored (seed 2); not in the means" in words
+    assert "no z: anchors-1 has no anchors for stream-smoke-v1+" in words
+    assert "stream-smoke-v1 with base_visit_frames = 60, jitter_pct = 0.0" in words
+    assert "qbert alpha 3.10" in words
+
+
+def test_json_for_machines(invoke, runs):
+    answer = invoke("compare", runs, "--json", "--versus", "beta")
+    (suite,) = answer.json["suites"]
+    assert suite["versus"] == "beta"
+    assert suite["agents"][0]["difference"]["mean"] == pytest.approx(1.05)
+    assert answer.json["left_out"][0]["kind"] == "errored"
+
+
+def test_files(invoke, runs, tmp_path):
+    files = [tmp_path / name for name in ("a.csv", "a.tex", "analysis.json")]
+    options = ("--csv", files[0], "--latex", files[1], "-o", files[2])
+    assert invoke("compare", runs, *options).exit_code == 0
+    rows = list(csv.DictReader(files[0].read_text().splitlines()))
+    assert {row["agent"] for row in rows} == {"alpha", "beta"}
+    assert r"\toprule" in files[1].read_text()
+    comparison = read_document(files[2], Comparison)
+    assert comparison.suites[0].agents[0].label == "alpha"
+
+
+def test_same_runs_give_the_same_bytes_wherever_they_lie(invoke, runs, tmp_path):
+    first = invoke("compare", runs, "--json").json
+    moved = runs.rename(tmp_path / "elsewhere")
+    second = invoke("compare", moved, "--json").json
+    assert first["suites"] == second["suites"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--against", "humans"), "--against: expected baselines, found 'humans'"),
+        (("--suite", "control-v1"), "unknown suite among the runs 'control-v1'"),
+        (("--versus", "betta"), "did you mean 'beta'?"),
+    ],
+)
+def test_requests_that_make_no_sense(invoke, runs, options, message):
+    answer = invoke("compare", runs, *options)
+    assert answer.exit_code == 2
+    assert message in " ".join(answer.stderr.split())
+
+
+def test_nothing_to_compare(invoke, tmp_path, runs):
+    assert invoke("compare", tmp_path / "nowhere").exit_code == 2
+    answer = invoke("compare", runs / "beta" / "2")
+    assert answer.exit_code == 2
+    assert "expected at least one complete run, found none" in answer.stderr
+    assert "FAILED: it broke" in answer.stderr
+
+
+def test_broken_run_is_told_and_the_others_are_compared(invoke, runs):
+    (runs / "alpha/0/config.json").write_text("{")
+    answer = invoke("compare", runs)
+    assert answer.exit_code == 0
+    assert "left out" in answer.stdout
+    assert "config.json: not readable as JSON" in " ".join(answer.stdout.split())
+
+
+def test_packs_are_compared_by_their_documents(invoke, finished_run, tmp_path):
+    pack = tmp_path / "run.longplay"
+    assert invoke("pack", finished_run, "-o", pack).exit_code == 0
+    found = invoke("compare", pack, "--json").json["suites"][0]["agents"][0]
+    score = longplay.read_run(finished_run).score
+    assert found["numbers"]["headline"]["mean"] == pytest.approx(score.final_score)
+    # The same run packed and not is one run.
+    both = invoke("compare", pack, finished_run, "--json").json
+    assert both["suites"][0]["agents"][0]["seeds"] == [0]
+
+
+def test_damaged_pack_is_left_out(invoke, runs, tmp_path):
+    (runs / "bad.longplay").write_bytes(b"not a pack")
+    answer = invoke("compare", runs, "--json")
+    assert answer.exit_code == 0
+    kinds = {left["kind"] for left in answer.json["left_out"]}
+    assert kinds == {"errored", "unreadable"}
+
+
+def test_second_time_reads_the_cache(invoke, runs, cache):
+    invoke("compare", runs)
+    scans = {path: path.stat().st_mtime_ns for path in (cache / "curves").iterdir()}
+    assert len(scans) == 5
+    invoke("compare", runs)
+    assert {p: p.stat().st_mtime_ns for p in (cache / "curves").iterdir()} == scans
+
+
+def test_output_is_json_even_for_errors(invoke, tmp_path):
+    answer = invoke("compare", tmp_path, "--json")
+    assert json.loads(answer.stdout)["error"]["type"] == "NotARunError"
+
+
+# --- show -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    """Three seeds of one agent, as an experiment."""
+    folder = tmp_path / "experiment"
+    for seed in range(3):
+        config = make_config(seed=seed, agent="alpha")
+        run_dir = folder / "episodes" / f"{config.suite}_seed-{seed}"
+        write_run(run_dir, config, np.full(360, 2.0 + 0.1 * seed))
+    config = make_config(agent="alpha")
+    plan = {
+        "experiment_id": "0123456789abcdef",
+        "experiment_name": "alpha",
+        "suite": name_short_suite(),
+        "seeds": [0, 1, 2],
+        "n_tasks": 3,
+        "config_given": config.config_given.model_dump(mode="json"),
+        "agent": config.agent.model_dump(mode="json"),
+    }
+    write(folder / "experiment_config.json", plan)
+    return folder
+
+
+def test_show_has_every_game_over_seeds(invoke, experiment):
+    answer = invoke("show", experiment)
+    assert answer.exit_code == 0, answer.stderr
+    words = " ".join(answer.stdout.split())
+    assert (
+        "final score: 2.1, mean of 3 seeds, 95 % interval 1.8516 … 2.3484 (t)" in words
+    )
+    assert "qbert 2.10 ±0.25" in words
+    assert "average" not in words  # there are no anchors
+
+
+def test_show_has_normalised_numbers_where_there_are_anchors(
+    invoke, experiment, monkeypatch
+):
+    games = dict.fromkeys(("centipede", "ms_pacman", "qbert"), make_game())
+    anchors = make_anchors(name_short_suite(), **games)
+    monkeypatch.setattr("longplay.analysis.anchors.shipped_anchors", lambda: anchors)
+    words = " ".join(invoke("show", experiment).stdout.split())
+    assert "alpha 3 2.10 ±0.25 0.55 ±0.12" in words
+    # Windows are shown once they were scanned.
+    assert "retention" not in words
+    invoke("compare", experiment)
+    assert "retention" in invoke("show", experiment).stdout
+
+
+def test_show_says_when_windows_coincide(invoke, experiment):
+    run_dir = next((experiment / "episodes").iterdir())
+    words = " ".join(invoke("show", run_dir).stdout.split())
+    assert "windows of 200 frames cover whole visits: no plasticity" in words
+
+
+def test_show_has_the_forgetting_of_the_random_agent(invoke, tmp_path):
+    config = make_config("stream-smoke-v1", 0, {}, "alpha")
+    run_dir = write_run(tmp_path / "run", config, [0.5] * config.total_frames)
+    words = " ".join(invoke("show", run_dir).stdout.split())
+    # Means of 0.358, -0.198 and 0.06; of 0.322, -0.058 and 0.057.
+    assert "its own forgetting is 0.0736, its plasticity 0.107" in words
+    assert "windows of" not in words

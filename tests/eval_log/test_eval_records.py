@@ -1,0 +1,432 @@
+"""The EvalLog's records: their fields, hashes, kinds, and what they are made from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel, ValidationError
+
+from longplay.contract.files import read_document, render_line, write_document
+from longplay.errors import DocumentError
+from longplay.eval_log import records
+from longplay.eval_log.records import (
+    AgentInfo,
+    BenchmarkSubset,
+    EpisodeRecord,
+    ExperimentRecord,
+    Findings,
+    InvestigatorLLMConfig,
+    Record,
+    UsageSummary,
+    Verifier,
+    make_experiment_id,
+)
+from longplay.eval_log.schema import EVAL_LOG
+from longplay.eval_log.tasks import TaskMetadata
+
+MARKS = ("type_", "schema_version")
+
+FIELDS = {
+    UsageSummary: """prompt_tokens completion_tokens total_tokens cached_tokens
+        cache_creation_tokens total_cost_usd n_llm_calls""",
+    AgentInfo: """agent_id config_type config llm_model framework_version
+        dependency_versions git_commit git_remote_url git_is_dirty
+        cube_standard_git_commit cube_standard_git_is_dirty description""",
+    BenchmarkSubset: "name n_tasks filter",
+    InvestigatorLLMConfig: "model prompt_version investigated_at",
+    Findings: "difficulty feasible failure_root_cause",
+    Verifier: "ref source",
+    ExperimentRecord: """experiment_id experiment_name timestamp framework_version agent
+        benchmark_name benchmark_version benchmark_subset investigator_llm_config""",
+    EpisodeRecord: """experiment_id agent_id task_id task_version_hash seed split
+        task_description tool_names success reward error_type n_steps n_agent_steps
+        n_env_steps wall_time_s usage trajectory_id timestamp verifier findings""",
+}
+OPTIONAL = {
+    *FIELDS[UsageSummary].split(),
+    "agent_id",
+    "investigator_llm_config",
+    "verifier",
+    "findings",
+}
+
+
+# --- a harness that is not longplay's ----------------------------------------------
+
+
+class Chatter:
+    """A scripted agent that answers questions, and counts what a model would cost."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def answer(self, question: str) -> str:
+        self.calls += 1
+        return question.upper()
+
+    def usage(self) -> dict[str, Any]:
+        return {
+            "prompt_tokens": 100 * self.calls,
+            "completion_tokens": 7 * self.calls,
+            "total_cost_usd": 0.5 * self.calls,
+            "n_llm_calls": self.calls,
+        }
+
+
+class ChatterConfig(BaseModel):
+    llm_config: dict[str, Any] = {"model_name": "small-1", "temperature": 0.5}
+
+
+class QuizConfig(BaseModel):
+    task_id: str = "quiz/1"
+    questions: list[str] = ["a", "b"]
+
+
+def play_quiz(agent: Chatter, config: QuizConfig) -> SimpleNamespace:
+    answers = [agent.answer(question) for question in config.questions]
+    return SimpleNamespace(
+        id="quiz:1/try",
+        metadata={
+            "task_id": config.task_id,
+            "action_schemas": [{"name": "say"}, {"name": "pass"}],
+        },
+        steps=answers,
+        summary_stats={"n_agent_steps": len(answers), **agent.usage()},
+        reward_info={"reward": 1},
+        start_time=1000.0,
+        end_time=1002.5,
+    )
+
+
+def make_episode(**changes: Any) -> EpisodeRecord:
+    record = EpisodeRecord.from_trajectory(
+        play_quiz(Chatter(), QuizConfig()), "cafe", task_config=QuizConfig()
+    )
+    return record.model_copy(update=changes)
+
+
+def make_benchmark(n_tasks: int = 3) -> SimpleNamespace:
+    return SimpleNamespace(
+        benchmark_metadata=SimpleNamespace(name="Quiz_[level=l1]", version="7"),
+        task_metadata={f"quiz/{n}": None for n in range(n_tasks)},
+    )
+
+
+def make_experiment(tmp_path: Any) -> ExperimentRecord:
+    return ExperimentRecord.from_experiment(
+        "quiz", tmp_path, ChatterConfig(), make_benchmark(), git_cwd=str(tmp_path)
+    )
+
+
+def test_trajectory_that_is_not_atari_becomes_a_record():
+    metadata = SimpleNamespace(abstract_description="two questions", split="val")
+    record = EpisodeRecord.from_trajectory(
+        play_quiz(Chatter(), QuizConfig()), "cafe", metadata, QuizConfig()
+    )
+    assert record.task_id == "quiz/1"
+    assert record.trajectory_id == "quiz:1/try"
+    assert (record.split, record.task_description) == ("val", "two questions")
+    assert record.tool_names == ["say", "pass"]
+    assert (record.reward, record.success, record.error_type) == (1.0, True, None)
+    assert (record.n_steps, record.n_agent_steps, record.n_env_steps) == (2, 2, 0)
+    assert (record.timestamp, record.wall_time_s) == (1000.0, 2.5)
+    assert record.usage == UsageSummary(
+        prompt_tokens=200,
+        completion_tokens=14,
+        total_tokens=214,
+        total_cost_usd=1.0,
+        n_llm_calls=2,
+    )
+
+
+def test_first_error_of_the_steps_names_the_error():
+    trajectory = play_quiz(Chatter(), QuizConfig())
+    trajectory.steps = [
+        SimpleNamespace(output=SimpleNamespace(error=None)),
+        SimpleNamespace(output=SimpleNamespace(error=TimeoutError("late"))),
+        SimpleNamespace(
+            output=SimpleNamespace(error=SimpleNamespace(error_type="KeyError"))
+        ),
+    ]
+    record = EpisodeRecord.from_trajectory(trajectory, "cafe")
+    assert record.error_type == "TimeoutError"
+    trajectory.steps.reverse()
+    record = EpisodeRecord.from_trajectory(trajectory, "cafe")
+    assert record.error_type == "KeyError"
+
+
+def test_old_trajectory_without_action_schemas_has_no_tools():
+    trajectory = play_quiz(Chatter(), QuizConfig())
+    del trajectory.metadata["action_schemas"]
+    record = EpisodeRecord.from_trajectory(trajectory, "cafe")
+    assert record.tool_names == []
+    assert record.task_version_hash is None
+
+
+def test_zero_reward_without_error_is_a_failure_and_no_crash():
+    trajectory = play_quiz(Chatter(), QuizConfig())
+    trajectory.reward_info = {}
+    record = EpisodeRecord.from_trajectory(trajectory, "cafe")
+    assert (record.reward, record.success, record.error_type) == (0.0, False, None)
+
+
+@pytest.mark.parametrize(
+    ("stats", "expected"),
+    [
+        (None, {}),
+        ({}, {}),
+        ({"n_steps": 5, "wall_time_s": 2.0}, {}),
+        ({"prompt_tokens": None}, {}),
+        ({"prompt_tokens": 3}, {"prompt_tokens": 3, "total_tokens": 3}),
+        (
+            {"prompt_tokens": 3, "total_tokens": 9},
+            {"prompt_tokens": 3, "total_tokens": 9},
+        ),
+        ({"total_cost_usd": 2}, {"total_cost_usd": 2.0}),
+    ],
+)
+def test_usage_is_what_the_statistics_know(stats, expected):
+    assert UsageSummary.from_summary_stats(stats) == UsageSummary(**expected)
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, "3", True, float("nan")])
+def test_usage_that_is_no_count_is_refused(bad):
+    with pytest.raises(ValidationError):
+        UsageSummary.from_summary_stats({"prompt_tokens": bad})
+
+
+# --- fields -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", FIELDS)
+def test_fields_are_the_specification_s(kind):
+    own = [name for name in kind.model_fields if name not in Record.model_fields]
+    assert own == FIELDS[kind].split()
+    optional = {name for name in own if not kind.model_fields[name].is_required()}
+    allowed = OPTIONAL - ({"agent_id"} if kind is AgentInfo else set())
+    assert optional == allowed & set(own)
+
+
+def test_kind_comes_first_and_version_second(tmp_path):
+    for record in (make_episode(), make_experiment(tmp_path)):
+        document = json.loads(record.model_dump_json())
+        assert list(document)[:2] == ["_type", "schema_version"]
+        name = type(record).__name__
+        assert document["_type"] == f"longplay.eval_log.{name}"
+        assert document["schema_version"] == 1
+    assert document["agent"]["_type"] == "longplay.eval_log.AgentInfo"
+
+
+def test_records_cannot_be_changed():
+    with pytest.raises(ValidationError, match="frozen"):
+        make_episode().reward = 3.0
+
+
+# --- invariant 1: agent_id ----------------------------------------------------------
+
+
+def test_agent_id_is_the_hash_of_the_sorted_config(monkeypatch):
+    text = '{"llm_config": {"model_name": "small-1", "temperature": 0.5}}'
+    expected = hashlib.sha256(text.encode()).hexdigest()
+    assert AgentInfo.from_agent_config(ChatterConfig()).agent_id == expected
+    swapped = {"llm_config": {"temperature": 0.5, "model_name": "small-1"}}
+    assert AgentInfo.from_agent_config(swapped).agent_id == expected
+    monkeypatch.setattr(records, "longplay_version", lambda: "99")
+    monkeypatch.setattr(records, "read_package_versions", dict)
+    info = AgentInfo.from_agent_config(ChatterConfig())
+    assert (info.agent_id, info.framework_version) == (expected, "99")
+    other = ChatterConfig(llm_config={"model_name": "small-2"})
+    assert AgentInfo.from_agent_config(other).agent_id != expected
+
+
+@pytest.mark.parametrize(
+    ("config", "model"),
+    [
+        ({"llm_config": {"model_name": "m"}}, "m"),
+        ({"args": {"llm": {"model": "m", "top_p": 1}}}, "m"),
+        ({"args": {"llm_model": "m"}}, "m"),
+        ({"args": {"model": "resnet"}}, None),
+        ({"args": {"llm_model": 3}}, None),
+        ({}, None),
+    ],
+)
+def test_llm_model_is_found_where_one_is_named(config, model):
+    assert AgentInfo.from_agent_config(config).llm_model == model
+
+
+def test_agent_info_has_no_tools_and_no_description(tmp_path):
+    info = AgentInfo.from_agent_config({"_type": "a.B", "args": {}}, str(tmp_path))
+    assert info.config_type == "a.B"
+    assert info.config == {"_type": "a.B", "args": {}}
+    assert info.description is None
+    assert "tools" not in AgentInfo.model_fields
+
+
+# --- invariant 2: experiment_id -----------------------------------------------------
+
+
+def test_experiment_id_is_the_hash_of_name_and_folder(tmp_path):
+    expected = hashlib.sha256(f"quiz{tmp_path}".encode()).hexdigest()[:16]
+    first, second = make_experiment(tmp_path), make_experiment(tmp_path)
+    assert first.experiment_id == second.experiment_id == expected
+    assert make_experiment_id("quiz", tmp_path / "other") != expected
+    assert make_experiment_id("puzzle", tmp_path) != expected
+
+
+def test_experiment_id_takes_the_folder_absolute(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert make_experiment_id("q", "out") == make_experiment_id("q", tmp_path / "out")
+
+
+def test_experiment_names_its_benchmark_verbatim(tmp_path):
+    record = make_experiment(tmp_path)
+    assert record.benchmark_name == "Quiz_[level=l1]"
+    assert record.benchmark_version == "7"
+    assert record.benchmark_subset == BenchmarkSubset(
+        name="Quiz_[level=l1]", n_tasks=3, filter=None
+    )
+    assert record.investigator_llm_config is None
+
+
+# --- invariant 3: task_version_hash -------------------------------------------------
+
+
+def test_task_version_hash_is_the_hash_of_the_whole_config():
+    text = '{"task_id":"quiz/1","questions":["a","b"]}'
+    assert make_episode().task_version_hash == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_task_version_hash_sees_more_than_the_id():
+    trajectory = play_quiz(Chatter(), QuizConfig())
+    one, other = (
+        EpisodeRecord.from_trajectory(trajectory, "cafe", task_config=config)
+        for config in (QuizConfig(), QuizConfig(questions=["a", "c"]))
+    )
+    assert one.task_id == other.task_id
+    assert one.task_version_hash != other.task_version_hash
+
+
+# --- reading ------------------------------------------------------------------------
+
+
+def test_document_comes_back_as_it_was(tmp_path):
+    for record in (make_episode(), make_experiment(tmp_path)):
+        write_document(tmp_path / "record.json", record)
+        assert read_document(tmp_path / "record.json", type(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"_type": "somewhere.Else"}, "_type: expected longplay.eval_log.Epi"),
+        ({"schema_version": 2}, "schema_version: expected at most 1, found 2; a newer"),
+        ({"schema_version": 0}, "schema_version: expected at least 1, found 0"),
+        ({"reward": "high"}, "reward: expected a number, found 'high'"),
+        ({"success": 1}, "success: expected a bool, found 1"),
+        ({"n_steps": -1}, "n_steps: expected at least 0, found -1"),
+        ({"task_id": ""}, "task_id: expected a string that is not empty"),
+        ({"usage": {}}, "usage.type_: expected longplay.eval_log.UsageSummary"),
+        (
+            {"usage": {"_type": "x"}},
+            "usage._type: expected longplay.eval_log.U",
+        ),
+        ({"tool_names": [1]}, "tool_names.0: expected a string, found 1"),
+    ],
+)
+def test_damaged_record_is_refused_by_field(tmp_path, changes, message):
+    path = tmp_path / "episode_record.json"
+    path.write_text(json.dumps({**json.loads(render_line(make_episode())), **changes}))
+    with pytest.raises(DocumentError) as caught:
+        read_document(path, EpisodeRecord)
+    assert str(caught.value).startswith(f"episode_record.json {message}")
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in FIELDS[EpisodeRecord].split() if n not in OPTIONAL]
+)
+def test_missing_key_is_refused_by_name(tmp_path, name):
+    document = json.loads(render_line(make_episode()))
+    del document[name]
+    (tmp_path / "episode_record.json").write_text(json.dumps(document))
+    with pytest.raises(DocumentError, match=f"{name}: expected a value, found none"):
+        read_document(tmp_path / "episode_record.json", EpisodeRecord)
+
+
+def test_missing_kind_is_refused(tmp_path):
+    document = json.loads(render_line(make_episode()))
+    del document["_type"]
+    (tmp_path / "episode_record.json").write_text(json.dumps(document))
+    with pytest.raises(DocumentError, match=r"expected longplay\.eval_log\.Ep"):
+        read_document(tmp_path / "episode_record.json", EpisodeRecord)
+
+
+def test_numbers_are_finite():
+    with pytest.raises(ValidationError, match="finite"):
+        EpisodeRecord(**{**make_episode().model_dump(), "reward": float("inf")})
+
+
+# --- schemas ------------------------------------------------------------------------
+
+
+def check(name: str, document: Any) -> list[str]:
+    validator = Draft202012Validator(EVAL_LOG.make_schemas()[name])
+    return [error.message for error in validator.iter_errors(document)]
+
+
+def test_records_are_valid_by_their_schemas(tmp_path):
+    full = make_episode(
+        verifier=Verifier(ref="https://example.org", source=None),
+        findings=Findings(difficulty="hard", feasible=True, failure_root_cause=None),
+    )
+    for episode in (make_episode(), full):
+        assert check("episode_record.json", json.loads(render_line(episode))) == []
+    experiment = make_experiment(tmp_path).model_copy(
+        update={
+            "investigator_llm_config": InvestigatorLLMConfig(
+                model="m", prompt_version="1", investigated_at=None
+            )
+        }
+    )
+    assert check("experiment_record.json", json.loads(render_line(experiment))) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"_type": "somewhere.Else"},
+        {"schema_version": 2},
+        {"reward": "high"},
+        {"usage": {}},
+        {"n_steps": -1},
+    ],
+)
+def test_schemas_refuse_what_the_reader_refuses(changes):
+    document = {**json.loads(render_line(make_episode())), **changes}
+    assert check("episode_record.json", document)
+
+
+@pytest.mark.parametrize(
+    ("kind", "old"),
+    [
+        (records.Verifier, "longplay.evallog.records.Verifier"),
+        (records.Findings, "longplay.evallog.records.Findings"),
+        (TaskMetadata, "longplay.harness.benchmark.TaskMetadata"),
+    ],
+)
+def test_names_of_older_versions_are_still_read(kind, old):
+    fields = {name: None for name in kind.model_fields if name not in MARKS}
+    fields |= {"task_id": "t"} if kind is TaskMetadata else {}
+    text = json.dumps({"_type": old, "schema_version": 1, **fields})
+    record = kind.model_validate_json(text)
+    assert record.type_ == f"longplay.eval_log.{kind.__name__}"
+
+
+def test_the_name_of_another_kind_is_refused():
+    text = json.dumps({"_type": "longplay.evallog.records.Findings", "ref": None})
+    with pytest.raises(ValidationError, match=r"expected longplay\.eval_log\.Verifier"):
+        records.Verifier.model_validate_json(text)

@@ -1,0 +1,170 @@
+"""A view of a run directory: what it says, and what it does not read."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import longplay
+from generated_runs import (
+    AGENT_CONFIG,
+    AGENT_ID,
+    STARTED_S,
+    edit,
+    make_run,
+    make_status,
+    write,
+)
+from longplay.console.base import ACTION_NAMES
+from longplay.errors import DocumentError
+from longplay.eval_log.trajectory import Trajectory
+from longplay.plan import name_benchmark
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    return make_run(tmp_path / "stream-smoke-v1_seed-4", seed=4)
+
+
+def test_opening_reads_nothing(tmp_path):
+    assert Trajectory(tmp_path / "nowhere").run.path == tmp_path / "nowhere"
+
+
+def test_metadata_says_task_agent_and_actions(run_dir):
+    metadata = Trajectory(run_dir).metadata
+    names = [schema["name"] for schema in metadata.pop("action_schemas")]
+    assert names == ["NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN"]
+    assert metadata == {
+        "task_id": "stream-smoke-v1/seed-4",
+        "suite": "stream-smoke-v1",
+        "track": "streaming",
+        "seed": 4,
+        "agent_id": AGENT_ID,
+        "agent_config": AGENT_CONFIG,
+        "agent_reference": "random",
+    }
+
+
+def test_action_schemas_have_names_and_descriptions(finished_run):
+    schemas = Trajectory(finished_run).metadata["action_schemas"]
+    assert [schema["name"] for schema in schemas] == list(ACTION_NAMES)
+    assert {tuple(schema) for schema in schemas} == {("name", "description")}
+
+
+def test_reference_is_what_was_asked_for(finished_run):
+    assert Trajectory(finished_run).metadata["agent_reference"] == "random"
+
+
+def test_statistics_are_the_summary_s(run_dir):
+    summary = json.loads((run_dir / "run_summary.json").read_text())
+    trajectory = Trajectory(run_dir)
+    assert trajectory.summary_stats == {
+        "n_steps": summary["frames"],
+        "n_agent_steps": summary["decision_frames"],
+        "n_env_steps": summary["emulator_frames"],
+        "wall_time_s": 3.0,
+    }
+    assert trajectory.wall_time_s == 3.0
+    assert trajectory.start_time == STARTED_S
+
+
+def test_usage_joins_the_statistics_and_cannot_replace_them(run_dir):
+    edit(run_dir / "run_summary.json", usage={"n_llm_calls": 3, "n_steps": 1})
+    stats = Trajectory(run_dir).summary_stats
+    assert stats["n_llm_calls"] == 3
+    assert stats["n_steps"] > 1
+
+
+def test_reward_is_the_final_score(run_dir):
+    trajectory = Trajectory(run_dir)
+    assert trajectory.reward == 4.25
+    assert trajectory.reward_info == {"reward": 4.25}
+    assert trajectory.error_type is None
+
+
+def test_ended_run_without_a_score_says_how_to_get_one(run_dir):
+    (run_dir / "score.json").unlink()
+    with pytest.raises(DocumentError, match=r"score\.json: missing .* `longplay score"):
+        Trajectory(run_dir).reward  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("state", "error", "error_type"),
+    [
+        ("FAILED", "AgentError", "AgentError"),
+        ("CANCELLED", "RunCancelled", "RunCancelled"),
+        ("STALE", None, "STALE"),
+    ],
+)
+def test_run_that_broke_off_has_an_error_and_no_reward(
+    run_dir, state, error, error_type
+):
+    write(run_dir / "status.json", make_status(state, error))
+    trajectory = Trajectory(run_dir)
+    assert (trajectory.state, trajectory.error_type) == (state, error_type)
+    assert trajectory.reward == 0.0
+
+
+def test_run_without_a_status_has_ended(run_dir):
+    (run_dir / "status.json").unlink()
+    trajectory = Trajectory(run_dir)
+    assert (trajectory.state, trajectory.error_type) == ("COMPLETED", None)
+    assert trajectory.reward == 4.25
+
+
+def test_renamed_folder_is_the_same_run(copy_of, finished_run):
+    copy = copy_of(finished_run)
+    renamed = copy.rename(copy.with_name("renamed"))
+    assert Trajectory(renamed).id == Trajectory(finished_run).id == finished_run.name
+
+
+def test_steps_are_the_events(finished_run):
+    steps = Trajectory(finished_run).steps
+    assert next(steps).global_frame_idx == 0
+    rewards = [0.0, *(step.reward for step in steps)]
+    expected = longplay.read_run(finished_run).events.numpy("reward")["reward"]
+    assert rewards[1:] == expected.tolist()[1:]
+
+
+def test_steps_are_read_one_by_one(copy_of, finished_run):
+    run_dir = copy_of(finished_run)
+    lines = (run_dir / "events.jsonl").read_bytes().splitlines(keepends=True)
+    (run_dir / "events.jsonl").write_bytes(b"".join(lines[:2]) + b'{"global_fr')
+    steps = Trajectory(run_dir).steps
+    assert [next(steps).global_frame_idx for _ in range(2)] == [0, 1]
+    with pytest.raises(DocumentError, match=r"^events\.jsonl:3 "):
+        next(steps)
+
+
+def test_run_without_events_says_so(run_dir):
+    with pytest.raises(DocumentError, match=r"events\.jsonl: missing in"):
+        next(Trajectory(run_dir).steps)
+
+
+def test_visits_are_trajectories_too(finished_run):
+    run = longplay.read_run(finished_run)
+    suite = name_benchmark(run.config)
+    visits = list(Trajectory(finished_run).visits())
+    assert len(visits) == len(run.config.schedule) == 6
+    for visit, planned, played in zip(
+        visits, run.config.schedule, run.summary.visits, strict=True
+    ):
+        assert visit.id == f"{finished_run.name}/visit-{planned.visit_idx}"
+        assert visit.metadata["task_id"] == (
+            f"{suite}/{planned.game_id}/cycle-{planned.cycle_idx}/seed-0"
+        )
+        assert visit.reward_info == {"reward": played.reward_sum}
+        assert visit.summary_stats["n_steps"] == planned.visit_frames
+
+
+def test_names_of_a_small_action_set_are_the_game_s_own(life_loss_run):
+    run = longplay.read_run(life_loss_run)
+    counts = {}
+    for visit, played in zip(
+        Trajectory(life_loss_run).visits(), run.summary.visits, strict=True
+    ):
+        names = [schema["name"] for schema in visit.metadata["action_schemas"]]
+        assert sorted(names) == sorted(played.action_names)
+        counts[played.game_id] = len(names)
+    assert counts == {"centipede": 18, "ms_pacman": 9, "qbert": 6}

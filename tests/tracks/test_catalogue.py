@@ -1,0 +1,297 @@
+"""A track, a suite and a console that come from outside the package."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from longplay.agents.loading import LoadedAgent
+from longplay.console.base import Rom
+from longplay.console.machines import Machine, add_machine, remove_machine
+from longplay.console.scripted import ScriptedConsole
+from longplay.contract.records import (
+    CONTRACT_VERSIONS,
+    RunConfig,
+    Score,
+    ScoringDefaults,
+    TimestepRow,
+)
+from longplay.contract.versions import ContractVersion
+from longplay.errors import ConfigError, UnknownNameError
+from longplay.plan import plan_run
+from longplay.scoring.play import Play
+from longplay.scoring.streaming import compute_score as compute_streaming_score
+from longplay.stream import INFO_KEYS
+from longplay.suites import SUITES, ControlSuite, add_suite, remove_suite
+from longplay.tracks.base import Explanation, Track
+from longplay.tracks.catalogue import (
+    TRACKS,
+    add_track,
+    get_track,
+    remove_track,
+    track_of,
+)
+
+# --- a console: two games, and no ROMs ------------------------------------------
+
+
+def make_toy_console(config: RunConfig) -> ScriptedConsole:
+    return ScriptedConsole(life_frames=9, frame_skip=config.frame_skip or 1)
+
+
+TOY_MACHINE = Machine(
+    name="toy_emulator",
+    games=frozenset({"toy_one", "toy_two"}),
+    make_console=make_toy_console,
+    read_version=lambda: "1.0",
+    read_rom=lambda game_id: Rom(Path(game_id), "a" * 32, "b" * 64),
+)
+
+
+# --- a track: by its action, the agent also guesses a bit of the memory ---------
+
+
+class GuessRow(TimestepRow, gc=False):
+    """A timestep, with the bit that was to be guessed."""
+
+    bit: int
+
+
+class GuessScore(Score):
+    """v1's keys, and how many timesteps had a reward."""
+
+    HEADLINE: ClassVar[str] = "rewarded"
+
+    rewarded: int
+
+
+class GuessDriver:
+    row_type = GuessRow
+
+    def start_visit(self, visit: Any, console: Any) -> None:
+        self._ram = console.ram
+
+    def decide(self, answer: Any, is_first: bool) -> int:
+        self._bit = self._ram()[0] % 2
+        return int(answer)
+
+    def finish_frame(self, reward: float) -> tuple[int]:
+        return (self._bit,)
+
+    def skip(self, is_first: bool) -> None:
+        """Keeps nothing."""
+
+
+def compute_guess_score(play: Play) -> GuessScore:
+    score = compute_streaming_score(play).model_dump()
+    return GuessScore(**score, rewarded=len(play.rewards.frames))
+
+
+def explain_guesses(play: Play, game_id: str) -> Explanation:
+    rows = [
+        {"visit": p.visit.visit_idx, "timesteps": p.span.length}
+        for p in play.visits_of(game_id)
+    ]
+    headings = {"visit": "visit", "timesteps": "timesteps"}
+    return Explanation(rows, headings, "rewarded = all rewards")
+
+
+GUESSING = Track(
+    name="guessing",
+    contract=ContractVersion(
+        "guessing-v1", ("track", "frame_skip", "reward"), GuessRow, GuessScore
+    ),
+    info_keys=("is_decision_frame", "global_frame_idx"),
+    build_agent=LoadedAgent.build,
+    make_driver=lambda config: GuessDriver(),
+    frame_noun="timestep",
+    compute_score=compute_guess_score,
+    score_columns={"rewarded": "rewarded", "final": "final_score"},
+    scored_on="every reward",
+    explain_game=explain_guesses,
+    typical_suite="control-v1",
+)
+
+
+class GuessSuite(ControlSuite):
+    track: ClassVar[str] = "guessing"
+
+
+GUESS_SUITE = GuessSuite(
+    suite_id="guessing-toy-v1",
+    purpose="a suite of another package",
+    games=("toy_one", "toy_two"),
+    base_visit_frames=300,
+    scoring_defaults=ScoringDefaults(
+        window_frames=100,
+        bottom_k_frac=0.5,
+        revisit_frames=50,
+        final_score_weights=(0.5, 0.5),
+    ),
+)
+
+AGENT = """
+class Agent:
+    def __init__(self, num_actions, seed):
+        pass
+
+    def step(self, obs_rgb, reward, terminated, truncated, info):
+        assert info.keys() == {"is_decision_frame", "global_frame_idx"}
+        assert obs_rgb.shape == (210, 160, 3)
+        return info["global_frame_idx"] % 18
+"""
+
+
+@pytest.fixture
+def toy_suite() -> Iterator[str]:
+    add_machine(TOY_MACHINE)
+    add_track(GUESSING)
+    add_suite(GUESS_SUITE)
+    yield GUESS_SUITE.suite_id
+    remove_suite(GUESS_SUITE)
+    remove_track(GUESSING)
+    remove_machine(TOY_MACHINE)
+
+
+@pytest.fixture
+def toy_run(toy_suite: str, invoke: Callable[..., Any], tmp_path: Path) -> Path:
+    """An experiment of one run, made by the command line."""
+    (tmp_path / "agent.py").write_text(AGENT)
+    out = tmp_path / "experiment"
+    arguments = ("--agent", tmp_path / "agent.py", "--out", out)
+    answer = invoke("run", toy_suite, *arguments)
+    assert answer.exit_code == 0, answer.stderr
+    return out
+
+
+def test_rows_have_the_columns_of_the_track(toy_run: Path) -> None:
+    (events,) = toy_run.glob("episodes/*/events.jsonl")
+    rows = [json.loads(line) for line in events.read_text().splitlines()]
+    assert len(rows) == 600
+    assert [row["applied_action_idx"] for row in rows] == [n % 18 for n in range(600)]
+    assert {row["bit"] for row in rows} == {0, 1}
+
+
+def test_a_run_of_it_is_valid(toy_run: Path, invoke: Callable[..., Any]) -> None:
+    answer = invoke("validate", toy_run, "--json")
+    assert answer.json["findings"] == []
+    assert answer.exit_code == 0
+
+
+def test_a_damaged_column_is_found(toy_run: Path, invoke: Callable[..., Any]) -> None:
+    (events,) = toy_run.glob("episodes/*/events.jsonl")
+    events.write_text(events.read_text().replace('"bit":1', '"bit":"1"', 1))
+    answer = invoke("validate", toy_run)
+    assert answer.exit_code == 1
+    assert "bit" in answer.stdout
+
+
+def test_a_run_of_it_is_scored_and_explained(
+    toy_run: Path, invoke: Callable[..., Any]
+) -> None:
+    score = invoke("score", toy_run, "--explain", "toy_two", "--json").json
+    (events,) = toy_run.glob("episodes/*/events.jsonl")
+    rows = [json.loads(line) for line in events.read_text().splitlines()]
+    assert score["rewarded"] == sum(row["reward"] != 0 for row in rows) > 0
+    assert score["explanation"] == [{"visit": 1, "timesteps": 300}]
+    shown = invoke("score", toy_run, "--explain", "toy_two").stdout
+    assert "rewarded = all rewards" in shown
+
+
+def test_a_run_of_it_is_shown(toy_run: Path, invoke: Callable[..., Any]) -> None:
+    shown = invoke("show", toy_run).stdout
+    assert "rewarded" in shown
+    assert "600 timesteps" in shown
+    assert invoke("show", toy_run, "--json").json["score"]["rewarded"] > 0
+
+
+def test_a_run_of_it_is_exported_and_verified(
+    toy_run: Path, invoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert invoke("export", toy_run, "--jsonl", tmp_path / "lines").exit_code == 0
+    (line,) = (tmp_path / "lines").read_text().splitlines()
+    record, score = json.loads(line), invoke("score", toy_run, "--json").json
+    assert record["task_id"] == "guessing-toy-v1/seed-0"
+    assert record["reward"] == score["rewarded"]
+    assert invoke("verify", toy_run, "--workers", 1).exit_code == 0
+
+
+def test_the_catalogue_and_a_plan_show_it(
+    toy_suite: str, invoke: Callable[..., Any]
+) -> None:
+    suites = {row["suite"]: row for row in invoke("suites", "--json").json}
+    assert suites[toy_suite]["frames"] == 600
+    plan = invoke("run", toy_suite, "--dry-run", "--json").json
+    assert plan["track"] == "guessing"
+    assert plan["benchmark_contract_version"] == "guessing-v1"
+    assert "every reward" in invoke("run", toy_suite, "--dry-run").stdout
+
+
+@pytest.mark.usefixtures("toy_suite")
+def test_names_are_taken_once() -> None:
+    with pytest.raises(ConfigError, match="track 'guessing' is known already"):
+        add_track(GUESSING)
+    with pytest.raises(ConfigError, match="suite 'guessing-toy-v1' is in the catal"):
+        add_suite(GUESS_SUITE)
+    with pytest.raises(ConfigError, match="'toy_one' belongs to toy_emulator"):
+        add_machine(TOY_MACHINE)
+
+
+def test_nothing_is_left_of_what_was_removed(toy_suite: str) -> None:
+    remove_suite(GUESS_SUITE)
+    remove_track(GUESSING)
+    assert "guessing" not in TRACKS
+    assert "guessing-v1" not in CONTRACT_VERSIONS
+    assert toy_suite not in SUITES
+    add_track(GUESSING)
+    add_suite(GUESS_SUITE)
+
+
+def test_a_suite_of_unknown_games_is_not_added() -> None:
+    with pytest.raises(UnknownNameError, match="toy_one"):
+        add_suite(GUESS_SUITE)
+
+
+# --- the tracks of the package --------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["streaming", "control", "prediction"])
+def test_tracks_are_found_by_name(name: str) -> None:
+    assert get_track(name).name == name
+
+
+def test_an_unknown_track_is_named() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown track 'contrl'.*'control'"):
+        get_track("contrl")
+
+
+def test_every_track_has_its_own_contract_version() -> None:
+    versions = [track.contract.name for track in TRACKS.values()]
+    assert versions == ["v1", "control-v1", "prediction-v1"] == list(CONTRACT_VERSIONS)
+    headlines = {track.headline: track.less_is_better for track in TRACKS.values()}
+    assert headlines == {"final_score": False, "cumulative_reward": False, "nmse": True}
+
+
+@pytest.mark.parametrize("suite_id", list(SUITES))
+def test_the_track_of_a_run_is_that_of_its_suite(suite_id: str) -> None:
+    suite = SUITES[suite_id]
+    config = plan_run(suite_id, reference_sha256=suite.references).config
+    assert track_of(config).name == config.track == suite.track
+
+
+def test_a_run_of_an_unknown_contract_version_counts_as_streaming() -> None:
+    config = plan_run("stream-smoke-v1").config
+    unknown = config.model_copy(update={"benchmark_contract_version": "v9"})
+    assert track_of(unknown).name == "streaming"
+
+
+def test_columns_are_keys_of_the_score() -> None:
+    for track in TRACKS.values():
+        keys = track.contract.score_type.model_fields.keys()
+        assert {*track.score_columns.values(), track.headline} <= keys
+        assert set(track.info_keys) <= set(INFO_KEYS)
+        assert set(track.env_info_keys) <= set(INFO_KEYS)
