@@ -35,7 +35,7 @@ def test_example_runs(
     assert invoke("check-agent", example).exit_code == 0
     answer = invoke("run", suite, "--agent", example, "--out", tmp_path / "e", *SHORT)
     assert answer.exit_code == 0
-    assert answer.json["validation"]["valid"]
+    assert answer.json["runs"][0]["validation"]["valid"]
 
 
 @pytest.mark.parametrize("example", PREDICTORS, ids=lambda path: path.stem)
@@ -46,7 +46,7 @@ def test_predictor_runs(
     out = ("--out", tmp_path / "e")
     answer = invoke("run", "prediction-smoke-v1", "--agent", example, *out, *SHORT)
     assert answer.exit_code == 0
-    assert answer.json["validation"]["valid"]
+    assert answer.json["runs"][0]["validation"]["valid"]
 
 
 def test_smallest_example_has_twenty_lines() -> None:

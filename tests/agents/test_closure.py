@@ -37,7 +37,7 @@ Write = Callable[[str, str], Path]
 
 
 @pytest.fixture(autouse=True)
-def clean_imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def clean_imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Every test starts and ends without an agent's modules."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = dict(sys.modules)
@@ -45,7 +45,11 @@ def clean_imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     if AgentModules._active is not None:
         AgentModules._active.forget()
     for name in set(sys.modules) - set(before):
-        del sys.modules[name]
+        module = sys.modules[name]
+        places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+        # Others stay: an extension module must not be loaded twice in a process.
+        if any(place and place.startswith(str(tmp_path)) for place in places):
+            del sys.modules[name]
 
 
 @pytest.fixture
