@@ -51,13 +51,13 @@ def test_a_rate_that_was_bad_is_tried_again() -> None:
     assert np.mean(played[-100:]) < 0.1
 
 
-def test_a_rate_counts_as_ten_blocks_at_most() -> None:
+def test_a_rate_counts_as_twenty_blocks_at_most() -> None:
     bandit = make_bandit((0.5,), block=1)
     for _ in range(100):
         bandit.observe(3.0)
-    assert bandit.weights.tolist() == [pytest.approx(10.0)]
-    assert bandit.sums.tolist() == [pytest.approx(30.0)]
-    assert bandit.squares.tolist() == [pytest.approx(90.0)]
+    assert bandit.weights.tolist() == [pytest.approx(20.0)]
+    assert bandit.sums.tolist() == [pytest.approx(60.0)]
+    assert bandit.squares.tolist() == [pytest.approx(180.0)]
 
 
 def test_a_new_game_starts_the_comparison_over() -> None:

@@ -45,8 +45,8 @@ def test_from_a_template_to_a_first_score(
     )
     answer = invoke("run", "control-smoke-v1", "--agent", path, "--out", out, "--json")
     assert answer.exit_code == 0
-    score = answer.json["runs"][0]["score"]
-    assert set(score["per_game_cumulative_reward"]) == {
+    (run,) = answer.json["runs"]
+    assert set(run["score"]["per_game_cumulative_reward"]) == {
         *("pong", "breakout", "space_invaders"),
     }
 

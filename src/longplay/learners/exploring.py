@@ -27,7 +27,7 @@ LONGEST_HOLD = 50
 _HOLD_EXPONENT = 2.0
 # Older blocks count less, by this factor per block; a rate's own count as this many.
 _MEMORY = 0.98
-_MOST_BLOCKS = 10.0
+_MOST_BLOCKS = 20.0
 # A rate that was not played for so many blocks is tried again: the agent has learned.
 _LONGEST_IDLE = 25
 _POSTERIOR_WIDTH = 0.5

@@ -80,7 +80,7 @@ def init(
     hidden: int = 256,
     horizon: int = 10_000,
     epsilons: tuple[float, ...] = (0.03, 0.3, 1.0),
-    block_decisions: int = 50,
+    block_decisions: int = 100,
 ) -> State:
     """Builds the agent; every keyword is a hyper-parameter."""
     arguments = dict(locals())
