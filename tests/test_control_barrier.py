@@ -1,8 +1,8 @@
 """The information barrier of the control track: pixels, a reward, two flags.
 
-As in `test_barrier`, a witness writes down everything it is given over whole runs, on
-the emulator and on the scripted console, and its notes are held against the run's own
-files and against the console, played again from the log.
+As in `test_barrier`, a witness records everything it gets over whole runs, on the
+emulator and on the scripted console, and its notes are checked against the run's own
+files and against the console, replayed from the log.
 """
 
 from __future__ import annotations
