@@ -64,9 +64,18 @@ BAD_MESSAGES = [
     (framed(b""), "sent an invalid message"),
     (framed(b"\xc1"), "sent an invalid message"),
     (framed(b"\x93\x01\x02"), "sent an invalid message"),
-    (framed(msgspec.msgpack.encode({"type": "Answer", "value": "3"})), "invalid message"),
-    (framed(msgspec.msgpack.encode({"type": "Answer", "value": [1]})), "invalid message"),
-    (framed(msgspec.msgpack.encode({"type": "Batch", "percepts": []})), "invalid message"),
+    (
+        framed(msgspec.msgpack.encode({"type": "Answer", "value": "3"})),
+        "invalid message",
+    ),
+    (
+        framed(msgspec.msgpack.encode({"type": "Answer", "value": [1]})),
+        "invalid message",
+    ),
+    (
+        framed(msgspec.msgpack.encode({"type": "Batch", "percepts": []})),
+        "invalid message",
+    ),
     (framed(msgspec.msgpack.encode({"type": "os.system"})), "invalid message"),
     (framed(b"\x91" * 50_000), "invalid message"),
     (framed(b"\x82\xa4type\xa6Output\xa4text\xa2\xff\xfe"), "invalid message"),
