@@ -1,8 +1,8 @@
-"""The information barrier: what an agent is given, and what it can do with it.
+"""The information barrier: what an agent gets, and what it can do with it.
 
-A witness writes down the type and content of everything it gets over runs with every
-kind of boundary, on the emulator and on the scripted console. Its notes are held
-against the run's own files and against the console, played again from the log.
+A witness records the type and content of everything it gets in runs with every kind of
+boundary, on the emulator and on the scripted console. Its notes are checked against the
+run's own files and against the console, replayed from the log.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ AGENT_SEED_OF_RUN_SEED_0 = 336614359
 
 
 def choose(frame_idx: int) -> int:
-    """The actions of every agent here: a function of the frame alone."""
+    """The actions of every agent here: a function of the frame only."""
     return frame_idx // 4 * 7 % 18
 
 
@@ -74,7 +74,7 @@ def crc(observation: Observation) -> int:
 
 @dataclass
 class Frame:
-    """What was handed over on one frame, as it was at that moment."""
+    """The arguments of one frame, as they were at that moment."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -86,7 +86,7 @@ class Frame:
 
 @dataclass
 class Witness:
-    """An agent that writes down everything it is given, and keeps the objects."""
+    """An agent that records everything it gets, and keeps the objects."""
 
     built_with: tuple[Any, ...] = ()
     frames: list[Frame] = field(default_factory=list)
@@ -111,7 +111,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class Testimony:
-    """A witness's notes beside the run they are about."""
+    """A witness's notes, and the run they are about."""
 
     __test__ = False
 
@@ -203,7 +203,7 @@ def boundary_kinds(testimony: Testimony) -> set[str]:
     return found
 
 
-def test_runs_meet_every_kind_of_boundary(
+def test_runs_have_every_kind_of_boundary(
     testimony: Testimony, kind: str, life_loss: bool
 ) -> None:
     expected = {"game over", "visit end"}
@@ -218,7 +218,7 @@ def test_agent_is_built_with_the_number_of_actions_and_its_seed(
     assert testimony.witness.built_with == ((18, AGENT_SEED_OF_RUN_SEED_0), {})
 
 
-def test_every_frame_is_handed_over_once(testimony: Testimony) -> None:
+def test_every_frame_is_passed_to_the_agent_once(testimony: Testimony) -> None:
     seen = [frame.info["global_frame_idx"] for frame in testimony.witness.frames]
     assert seen == list(range(testimony.config.total_frames))
 
@@ -240,7 +240,7 @@ def test_info_has_exactly_the_keys_of_the_contract(testimony: Testimony) -> None
         assert not FORBIDDEN_KEYS & set(frame.info)
 
 
-def test_nothing_handed_over_names_the_game(testimony: Testimony) -> None:
+def test_no_argument_names_the_game(testimony: Testimony) -> None:
     for frame in testimony.witness.frames:
         assert not [value for value in frame.info.values() if isinstance(value, str)]
 
@@ -265,7 +265,7 @@ def test_info_agrees_with_the_log(testimony: Testimony) -> None:
         assert frame.info["default_action_idx"] == config.default_action_idx
 
 
-def test_decision_frames_start_anew_after_each_reset(testimony: Testimony) -> None:
+def test_decision_frames_restart_after_each_reset(testimony: Testimony) -> None:
     interval, resets, since = testimony.config.decision_interval, testimony.resets(), 0
     for frame in testimony.witness.frames:
         since = 0 if frame.info["global_frame_idx"] in resets else since + 1
@@ -286,7 +286,7 @@ def test_previous_applied_action(testimony: Testimony) -> None:
 
 
 def replay(testimony: Testimony) -> Iterator[tuple[int, int]]:
-    """What the console shows before each frame: the picture and the lives."""
+    """The picture and the lives before each frame, from the console."""
     config, resets = testimony.config, testimony.resets()
     console = testimony.make_console(
         sticky=config.sticky, full_action_space=config.full_action_space
@@ -318,7 +318,7 @@ def test_lives_are_those_the_observation_shows(testimony: Testimony) -> None:
     assert set(shown) == {1, 2}
 
 
-def test_what_was_handed_over_is_never_touched_again(testimony: Testimony) -> None:
+def test_arguments_never_change_after_the_call(testimony: Testimony) -> None:
     for frame in testimony.witness.frames[:KEPT_FRAMES]:
         assert crc(frame.args[0]) == frame.observation_crc
     for frame in testimony.witness.frames:
@@ -327,11 +327,11 @@ def test_what_was_handed_over_is_never_touched_again(testimony: Testimony) -> No
     assert len(infos) == len(testimony.witness.frames)
 
 
-# --- What an agent does with what it is given -------------------------------------
+# --- Agents that overwrite their arguments ----------------------------------------
 
 
 class Vandal:
-    """Answers as the witness does, and ruins all it ever got its hands on."""
+    """Answers as the witness does, and overwrites everything it ever got."""
 
     def __init__(self, num_actions: int, seed: int) -> None:
         self.kept: list[tuple[Observation, dict[str, Any]]] = []
@@ -357,7 +357,7 @@ class Vandal:
 
 
 class Hoarder(Vandal):
-    """Resizes and reshapes in place what it is given."""
+    """Resizes and reshapes its arguments in place."""
 
     def step(self, obs_rgb: Observation, *rest: Any) -> int:
         *_, info = rest
@@ -370,7 +370,7 @@ class Hoarder(Vandal):
 
 
 @pytest.mark.parametrize("agent", [Vandal, Hoarder])
-def test_what_an_agent_overwrites_changes_no_byte(
+def test_agent_that_overwrites_its_arguments_does_not_change_the_run(
     agent: type, testimony: Testimony, kind: str, life_loss: bool, tmp_path: Path
 ) -> None:
     run_dir = run_agent(agent, kind, life_loss, tmp_path / "run")

@@ -1,8 +1,8 @@
 """The information barrier of the control track: pixels, a reward, two flags.
 
-As in `test_barrier`, a witness writes down everything it is given over whole runs, on
-the emulator and on the scripted console, and its notes are held against the run's own
-files and against the console, played again from the log.
+As in `test_barrier`, a witness records everything it gets over whole runs, on the
+emulator and on the scripted console, and its notes are checked against the run's own
+files and against the console, replayed from the log.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def run_source(source: str, name: str, kind: str, folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Testimony:
-    """A witness's notes beside the run they are about."""
+    """A witness's notes, and the run they are about."""
 
     __test__ = False
 
@@ -112,7 +112,7 @@ def testimony(
     return Testimony(module.inits, module.calls, run_dir, kind)
 
 
-def test_runs_meet_every_kind_of_boundary(testimony: Testimony) -> None:
+def test_runs_have_every_kind_of_boundary(testimony: Testimony) -> None:
     rows = testimony.rows
     assert (rows["terminated"] & ~rows["truncated"]).any()
     assert rows["truncated"].sum() == len(SETTINGS[testimony.kind]["games"])
@@ -127,7 +127,7 @@ def test_every_timestep_is_a_call(testimony: Testimony) -> None:
     assert len(testimony.calls) == len(testimony.rows["reward"])
 
 
-def test_step_gets_plain_values_that_name_no_game(testimony: Testimony) -> None:
+def test_step_gets_plain_values_that_do_not_name_the_game(testimony: Testimony) -> None:
     for _, observation, reward, info, _, _ in testimony.calls:
         if observation is not None:
             kind = (type(observation), observation.dtype, observation.shape)
@@ -149,7 +149,7 @@ def test_reward_and_flags_are_those_of_the_timestep_before(
 
 
 def replay(testimony: Testimony) -> Iterator[int]:
-    """The CRC of what the console shows before each timestep, frame by frame."""
+    """The CRC of the console's pixels before each timestep, frame by frame."""
     config = longplay.read_run(testimony.run_dir).config
     options = {"sticky": config.sticky, "full_action_space": True}
     console = CONSOLES[testimony.kind](frame_skip=1, **options)
@@ -174,14 +174,14 @@ def test_observations_are_those_of_the_console(testimony: Testimony) -> None:
     assert [call[5][0] for call in testimony.calls] == [shown[0], *shown[:-1]]
 
 
-def test_what_was_handed_over_is_never_touched_again(testimony: Testimony) -> None:
+def test_arguments_never_change_after_the_call(testimony: Testimony) -> None:
     for _, observation, _, info, noted, crcs in testimony.calls:
         assert info == noted
         if observation is not None:
             assert zlib.crc32(observation.tobytes()) == crcs[1]
 
 
-def test_what_an_agent_overwrites_changes_no_byte(
+def test_agent_that_overwrites_its_arguments_does_not_change_the_run(
     testimony: Testimony, tmp_path: Path
 ) -> None:
     kind = testimony.kind

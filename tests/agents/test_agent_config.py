@@ -1,4 +1,4 @@
-"""An agent's config, its id, the way back to the agent, and what it may not hold."""
+"""An agent's config: its id, loading the agent from it, and secrets."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_config_of_a_file_by_hand(agent_file):
 
 
 @pytest.mark.parametrize("name", BUILT_IN_AGENTS)
-def test_config_comes_back_from_json(name):
+def test_config_round_trips_through_json(name):
     config = AgentConfig.from_entry(load_agent(name).entry)
     assert AgentConfig.model_validate_json(config.model_dump_json()) == config
 
@@ -70,7 +70,7 @@ def test_agent_info_has_the_same_id(agent_file):
     assert info.config == config.entry.config
 
 
-def test_id_that_is_not_the_config_s_is_refused():
+def test_id_that_does_not_match_the_config_is_refused():
     entry = AgentEntry(config={"_type": "a.B", "args": {}}, agent_id="0" * 64)
     with pytest.raises(ConfigError, match=r"agent agent_id: expected .* found 0000"):
         AgentConfig.from_entry(entry)
@@ -92,7 +92,7 @@ def test_id_that_is_not_the_config_s_is_refused():
         ),
     ],
 )
-def test_what_is_no_agent_config_is_refused(config, message):
+def test_invalid_agent_config_is_refused(config, message):
     with pytest.raises(ConfigError, match=message):
         AgentConfig.from_config(config)
 
@@ -103,28 +103,28 @@ def test_config_cannot_be_changed():
         config.file = "other.py"
 
 
-# --- the way back -------------------------------------------------------------------
+# --- loading ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", BUILT_IN_AGENTS)
-def test_built_in_agent_comes_back_by_itself(name):
+def test_built_in_agent_is_loaded_without_a_spec(name):
     config = AgentConfig.from_entry(load_agent(name).entry)
     assert config.is_built_in
     assert config.load().name == name
 
 
-def test_other_agent_is_not_imported_by_its_name(tmp_path, monkeypatch):
+def test_other_agent_is_never_imported_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "trap.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
     for type_name in ("trap.Agent", "trap:Agent", "os.system", "trap"):
         config = AgentConfig.from_config({"_type": type_name, "args": {}})
         assert not config.is_built_in
-        with pytest.raises(AgentLoadError, match="is not one of longplay's own"):
+        with pytest.raises(AgentLoadError, match="is not built in"):
             config.load()
     assert "trap" not in sys.modules
 
 
-def test_file_that_calls_itself_a_built_in_agent_is_none():
+def test_file_with_the_name_of_a_built_in_agent_is_not_built_in():
     config = AgentConfig.from_config(
         {
             "_type": "longplay.agents.random.RandomAgent",
@@ -133,11 +133,11 @@ def test_file_that_calls_itself_a_built_in_agent_is_none():
             "source_sha256": "0" * 64,
         }
     )
-    with pytest.raises(AgentLoadError, match="is not one of longplay's own"):
+    with pytest.raises(AgentLoadError, match="is not built in"):
         config.load()
 
 
-def test_other_agent_comes_back_by_its_reference(agent_file, tmp_path):
+def test_other_agent_is_loaded_from_its_spec(agent_file, tmp_path):
     config = AgentConfig.from_entry(load_agent(str(agent_file), {"speed": 2}).entry)
     agent = config.load(str(agent_file))
     assert agent.entry == config.entry
@@ -149,19 +149,19 @@ def test_other_agent_comes_back_by_its_reference(agent_file, tmp_path):
         config.load(str(moved))
 
 
-def test_changed_source_is_another_agent(agent_file):
+def test_changed_source_is_a_different_agent(agent_file):
     config = AgentConfig.from_entry(load_agent(str(agent_file)).entry)
     agent_file.write_text(SOURCE + "# changed\n")
     with pytest.raises(
-        AgentLoadError, match="is another agent: expected source_sha256"
+        AgentLoadError, match="is a different agent: expected source_sha256"
     ):
         config.load(str(agent_file))
 
 
-def test_reference_to_another_agent_is_refused():
+def test_spec_of_a_different_agent_is_refused():
     config = AgentConfig.from_entry(load_agent("random").entry)
     with pytest.raises(
-        AgentLoadError, match="agent noop is another agent: expected _t"
+        AgentLoadError, match="agent noop is a different agent: expected _t"
     ):
         config.load("noop")
 

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 UNLOADABLE = [
     ("x = 1", "expected a class `Agent` with a method `step`"),
-    ("def step(*args): return 0", "functions `init` and `step`; found `step` alone"),
-    ("def init(*args): return 0", "functions `init` and `step`; found `init` alone"),
+    ("def step(*args): return 0", "functions `init` and `step`; found only `step`"),
+    ("def init(*args): return 0", "functions `init` and `step`; found only `init`"),
     ("class Agent: pass", "class Agent has no method `step`"),
     ("class Agent:\n  step = 3", "class Agent has no method `step`"),
     ("1 / 0", "importing it raised ZeroDivisionError: division by zero"),
@@ -82,14 +82,14 @@ def test_agent_that_cannot_be_loaded(
 
 def test_agent_file_missing(refuse: Callable[..., str]) -> None:
     message = refuse("run", SUITE, "--agent", "not_there.py")
-    assert "agent file not_there.py: there is no such file" in message
+    assert "agent file not_there.py: no such file" in message
 
 
 def test_agent_file_without_that_attribute(
     refuse: Callable[..., str], write_agent: Callable[..., Path]
 ) -> None:
     message = refuse("run", SUITE, "--agent", f"{write_agent()}:Agnet")
-    assert "there is no 'Agnet' in it" in message
+    assert "it has no 'Agnet'" in message
 
 
 BAD_ARGUMENTS = [

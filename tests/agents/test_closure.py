@@ -1,4 +1,4 @@
-"""The files an agent is made of: which they are, their hash, and who imports them."""
+"""The files of an agent: which they are, their hash, and how they are imported."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ IMPORTS = [
     ("from ...y import x", "p.q", []),  # Python refuses it
     ("from . import x", "", []),
     ("import a\nimport a", "", ["a"]),
-    ("import (", "", []),  # says so when it is executed
+    ("import (", "", []),  # raises when it is executed
     ("\0", "", []),
     ("x = " + "(" * 5000, "", []),
     ("# coding: no-such-codec\nimport a", "", []),
@@ -137,7 +137,7 @@ def test_hash_of_the_list_by_hand(write: Write) -> None:
     assert collect_folder_files(entry).sha256 == digest
 
 
-def test_folder_of_data_is_no_package(write: Write) -> None:
+def test_folder_of_data_is_not_a_package(write: Write) -> None:
     entry = write("agent.py", "import numpy, wandb\n")
     write("numpy/weights.npz")
     write("wandb/run-1/log.txt")
@@ -146,7 +146,9 @@ def test_folder_of_data_is_no_package(write: Write) -> None:
     assert not files.modules and not files.namespaces
 
 
-def test_standard_library_and_longplay_are_never_neighbours(write: Write) -> None:
+def test_standard_library_and_longplay_are_never_part_of_an_agent(
+    write: Write,
+) -> None:
     entry = write("agent.py", "import random, longplay.errors, json.decoder\n")
     for name in ("random.py", "longplay/__init__.py", "json/decoder.py"):
         write(name, "raise SystemExit")
@@ -268,7 +270,7 @@ def test_config_of_one_file_several_files_and_a_module(
     assert load_agent("random").agent_files is None
 
 
-def test_changed_neighbour_is_another_agent(write: Write) -> None:
+def test_changed_neighbour_is_a_different_agent(write: Write) -> None:
     entry = str(write("agent.py", "import one" + AGENT.format(answer="one.ANSWER")))
     ids, answers = set(), []
     for answer in (2, 3):
@@ -381,7 +383,7 @@ def test_neighbour_named_like_an_imported_module_is_refused(write: Write) -> Non
     assert msgspec.Struct
 
 
-def test_module_of_the_calling_program_is_used_as_it_is(
+def test_module_of_the_calling_program_is_reused(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write("shared_settings.py", "ANSWER = 2")

@@ -1,4 +1,4 @@
-"""Modules with `init` and `step`: their parameters, and the answers that count."""
+"""Modules with `init` and `step`: their parameters and valid answers."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ SWAPPED = [
 
 
 @pytest.mark.parametrize(("signature", "num_actions", "message"), SWAPPED)
-def test_contract_name_in_another_place_is_refused(
+def test_contract_name_in_another_position_is_refused(
     signature: dict[str, str], num_actions: int | None, message: str
 ) -> None:
     init = {"init": "observation_shape"} if num_actions is None else {}
@@ -95,7 +95,7 @@ def test_contract_name_in_another_place_is_refused(
         (f"{INIT}, seed", f"{STEP}, info"),
     ],
 )
-def test_other_names_are_the_agents_own_business(init: str, step: str) -> None:
+def test_other_parameter_names_are_accepted(init: str, step: str) -> None:
     agent = FunctionalAgent(make_module(init, step, answer="0, 3"), 18, 7)
     assert ask(agent) == 3
 

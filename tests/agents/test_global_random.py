@@ -1,4 +1,4 @@
-"""The global generators: whose they are when, and their states as plain values."""
+"""The global generators: when they have the agent's states, and their JSON form."""
 
 # ruff: noqa: NPY002 - the legacy generator is what this is about
 from __future__ import annotations
@@ -33,7 +33,7 @@ def draw_all() -> list[float]:
 
 @pytest.fixture(autouse=True)
 def kept_states() -> object:
-    """Whatever a test does, the others draw what they would have drawn."""
+    """Restores the generators, so that a test does not affect other tests' draws."""
     states = GlobalRandomState.read()
     yield
     states.restore()
@@ -50,7 +50,7 @@ def test_states_survive_json() -> None:
     assert draw_all() + draw_all() == expected
 
 
-def test_seeding_is_what_users_would_do_by_hand() -> None:
+def test_seeding_equals_seeding_by_hand() -> None:
     with GlobalRandom(7).in_use():
         found = draw_all()
     random.seed(7)
@@ -58,7 +58,7 @@ def test_seeding_is_what_users_would_do_by_hand() -> None:
     assert draw_all() == found
 
 
-def test_agent_continues_where_it_stopped_and_the_caller_notices_nothing() -> None:
+def test_agent_continues_its_draws_and_the_caller_is_unaffected() -> None:
     random.seed(1)
     np.random.seed(1)
     expected_outside = [draw_all() for _ in range(3)]

@@ -1,4 +1,4 @@
-"""References -> agents: what is found, how it is called, and what is written down."""
+"""Agent specs -> agents: what is found, how it is built, and its config."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def step(state, previous_observation, observation, reward):
 def forgotten_imports(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Iterator[None]:
-    """What a test imports from its own folder is unknown to the next one."""
+    """Removes the modules that a test imported from its own folder."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield
     for name, module in list(sys.modules.items()):
@@ -86,10 +86,12 @@ def hash_by_hand(config: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
-# --- References -------------------------------------------------------------------
+# --- Agent specs ------------------------------------------------------------------
 
 
-def test_file_means_its_class_agent(write: Callable[..., Path]) -> None:
+def test_file_without_attribute_loads_its_class_agent(
+    write: Callable[..., Path],
+) -> None:
     path = write("my_agent.py", agent_source(3) + agent_source(5, "Other"))
     loaded = load_agent(str(path))
     assert (loaded.name, answer_of(loaded)) == ("my_agent", 3)
@@ -146,7 +148,7 @@ def test_module_in_the_working_directory(
     assert answer_of(load_agent("agents_right_here:Agent")) == 8
 
 
-def test_class_is_taken_as_it_is() -> None:
+def test_class_is_used_as_it_is() -> None:
     loaded = load_agent(RandomAgent)
     assert isinstance(loaded.build(7), RandomAgent)
     assert loaded.entry == load_agent("random").entry
@@ -169,10 +171,10 @@ def test_agent_is_built_with_actions_seed_and_arguments(
 
 
 REFUSED_REFERENCES = [
-    ("nowhere.py", "agent file nowhere.py: there is no such file"),
-    ("nowhere.py:Agent", "agent file nowhere.py: there is no such file"),
+    ("nowhere.py", "agent file nowhere.py: no such file"),
+    ("nowhere.py:Agent", "agent file nowhere.py: no such file"),
     ("no_such_module:Agent", "agent module no_such_module.*ModuleNotFoundError"),
-    ("json:nothing", "agent json:nothing: there is no 'nothing' in it"),
+    ("json:nothing", "agent json:nothing: it has no 'nothing'"),
     ("math:pi", "expected a class or factory, found float"),
     ("json:JSONDecoder", "class JSONDecoder has no method `step`"),
     (":Agent", "agent module"),
@@ -180,7 +182,7 @@ REFUSED_REFERENCES = [
 
 
 @pytest.mark.parametrize(("reference", "message"), REFUSED_REFERENCES)
-def test_refused_reference(
+def test_refused_spec(
     reference: str, message: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -252,7 +254,7 @@ def test_listing_agents_imports_none_of_them(entry_points: Callable[..., None]) 
     assert set(list_agents()) == {*BUILT_IN_AGENTS, "broken"}
 
 
-def test_broken_entry_point_is_an_error_of_its_own(
+def test_broken_entry_point_is_an_error(
     entry_points: Callable[..., None],
 ) -> None:
     entry_points(broken="no_such_package_at_all:Agent")
@@ -268,7 +270,7 @@ def test_unknown_name_suggests_entry_points_too(
         load_agent("rainbo")
 
 
-# --- What is written down ---------------------------------------------------------
+# --- Configs ----------------------------------------------------------------------
 
 
 def test_agent_id_of_a_built_in() -> None:
@@ -276,7 +278,7 @@ def test_agent_id_of_a_built_in() -> None:
     entry = load_agent("repeat", {"action": 3}).entry
     assert entry.config == config
     assert entry.agent_id == hash_by_hand(config)
-    # Written out once, so that the recipe cannot drift with the code.
+    # Written out by hand, so that a change of the algorithm is noticed.
     text = b'{"_type": "longplay.agents.repeat.RepeatAgent", "args": {"action": 3}}'
     assert entry.agent_id == hashlib.sha256(text).hexdigest()
 
@@ -459,6 +461,8 @@ def test_argument_that_init_does_not_name_is_refused(
         loaded.build(7)
 
 
-def test_class_agent_wins_over_functions(write: Callable[..., Path]) -> None:
+def test_class_agent_takes_precedence_over_functions(
+    write: Callable[..., Path],
+) -> None:
     path = write("my_both.py", FUNCTIONAL + agent_source(12))
     assert answer_of(load_agent(str(path))) == 12

@@ -1,4 +1,4 @@
-"""What an agent prints is kept beside its run."""
+"""The output of an agent is kept beside its run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_prints_are_kept_beside_the_run(
         assert text not in answer.stdout + answer.stderr
 
 
-def test_prints_at_import_do_not_spoil_the_json(
+def test_prints_at_import_do_not_corrupt_the_json(
     spawn: Callable[..., Any], write_agent: Callable[..., Path], left: Left
 ) -> None:
     agent = write_agent()

@@ -1,4 +1,4 @@
-"""What the tests of resuming share: runs that nobody stopped, and one killed."""
+"""Fixtures for the tests of resuming: uninterrupted runs, and a killed one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from killing import Blow
+from killing import Fault
 from scenarios import SCENARIOS, Reference, Stopped
 
 from longplay.contract.rundir import ROW_FILES
@@ -38,7 +38,7 @@ def killed(
     stopped = Stopped(
         reference_of("every frame"), tmp_path_factory.mktemp("killed") / "out"
     )
-    ended = stopped.reference.scenario.run(stopped.out, blow=Blow("save", 12))
+    ended = stopped.reference.scenario.run(stopped.out, fault=Fault("save", 12))
     assert ended.exit_code == -signal.SIGKILL, ended.output
     for name in ROW_FILES:  # rows before the checkpoint in each file, and after it
         size = (stopped.run_dir / name).stat().st_size

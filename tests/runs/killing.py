@@ -1,7 +1,7 @@
-"""Commands in processes of their own, struck by a signal or an error as a test says.
+"""Runs commands in their own processes and injects signals or errors.
 
-The process is a real one, and so is the signal; only its clock is not: it goes on by
-one with every look, so that checkpoints come often, and always on the same frames.
+Process and signal are real; only the clock is not: it advances by one with every read,
+so that checkpoints are frequent, and always on the same frames.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from longplay.runs import loop
 from longplay.stream import Stream
 from longplay.tracks.participant import Participant
 
-# In looks at the clock; there is one on every decision frame.
+# In reads of the clock; there is one on every decision frame.
 TICK_S, CHECKPOINT_S = 7.0, 29.0
 TIMEOUT_S = 300
 
-# Where a process can be struck: before a frame, a sync, a rename, a cut, or the agent's
-# own saving and loading; when half of a write is done; when a folder is half removed.
+# Where a fault can be injected: before a frame, a sync, a rename, a truncation, or the
+# agent's save and load; in the middle of a write, or of removing a folder.
 PLACES = (
     *("frame", "os_write", "os_fsync", "os_replace"),
     *("ftruncate", "save", "load", "rmtree"),
@@ -38,13 +38,13 @@ PLACES = (
 
 
 @dataclass(frozen=True)
-class Blow:
-    """What happens when a process comes to a place for the n-th time.
+class Fault:
+    """A fault that is injected at the n-th call of a place.
 
     Attributes:
         place: One of `PLACES`.
         n: Counted from 1.
-        signal: What the process is sent, or
+        signal: The signal sent to the process, or
         error: the errno with which the call fails.
     """
 
@@ -53,8 +53,8 @@ class Blow:
     signal: int = signal.SIGKILL
     error: int = 0
 
-    def strike(self, *args: Any) -> None:
-        """Strikes a call with these arguments."""
+    def trigger(self, *args: Any) -> None:
+        """Injects the fault into a call with these arguments."""
         if self.error or self.signal == signal.SIGKILL:
             _do_half(self.place, *args)
         if self.error:
@@ -73,12 +73,12 @@ def _do_half(place: str, *args: Any) -> None:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended; minus the signal's number if that killed it."""
+    """How a process ended; the exit code is negative if a signal killed it."""
 
     exit_code: int
     output: str
-    # How often it came to each place; of one that was killed, nobody knows.
-    comings: dict[str, int]
+    # Number of calls of each place; empty for a process that was killed.
+    counts: dict[str, int]
 
     @property
     def words(self) -> str:
@@ -86,15 +86,15 @@ class Ended:
         return " ".join(self.output.split())
 
 
-class _Fate:
-    """Counts how often the process comes to each place, and strikes there."""
+class _FaultInjector:
+    """Counts the calls of each place, and injects the fault."""
 
-    def __init__(self, blow: Blow | None) -> None:
-        self._blow = blow
-        self.comings: Counter[str] = Counter()
+    def __init__(self, fault: Fault | None) -> None:
+        self._fault = fault
+        self.counts: Counter[str] = Counter()
 
-    def lie_in_wait(self) -> None:
-        """Puts itself in front of everything that can be struck."""
+    def install(self) -> None:
+        """Patches every place."""
         for name in ("os_write", "os_fsync", "os_replace"):
             setattr(files, name, self._watch(name, getattr(files, name)))
         os.ftruncate = self._watch("ftruncate", os.ftruncate)
@@ -106,71 +106,71 @@ class _Fate:
 
     def _watch(self, place: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*args: Any, **options: Any) -> Any:
-            self.comings[place] += 1
-            blow = self._blow
-            if blow and (blow.place, blow.n) == (place, self.comings[place]):
-                blow.strike(*args)
+            self.counts[place] += 1
+            fault = self._fault
+            if fault and (fault.place, fault.n) == (place, self.counts[place]):
+                fault.trigger(*args)
             return real(*args, **options)
 
         return watched
 
 
-def _obey(args: list[str], blow: Blow | None, folder: Path) -> None:
-    """What the process does."""
+def _run_main(args: list[str], fault: Fault | None, folder: Path) -> None:
+    """Runs the command line; the target of the process."""
     output = os.open(folder / "output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    looks = count()
-    loop.monotonic = lambda: float(next(looks))
+    reads = count()
+    loop.monotonic = lambda: float(next(reads))
     loop._TICK_S, loop._CHECKPOINT_S = TICK_S, CHECKPOINT_S
-    fate = _Fate(blow)
-    fate.lie_in_wait()
+    injector = _FaultInjector(fault)
+    injector.install()
     sys.argv = ["longplay", *args]
     from longplay.cli import main
 
     try:
         main()
     finally:
-        (folder / "comings.json").write_text(json.dumps(fate.comings))
+        (folder / "counts.json").write_text(json.dumps(injector.counts))
 
 
 _processes = multiprocessing.get_context("forkserver")
-# Imported once, so that a process costs milliseconds.
+# Preloaded, so that a process starts within milliseconds.
 _processes.set_forkserver_preload(
     ["longplay.experiments.experiment", "longplay.cli.app"]
 )
 
 
-def run_command(folder: Path, *args: object, blow: Blow | None = None) -> Ended:
-    """Runs `longplay …` in a process that may be struck.
+def run_command(folder: Path, *args: object, fault: Fault | None = None) -> Ended:
+    """Runs `longplay …` in a process, with a fault if one is given.
 
     Args:
-        folder: Where the process may leave what it prints.
+        folder: Where the process writes its output.
         *args: The command line.
-        blow: What happens to it, if anything.
+        fault: The fault to inject.
     """
     folder.mkdir(exist_ok=True)
-    comings = folder / "comings.json"
-    comings.unlink(missing_ok=True)
+    counts = folder / "counts.json"
+    counts.unlink(missing_ok=True)
     command = [str(arg) for arg in args]
-    process = _processes.Process(target=_obey, args=(command, blow, folder))
+    process = _processes.Process(target=_run_main, args=(command, fault, folder))
     process.start()
     process.join(TIMEOUT_S)
     if process.exitcode is None:
         process.kill()
-        raise TimeoutError(f"{command}, {blow}: still running after {TIMEOUT_S} s")
+        raise TimeoutError(f"{command}, {fault}: still running after {TIMEOUT_S} s")
     return Ended(
         process.exitcode,
         (folder / "output.txt").read_text(),
-        json.loads(comings.read_text()) if comings.exists() else {},
+        json.loads(counts.read_text()) if counts.exists() else {},
     )
 
 
-# --- what is left on the disk -----------------------------------------------------
+# --- reading run directories ------------------------------------------------------
 
 
 def find_run_dir(out: Path) -> Path | None:
-    """The one run of an experiment, if it was begun."""
+    """The only run of an experiment, if it was started."""
     found = list((out / "episodes").glob("*"))
     return found[0] if found else None
 
@@ -186,7 +186,7 @@ def read_rows(run_dir: Path) -> dict[str, bytes]:
 
 
 def read_result(run_dir: Path) -> dict[str, Any]:
-    """All that must come out the same however often a run was stopped."""
+    """Everything that must be identical to an uninterrupted run."""
     score = json.loads((run_dir / "score.json").read_text())
     summary = json.loads((run_dir / "run_summary.json").read_text())
     del score["fps"], summary["score_sha256"]  # the hash covers fps
@@ -197,7 +197,7 @@ def read_result(run_dir: Path) -> dict[str, Any]:
 
 
 def read_tree(folder: Path) -> dict[str, bytes]:
-    """Every file under a folder, to see whether anything changed."""
+    """The content of every file under a folder, to detect changes."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -1,10 +1,10 @@
-"""An agent without `save` and `load`: its past is played again."""
+"""An agent without `save` and `load`: its run is resumed by replay."""
 
 from zlib import crc32
 
 
 class Agent:
-    """Answers by all it has ever seen and got, so that any slip shows."""
+    """Its answers depend on everything it has seen, so that any error shows."""
 
     def __init__(self, num_actions, seed):
         self.num_actions, self.memory = num_actions, seed

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from killing import Blow, Ended, find_run_dir, read_result, run_command
+from killing import Ended, Fault, find_run_dir, read_result, run_command
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-# Learns nothing and keeps nothing; what it answers follows from what it has seen.
+# Has no `save`; its answers depend on everything it has seen.
 REPLAYED = Path(__file__).parent / "replayed_agent.py"
 
 
@@ -23,17 +23,17 @@ class Scenario:
     settings: dict[str, Any] = field(default_factory=dict)
     suite: str = "stream-smoke-v1"
 
-    def run(self, out: Path, *options: object, blow: Blow | None = None) -> Ended:
-        """Starts the run, or goes on with it: the same command line does both."""
+    def run(self, out: Path, *options: object, fault: Fault | None = None) -> Ended:
+        """Starts or resumes the run: the same command line does both."""
         sets = [f"--set={key}={json.dumps(v)}" for key, v in self.settings.items()]
         return run_command(
             *(out.with_suffix(".process"), "run", self.suite, "--agent", self.agent),
             *("--out", out, "--resume", "--quiet", *sets, *options),
-            blow=blow,
+            fault=fault,
         )
 
 
-# Both games end within a visit now and then, and their lives are few.
+# In both games there are few lives, and some visits contain a game over.
 SHORT_GAMES = {"games": ["berzerk", "breakout"], "base_visit_frames": 800}
 QUICK = {"games": ["breakout", "berzerk"], "num_cycles": 1, "base_visit_frames": 150}
 
@@ -86,12 +86,12 @@ SCENARIOS = {
 
 @dataclass(frozen=True)
 class Reference:
-    """A run that nobody stopped."""
+    """An uninterrupted run."""
 
     scenario: Scenario
     run_dir: Path
     result: dict[str, Any]
-    comings: dict[str, int]
+    counts: dict[str, int]
 
     @classmethod
     def play(cls, scenario: Scenario, folder: Path) -> Reference:
@@ -99,12 +99,12 @@ class Reference:
         assert ended.exit_code == 0, ended.output
         run_dir = find_run_dir(folder / "reference")
         assert run_dir is not None
-        return cls(scenario, run_dir, read_result(run_dir), ended.comings)
+        return cls(scenario, run_dir, read_result(run_dir), ended.counts)
 
 
 @dataclass(frozen=True)
 class Stopped:
-    """A run that was killed at a visit's end, while it made a checkpoint."""
+    """A run that was killed at a visit's end, while it wrote a checkpoint."""
 
     reference: Reference
     out: Path
@@ -117,13 +117,13 @@ class Stopped:
 
     @property
     def checkpoint(self) -> Path:
-        """The document of the last checkpoint that was made."""
+        """The document of the last checkpoint."""
         (document,) = self.run_dir.glob("checkpoint/*/checkpoint.json")
         return document
 
     @property
     def kept_bytes(self) -> dict[str, int]:
-        """How long the row files were at the last checkpoint."""
+        """The lengths of the row files at the last checkpoint."""
         sizes: dict[str, int] = json.loads(self.checkpoint.read_text())["recorder"][
             "sizes_bytes"
         ]

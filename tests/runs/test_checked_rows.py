@@ -1,4 +1,4 @@
-"""Rows are compared with what stands on the disk, and nothing there changes."""
+"""Rows are compared with the file, and the file does not change."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _difference(path: Path, *pieces: bytes) -> RowDifference:
     return caught.value.difference
 
 
-def test_same_rows_pass_however_they_are_cut(path: Path) -> None:
+def test_same_rows_pass_in_chunks_of_any_size(path: Path) -> None:
     file = CheckedRows.open(path)
     file.append(ROWS[0])
     file.append(b"")
@@ -42,14 +42,14 @@ def test_same_rows_pass_however_they_are_cut(path: Path) -> None:
     file.close()
 
 
-def test_other_row_is_named(path: Path) -> None:
+def test_different_row_is_named(path: Path) -> None:
     other = b'{"global_frame_idx":3,"reward":7.0}\n'
     found = _difference(path, ROWS[0], b"".join([ROWS[1], ROWS[2], other, ROWS[4]]))
     assert found == RowDifference("events.jsonl", 4, 3, "reward", "3.0", "7.0")
     assert str(found) == "events.jsonl:4 reward: logged 3.0, found 7.0 at frame 3"
 
 
-def test_other_row_of_another_length_is_named(path: Path) -> None:
+def test_different_row_of_another_length_is_named(path: Path) -> None:
     other = b'{"global_frame_idx":1,"reward":1234.5}\n'
     found = _difference(path, ROWS[0] + other + ROWS[2])
     assert found == RowDifference("events.jsonl", 2, 1, "reward", "1.0", "1234.5")
@@ -100,8 +100,8 @@ def test_comparison_starts_at_any_line(path: Path) -> None:
     file.close()
 
 
-def test_rows_beyond_the_end_can_be_taken_otherwise(path: Path) -> None:
-    """As somebody does who goes on with a log that was cut short."""
+def test_subclass_can_handle_rows_beyond_the_end(path: Path) -> None:
+    """As when a log that was cut short is resumed."""
 
     class Continued(CheckedRows):
         beyond = b""

@@ -24,7 +24,7 @@ CONTINUES = "continues from what it saved"
 
 @pytest.fixture(autouse=True)
 def restored_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Agents here are meant to leave traces; the next test starts without them."""
+    """Removes the traces that agents leave, so that they do not affect other tests."""
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
@@ -131,7 +131,7 @@ def test_check_leaves_the_global_generators_alone(check: Callable[..., Any]) -> 
         ("18 if info['global_frame_idx'] > 300 else 0", "found 18"),
     ],
 )
-def test_agent_that_answers_no_action(
+def test_agent_that_answers_with_an_invalid_action(
     answer: str, found: str, check: Callable[..., Any]
 ) -> None:
     checks = check(agent_body(f"return {answer}"), exit_code=1)
@@ -232,8 +232,8 @@ EXTRAS = [
     ("def metrics(self): return {'loss': float('nan')}", METRICS, False, "nan"),
     ("def metrics(self): return [1.0]", METRICS, False, "must be a dict"),
     ("def metrics(self): return {'loss': 0.5}", METRICS, True, "loss"),
-    ("def save(self, directory): pass", SAVES, False, "save alone"),
-    ("def load(self, directory): pass", SAVES, False, "load alone"),
+    ("def save(self, directory): pass", SAVES, False, "only save"),
+    ("def load(self, directory): pass", SAVES, False, "only load"),
     ("unrelated = 1", METRICS, None, "optional"),
     ("unrelated = 1", SAVES, None, "optional"),
 ]
@@ -289,7 +289,7 @@ SAVES_ALL = (
     ],
     ids=["nothing", "generator", "counter", "all"],
 )
-def test_what_is_saved_must_be_all(
+def test_incomplete_save_is_a_failure(
     save_and_load: str, continues: bool, check: Callable[..., Any]
 ) -> None:
     body = f"{DRAWS}    def save(self, directory): {save_and_load}"
@@ -301,7 +301,7 @@ def test_what_is_saved_must_be_all(
     assert ("answers compared" if continues else "after load() was") in detail
 
 
-def test_what_cannot_be_saved_need_not_continue(check: Callable[..., Any]) -> None:
+def test_agent_without_save_need_not_continue(check: Callable[..., Any]) -> None:
     checks = check(agent_body("return 0"), exit_code=0)
     assert checks[CONTINUES]["passed"] is None
 
@@ -316,7 +316,7 @@ def test_a_save_that_raises_is_a_failure(check: Callable[..., Any]) -> None:
     assert "full" in checks[CONTINUES]["detail"]
 
 
-def test_what_the_agent_prints_does_not_reach_the_terminal(
+def test_output_of_the_agent_does_not_reach_the_terminal(
     invoke: Callable[..., Any], tmp_path: Path
 ) -> None:
     path = tmp_path / "chatty.py"
@@ -352,7 +352,7 @@ STEP = "def step(state, previous_observation, observation, reward):\n"
         ("observation_shape, count", (), ANSWERS),
     ],
 )
-def test_what_init_asks_for_tells_predictors_from_actors(
+def test_signature_of_init_distinguishes_predictors_from_actors(
     invoke: Callable[..., Any],
     tmp_path: Path,
     init: str,
@@ -368,7 +368,7 @@ def test_what_init_asks_for_tells_predictors_from_actors(
     assert len(sentences & {PREDICTS, ANSWERS}) == 1
 
 
-def test_predictor_is_refused_where_actions_are_asked_for(
+def test_predictor_is_refused_on_a_track_that_needs_actions(
     invoke: Callable[..., Any], tmp_path: Path
 ) -> None:
     path, out = tmp_path / "module.py", tmp_path / "out"
@@ -376,5 +376,5 @@ def test_predictor_is_refused_where_actions_are_asked_for(
     path.write_text(f"{init}{STEP}    return state, 1\n")
     answer = invoke("run", "control-smoke-v1", "--agent", path, "--out", out)
     assert answer.exit_code == 2
-    assert "it predicts, and this track asks for actions" in answer.stderr
+    assert "it is a predictor, and this track needs actions" in answer.stderr
     assert not list(out.glob("episodes/*/events.jsonl"))

@@ -1,4 +1,4 @@
-"""An agent that fails on the way leaves whole rows and a status that says so."""
+"""An agent that fails during a run leaves whole rows and a status that says so."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from failing_runs import (
 pytestmark = pytest.mark.usefixtures("workplace")
 
 
-# --- Agents that fail on the way --------------------------------------------------
+# --- Agents that fail during a run ------------------------------------------------
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ NO_ACTIONS = [
 
 
 @pytest.mark.parametrize(("answer", "found"), NO_ACTIONS)
-def test_answer_that_is_no_action(
+def test_answer_that_is_not_a_valid_action(
     answer: str,
     found: str,
     run_to_failure: Callable[..., str],
@@ -200,7 +200,7 @@ OTHER_FAILURES = [
 
 
 @pytest.mark.parametrize(("step", "more", "message"), OTHER_FAILURES)
-def test_agent_that_fails_otherwise(
+def test_agent_that_fails_in_other_ways(
     step: str,
     more: str,
     message: str,
@@ -215,7 +215,7 @@ def test_agent_that_fails_otherwise(
     assert left.status["error"]["type"] == kind
 
 
-# --- Functions that fail on the way -----------------------------------------------
+# --- Functions that fail during a run ---------------------------------------------
 
 FUNCTIONS = """\
 def init(observation_shape, num_actions):
@@ -270,7 +270,7 @@ def test_step_that_fails(
     left.check_no_scraps()
 
 
-def test_metrics_that_are_no_numbers_are_named(
+def test_metrics_that_are_not_numbers_are_named(
     run_to_failure: Callable[..., str], write_agent: Callable[..., Path]
 ) -> None:
     agent = write_agent(more="def metrics(self): return {'loss': math.nan}")
@@ -278,7 +278,7 @@ def test_metrics_that_are_no_numbers_are_named(
     assert "metrics()['loss']: expected a finite number, found nan" in message
 
 
-def test_metrics_of_numpy_are_taken(
+def test_numpy_metrics_are_accepted(
     invoke: Callable[..., Any], write_agent: Callable[..., Path], left: Left
 ) -> None:
     agent = write_agent(more="def metrics(self): return {'loss': np.float32(0.5)}")

@@ -1,4 +1,4 @@
-"""A disk that is full, at every write: whole rows, and a status where one fits."""
+"""A full disk at every write: whole rows remain, and a status if there is room."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class Sabotage:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-# What a run writes before it plays: experiment_record.json, experiment_config.json,
+# Before its first frame a run writes experiment_record.json, experiment_config.json,
 # episode_config.json and the first status.json, then the reserve and config.json; after
-# it experiment_summary.json and the two records. Before the first status there is none
-# that could tell.
+# its last frame experiment_summary.json and the two records. Before the first status
+# no file can record the failure.
 WRITES_BEFORE_STATUS = 4
 WRITES_AFTER_RUN = 3
 
@@ -55,7 +55,7 @@ def sabotage(
     def sabotage(name: str, n: int) -> tuple[Sabotage, Any, Left]:
         saboteur = Sabotage(name, n)
         monkeypatch.setattr(files, name, saboteur)
-        # No clock in the number of writes: one heartbeat, then none for an hour.
+        # Makes the number of writes independent of the clock: one heartbeat per hour.
         monkeypatch.setattr("longplay.runs.status.HEARTBEAT_S", 3600.0)
         monkeypatch.setattr("longplay.runs.loop._TICK_S", 3600.0)
         left = Left(tmp_path / f"{name}-{n}")
@@ -97,7 +97,7 @@ def check_full_disk(answer: Any, left: Left, where: str) -> None:
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("n", range(1, WRITES_BEFORE_STATUS + 1))
-def test_full_disk_before_the_run_begins(
+def test_full_disk_before_the_run_starts(
     n: int, name: str, sabotage: Callable[..., tuple[Sabotage, Any, Left]]
 ) -> None:
     _, answer, left = sabotage(name, n)
@@ -108,7 +108,7 @@ def test_full_disk_before_the_run_begins(
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_full_disk_after_the_run_spares_the_run(
+def test_full_disk_after_the_run_does_not_affect_the_run(
     name: str,
     sabotage: Callable[..., tuple[Sabotage, Any, Left]],
     invoke: Callable[..., Any],
@@ -126,7 +126,7 @@ def test_full_disk_after_the_run_spares_the_run(
 
 
 class SmallDisk:
-    """A disk of so many bytes: what is deleted or cut makes room again."""
+    """A disk of limited size: deleting and truncating files frees space."""
 
     def __init__(self, root: Path, size_bytes: int) -> None:
         self._root, self._size_bytes = root, size_bytes
@@ -152,7 +152,7 @@ def test_disk_that_fills_up(
     check_full_disk(invoke("run", SUITE, *args), left, f"{size_bytes}")
 
 
-def test_output_of_the_agent_that_does_not_fit_is_a_full_disk(
+def test_agent_output_that_does_not_fit_is_a_full_disk(
     invoke: Callable[..., Any],
     write_agent: Callable[..., Path],
     left: Left,

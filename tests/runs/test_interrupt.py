@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("workplace")
 
 @pytest.fixture
 def start_run(left: Left) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a long run in a process of its own and waits for its first rows."""
+    """Starts a long run in its own process and waits for its first rows."""
     started: list[subprocess.Popen[str]] = []
 
     def start_run(agent: object, *args: object) -> subprocess.Popen[str]:

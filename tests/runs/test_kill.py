@@ -1,8 +1,8 @@
-"""Whatever stops a run, and whenever: it goes on, to the bytes it would have had.
+"""A run that is stopped at any moment resumes, bit-identical to an uninterrupted run.
 
-The process is killed at random moments (also while it saves, checkpoints, cuts files
-back or loads), asked to stop, or its disk fails; its files are cut. After every blow
-nobody calls the run complete; after the last try, nobody can tell that there was one.
+The process is killed at random moments (also while it saves, checkpoints, truncates or
+loads), asked to stop, or its disk fails; its files are truncated. After every fault the
+run must not count as complete; after the last try it must show no trace of the faults.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from killing import PLACES, Blow, find_run_dir, read_result, read_status
+from killing import PLACES, Fault, find_run_dir, read_result, read_status
 from scenarios import SCENARIOS, Reference, Stopped
 
 from longplay.contract.rundir import ROW_FILES
@@ -31,11 +31,11 @@ KILLS_PER_TRIAL = 4
 @pytest.fixture
 def check_unfinished(invoke: Callable[..., Any]) -> Callable[..., None]:
     def check_unfinished(out: Path, reference: Reference, why: object) -> None:
-        """Nobody takes a run for complete that is not."""
+        """No command takes an incomplete run for complete."""
         if not (out / "experiment_config.json").exists():
             return
         (view,) = view_runs(out)
-        if view.state == "COMPLETED":  # what was struck came after the run
+        if view.state == "COMPLETED":  # the fault came after the run
             assert read_result(view.run_dir) == reference.result, why
             return
         if view.run_dir.exists():
@@ -50,7 +50,7 @@ def check_unfinished(invoke: Callable[..., Any]) -> Callable[..., None]:
 @pytest.fixture
 def check_finished(invoke: Callable[..., Any]) -> Callable[..., None]:
     def check_finished(out: Path, reference: Reference, why: object) -> None:
-        """Nobody can tell that the run was ever stopped."""
+        """The run is the same as one that was never stopped."""
         run_dir = find_run_dir(out)
         assert run_dir is not None
         result = read_result(run_dir)
@@ -67,32 +67,32 @@ def check_finished(invoke: Callable[..., Any]) -> Callable[..., None]:
 # --- killed -----------------------------------------------------------------------
 
 
-def choose_blow(rng: random.Random, reference: Reference, tries: int) -> Blow:
-    """Somewhere in what is still to be played; cuts and loads come with resuming."""
-    place = rng.choice([p for p in PLACES if p in reference.comings])
+def choose_fault(rng: random.Random, reference: Reference, tries: int) -> Fault:
+    """A fault in the rest of the run; truncations and loads need a resumed run."""
+    place = rng.choice([p for p in PLACES if p in reference.counts])
     if tries and rng.random() < 0.25:
         place = rng.choice(("ftruncate", "load"))
-    most = reference.comings.get(place, 4 if place == "ftruncate" else 1)
-    return Blow(place, rng.randint(1, max(1, most // (tries + 1))))
+    most = reference.counts.get(place, 4 if place == "ftruncate" else 1)
+    return Fault(place, rng.randint(1, max(1, most // (tries + 1))))
 
 
 def kill_and_resume(
     reference: Reference, out: Path, seed: str, check_unfinished: Callable[..., None]
-) -> list[Blow]:
-    """Plays a run to its end in spite of it all; what has killed it on the way."""
+) -> list[Fault]:
+    """Plays a run to its end despite the faults; returns those that killed it."""
     rng = random.Random(seed)
-    blows: list[Blow] = []
+    faults: list[Fault] = []
     for tries in range(KILLS_PER_TRIAL):
-        blow = choose_blow(rng, reference, tries)
-        ended = reference.scenario.run(out, blow=blow)
+        fault = choose_fault(rng, reference, tries)
+        ended = reference.scenario.run(out, fault=fault)
         if ended.exit_code == 0:
-            return blows
-        blows.append(blow)
-        assert ended.exit_code == -signal.SIGKILL, (seed, blows, ended.output)
-        check_unfinished(out, reference, (seed, blows))
+            return faults
+        faults.append(fault)
+        assert ended.exit_code == -signal.SIGKILL, (seed, faults, ended.output)
+        check_unfinished(out, reference, (seed, faults))
     ended = reference.scenario.run(out)
-    assert ended.exit_code == 0, (seed, blows, ended.output)
-    return blows
+    assert ended.exit_code == 0, (seed, faults, ended.output)
+    return faults
 
 
 @pytest.mark.parametrize(
@@ -110,9 +110,9 @@ def test_killed_run_ends_with_the_same_bytes(
     reference, killed, trial = reference_of(name), 0, 0
     while killed < kills:
         out, seed = tmp_path / str(trial), f"{name} {trial}"
-        blows = kill_and_resume(reference, out, seed, check_unfinished)
-        check_finished(out, reference, (seed, blows))
-        killed, trial = killed + len(blows), trial + 1
+        faults = kill_and_resume(reference, out, seed, check_unfinished)
+        check_finished(out, reference, (seed, faults))
+        killed, trial = killed + len(faults), trial + 1
 
 
 @pytest.mark.exhaustive
@@ -156,16 +156,16 @@ def test_killed_run_ends_with_the_same_bytes_at_many_moments(
 
 
 @pytest.mark.parametrize(
-    "blow",
+    "fault",
     [
-        Blow("frame", 1),
-        Blow("frame", 130),
-        Blow("os_write", 1),
-        Blow("os_fsync", 16),
-        Blow("os_replace", 12),
-        Blow("save", 2),
+        Fault("frame", 1),
+        Fault("frame", 130),
+        Fault("os_write", 1),
+        Fault("os_fsync", 16),
+        Fault("os_replace", 12),
+        Fault("save", 2),
     ],
-    ids=lambda blow: f"{blow.place} {blow.n}",
+    ids=lambda fault: f"{fault.place} {fault.n}",
 )
 @pytest.mark.parametrize(
     ("name", "exit_code", "state"),
@@ -175,26 +175,26 @@ def test_killed_run_ends_with_the_same_bytes_at_many_moments(
         ("SIGINT", 130, "CANCELLED"),
     ],
 )
-def test_run_that_is_asked_to_stop_says_so_and_goes_on(
+def test_run_that_is_asked_to_stop_says_so_and_resumes(
     name: str,
     exit_code: int,
     state: str,
-    blow: Blow,
+    fault: Fault,
     reference_of: Callable[[str], Reference],
     tmp_path: Path,
     check_unfinished: Callable[..., None],
     check_finished: Callable[..., None],
 ) -> None:
     reference, out = reference_of("rare"), tmp_path / "out"
-    blow = replace(blow, signal=getattr(signal, name))
-    ended = reference.scenario.run(out, blow=blow)
+    fault = replace(fault, signal=getattr(signal, name))
+    ended = reference.scenario.run(out, fault=fault)
     assert ended.exit_code == exit_code, ended.output
-    if (run_dir := find_run_dir(out)) is not None:  # else it had not begun
+    if (run_dir := find_run_dir(out)) is not None:  # else it had not started
         assert read_status(run_dir)["state"] == state
-    check_unfinished(out, reference, blow)
+    check_unfinished(out, reference, fault)
     ended = reference.scenario.run(out)
     assert ended.exit_code == 0, ended.output
-    check_finished(out, reference, blow)
+    check_finished(out, reference, fault)
 
 
 def test_run_that_is_stopped_loses_no_frame(
@@ -203,20 +203,20 @@ def test_run_that_is_stopped_loses_no_frame(
     reference, out = reference_of("control"), tmp_path / "out"
     played = 0
     for n in (20, 40, 10_000):
-        blow = Blow("frame", n, signal.SIGTERM)
-        ended = reference.scenario.run(out, blow=blow)
-        # It stops at the next look at the clock, and goes on from there.
-        played += ended.comings["frame"]
+        fault = Fault("frame", n, signal.SIGTERM)
+        ended = reference.scenario.run(out, fault=fault)
+        # It stops at the next read of the clock, and resumes from there.
+        played += ended.counts["frame"]
     assert ended.exit_code == 0
-    assert played == reference.comings["frame"]
+    assert played == reference.counts["frame"]
 
 
-# --- files cut --------------------------------------------------------------------
+# --- truncated files --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("file", ROW_FILES)
-def test_file_cut_at_a_random_byte_is_made_whole(
+def test_file_truncated_at_a_random_byte_is_restored(
     file: str,
     side: str,
     stopped: Stopped,
@@ -231,8 +231,8 @@ def test_file_cut_at_a_random_byte_is_made_whole(
     check_unfinished(stopped.out, reference, (file, size))
     ended = reference.scenario.run(stopped.out)
     assert ended.exit_code == 0, (size, ended.output)
-    # Before the checkpoint everything is played again, after it only what is new.
-    is_replayed = ended.comings["frame"] == reference.comings["frame"]
+    # Before the checkpoint everything is replayed, after it only the later frames.
+    is_replayed = ended.counts["frame"] == reference.counts["frame"]
     assert is_replayed == (side == "before")
     check_finished(stopped.out, reference, (file, size))
 
@@ -245,7 +245,7 @@ CALLS = ("os_write", "os_fsync", "os_replace")
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("error", ERRORS)
-def test_run_gets_through_a_disk_that_fails_ever_later(
+def test_run_completes_on_a_disk_that_fails_later_in_every_try(
     error: str,
     call: str,
     reference_of: Callable[[str], Reference],
@@ -253,16 +253,16 @@ def test_run_gets_through_a_disk_that_fails_ever_later(
     check_unfinished: Callable[..., None],
     check_finished: Callable[..., None],
 ) -> None:
-    """Every try fails at one call more than the last, and goes on from there."""
+    """Every try fails one call later than the last, and resumes from there."""
     reference, out = reference_of("tiny"), tmp_path / "out"
     for n in itertools.count(1):
-        blow = Blow(call, n, error=ERRORS[error])
-        ended = reference.scenario.run(out, blow=blow)
+        fault = Fault(call, n, error=ERRORS[error])
+        ended = reference.scenario.run(out, fault=fault)
         if ended.exit_code == 0:
             break
-        assert ended.exit_code == 1, (blow, ended.output)
-        assert os.strerror(ERRORS[error]) in ended.words, blow
-        check_unfinished(out, reference, blow)
+        assert ended.exit_code == 1, (fault, ended.output)
+        assert os.strerror(ERRORS[error]) in ended.words, fault
+        check_unfinished(out, reference, fault)
     assert n > 5
     check_finished(out, reference, error)
 
@@ -270,7 +270,7 @@ def test_run_gets_through_a_disk_that_fails_ever_later(
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("error", ERRORS)
-def test_run_goes_on_after_a_failure_at_every_call(
+def test_run_resumes_after_a_failure_at_every_call(
     error: str,
     call: str,
     reference_of: Callable[[str], Reference],
@@ -279,12 +279,12 @@ def test_run_goes_on_after_a_failure_at_every_call(
     check_finished: Callable[..., None],
 ) -> None:
     reference = reference_of("tiny")
-    for n in range(1, reference.comings[call] + 1):
-        blow, out = Blow(call, n, error=ERRORS[error]), tmp_path / str(n)
-        ended = reference.scenario.run(out, blow=blow)
-        assert ended.exit_code == 1, (blow, ended.output)
-        assert os.strerror(ERRORS[error]) in ended.words, blow
-        check_unfinished(out, reference, blow)
+    for n in range(1, reference.counts[call] + 1):
+        fault, out = Fault(call, n, error=ERRORS[error]), tmp_path / str(n)
+        ended = reference.scenario.run(out, fault=fault)
+        assert ended.exit_code == 1, (fault, ended.output)
+        assert os.strerror(ERRORS[error]) in ended.words, fault
+        check_unfinished(out, reference, fault)
         ended = reference.scenario.run(out)
-        assert ended.exit_code == 0, (blow, ended.output)
-        check_finished(out, reference, blow)
+        assert ended.exit_code == 0, (fault, ended.output)
+        check_finished(out, reference, fault)

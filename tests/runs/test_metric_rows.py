@@ -86,7 +86,7 @@ def test_a_resumed_run_has_the_same_metrics(tmp_path: Path, spawn: Callable):
     expected = (whole / "metrics.jsonl").read_bytes()
     folder = tmp_path / "stopping"
     folder.mkdir()
-    # Asks to be stopped once; resumed from the checkpoint, it counts on from there.
+    # Asks to be stopped once; resumed from the checkpoint, it continues to count.
     agent, out = write_agent(folder, stop=3700), tmp_path / "stopped"
     options = (
         *("--set", 'games=["pong","breakout"]'),
@@ -101,11 +101,11 @@ def test_a_resumed_run_has_the_same_metrics(tmp_path: Path, spawn: Callable):
     assert (run_dir / "metrics.jsonl").read_bytes() == expected
 
 
-def test_a_metric_may_not_have_the_name_of_a_key(tmp_path: Path):
+def test_a_metric_with_a_reserved_name_is_refused(tmp_path: Path):
     agent = write_agent(tmp_path)
     agent.write_text(agent.read_text().replace('"count"', '"visit_idx"'))
     settings = {"games": ["pong"], "base_visit_frames": 30}
-    with pytest.raises(AgentError, match="'visit_idx' is the name of a key"):
+    with pytest.raises(AgentError, match="'visit_idx' is reserved"):
         play_run("control-smoke-v1", str(agent), out=tmp_path / "e", overrides=settings)
 
 

@@ -1,4 +1,4 @@
-"""Frames -> bytes on the disk, and the sums of what they hold."""
+"""Frames -> bytes on the disk, and their sums."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def record_one(run_dir: Path, **changes: Any) -> None:
 def record_stream(
     run_dir: Path, lengths: list[int], flush_after: frozenset[int] = frozenset()
 ) -> Recorder:
-    """Plays the scripted console into a recorder, which is flushed here and there."""
+    """Plays the scripted console into a recorder, with flushes at given frames."""
     visits = [make_visit(i, frames) for i, frames in enumerate(lengths)]
     rules = Mechanics(decision_interval=4, delay=2, life_loss_termination=True)
     stream = Stream(visits, [9] * len(visits), ScriptedConsole(life_frames=9), rules)
@@ -115,12 +115,12 @@ def test_bytes_of_a_segment(tmp_path):
 @pytest.mark.parametrize(
     ("reward", "spelled"), [(1.0, b"1.0"), (-0.5, b"-0.5"), (10000.0, b"10000.0")]
 )
-def test_rewards_are_spelled_as_floats(tmp_path, reward, spelled):
+def test_rewards_are_written_as_floats(tmp_path, reward, spelled):
     record_one(tmp_path, reward=reward)
     assert b'"reward":%s,' % spelled in (tmp_path / "events.jsonl").read_bytes()
 
 
-def test_real_run_has_the_same_spelling(finished_run):
+def test_real_run_has_the_same_format(finished_run):
     for name in FILES:
         content = (finished_run / name).read_bytes()
         again = [
@@ -135,7 +135,7 @@ def test_real_run_has_the_same_spelling(finished_run):
 
 @settings(deadline=None, max_examples=25)
 @given(flush_after=st.frozensets(st.integers(0, 699), max_size=40))
-def test_flushing_changes_no_byte(tmp_path_factory, flush_after):
+def test_flushing_does_not_change_the_bytes(tmp_path_factory, flush_after):
     folder = tmp_path_factory.mktemp("flushed")
     (folder / "plain").mkdir()
     (folder / "flushed").mkdir()
@@ -145,7 +145,7 @@ def test_flushing_changes_no_byte(tmp_path_factory, flush_after):
 
 
 @pytest.mark.parametrize("frames", [1, 255, 256, 257, 512, 1024])
-def test_ends_of_a_visit_belong_to_it_whatever_its_length(tmp_path, frames):
+def test_ends_of_a_visit_belong_to_it_for_any_length(tmp_path, frames):
     """A visit may end exactly where a chunk does."""
     recorder = record_stream(tmp_path, [frames, frames])
     summary = recorder.summarise()
@@ -179,7 +179,7 @@ def test_existing_rows_are_never_overwritten(tmp_path):
 # --- no clock in rows -------------------------------------------------------------
 
 
-def test_clocks_change_no_row(tmp_path, monkeypatch):
+def test_rows_do_not_depend_on_the_clock(tmp_path, monkeypatch):
     for name in ("now", "later"):
         (tmp_path / name).mkdir()
     now = record_stream(tmp_path / "now", [300])
@@ -222,7 +222,7 @@ def test_summary_names_the_actions_of_the_game(tmp_path):
     assert visit.metrics == {"loss": 0.5}
 
 
-def test_visit_under_way_counts_as_far_as_it_got(tmp_path):
+def test_unfinished_visit_is_summarised(tmp_path):
     recorder = Recorder.create(tmp_path)
     recorder.begin_visit(make_visit(visit_frames=9), [0])
     for frame in range(3):

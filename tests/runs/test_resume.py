@@ -1,6 +1,6 @@
-"""Going on with a stopped run: what is refused, what is played again, what is counted.
+"""Resuming a stopped run: what is refused, what is replayed, what is counted.
 
-`test_kill` shows that a run ends with the same bytes; here is what surrounds that.
+`test_kill` checks that a resumed run ends with the same bytes; this checks the rest.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 from killing import (
-    Blow,
+    Fault,
     find_run_dir,
     read_result,
     read_rows,
@@ -52,13 +52,13 @@ def check_whole(run_dir: Path, reference: Reference) -> None:
     assert not (run_dir / "checkpoint").exists()
 
 
-# --- what may not be repaired ----------------------------------------------------
+# --- refusals --------------------------------------------------------------------
 
 
 @pytest.fixture
 def check_refused(invoke: Invoke) -> Callable[..., None]:
     def check_refused(out: Path, message: str, *options: object) -> None:
-        """The run does not go on, says why, and nothing on the disk has changed."""
+        """The run is not resumed, the error says why, and no file has changed."""
         before = read_tree(out)
         answer = invoke("resume", out, "--quiet", "--json", *options)
         assert answer.exit_code == 1, answer.stdout
@@ -86,24 +86,24 @@ def test_damage_before_the_checkpoint_is_refused(
     data[position] ^= 1
     path.write_bytes(data)
     lines = read_damaged_lines(stopped, file, position)
-    check_refused(stopped.out, f"{file}:{lines[0]}–{lines[1]}: not the rows that were")
+    check_refused(stopped.out, f"{file}:{lines[0]}–{lines[1]}: these rows ")
 
 
 def read_damaged_lines(stopped: Stopped, file: str, position: int) -> tuple[int, int]:
-    """The lines that the evidence covers together with a byte."""
+    """The lines of the hash or chain block that covers a byte."""
     kept = stopped.kept_bytes
     data = (stopped.reference.run_dir / file).read_bytes()
     last = data.count(b"\n", 0, kept[file])
     if file != "events.jsonl":
         return 1, last
-    # A visit of 150 frames is one block, and the next begins after it.
+    # A visit of 150 frames is one block, and the next one starts after it.
     first_of_block = (line_at(data, position) - 1) // 150 * 150 + 1
     return first_of_block, min(first_of_block + 149, last)
 
 
 @pytest.mark.parametrize("garbage", [b"?\n", b"\n", b"{}\n", b"\0" * 80 + b"\n"])
 @pytest.mark.parametrize("file", ROW_FILES)
-def test_garbage_among_sound_rows_is_refused(
+def test_garbage_among_valid_rows_is_refused(
     file: str, garbage: bytes, stopped: Stopped, check_refused: Callable[..., None]
 ) -> None:
     path = stopped.run_dir / file
@@ -114,7 +114,7 @@ def test_garbage_among_sound_rows_is_refused(
     check_refused(stopped.out, f"{file}:{line}: expected a row, found ")
 
 
-def test_row_of_another_form_among_sound_rows_is_refused(
+def test_row_in_another_format_among_valid_rows_is_refused(
     stopped: Stopped, check_refused: Callable[..., None]
 ) -> None:
     path = stopped.run_dir / "events.jsonl"
@@ -127,17 +127,17 @@ def test_row_of_another_form_among_sound_rows_is_refused(
 @pytest.mark.parametrize(
     ("keys", "value", "message"),
     [
-        (("agent", "agent_id"), "0" * 64, "agent_id: the run was begun with 000"),
-        (("versions", "ale_py"), "0.99", "ale_py: the run was begun with 0.99, here"),
-        (("versions", "numpy"), "0.99", "numpy: the run was begun with 0.99, here is"),
-        (("rom_sha256", "berzerk"), "0" * 64, "ROM of berzerk: the run was begun with"),
+        (("agent", "agent_id"), "0" * 64, "agent_id: the run was started with 000"),
+        (("versions", "ale_py"), "0.99", "ale_py: the run was started with 0.99,"),
+        (("versions", "numpy"), "0.99", "numpy: the run was started with 0.99, found"),
+        (("rom_sha256", "berzerk"), "0" * 64, "ROM of berzerk: the run was started"),
         (("benchmark_contract_hash",), "0" * 64, "benchmark_contract_hash: the run"),
         (("benchmark_contract_version",), "v2", "benchmark_contract_version: the run"),
         (("sticky",), "often", "config.json sticky: expected a number, found 'often'"),
     ],
     ids=lambda value: value[-1] if isinstance(value, tuple) else "",
 )
-def test_another_identity_is_refused(
+def test_different_agent_emulator_or_contract_is_refused(
     keys: tuple[str, ...],
     value: str,
     message: str,
@@ -148,10 +148,10 @@ def test_another_identity_is_refused(
     check_refused(stopped.out, message)
 
 
-def test_another_agent_file_is_refused(tmp_path: Path, invoke: Invoke) -> None:
+def test_changed_agent_file_is_refused(tmp_path: Path, invoke: Invoke) -> None:
     agent = Path(shutil.copy(REPLAYED, tmp_path))
     scenario = Scenario("", str(agent), QUICK)
-    assert scenario.run(tmp_path / "out", blow=Blow("frame", 200)).exit_code < 0
+    assert scenario.run(tmp_path / "out", fault=Fault("frame", 200)).exit_code < 0
     agent.write_text(agent.read_text() + "\n# another one\n")
     before = read_tree(tmp_path / "out")
     for options in ((), ("--agent", agent), ("--agent", "random")):
@@ -161,7 +161,7 @@ def test_another_agent_file_is_refused(tmp_path: Path, invoke: Invoke) -> None:
     assert read_tree(tmp_path / "out") == before
 
 
-def test_run_whose_lock_somebody_holds_is_refused(
+def test_run_locked_by_another_process_is_refused(
     stopped: Stopped, invoke: Invoke
 ) -> None:
     before = read_tree(stopped.out)
@@ -173,14 +173,14 @@ def test_run_whose_lock_somebody_holds_is_refused(
     assert read_tree(stopped.out) == before
 
 
-def test_refused_run_can_be_played_by_somebody_else(
+def test_refused_run_can_be_resumed_on_the_right_machine(
     stopped: Stopped, invoke: Invoke, check_refused: Callable[..., None]
 ) -> None:
-    """What is refused for the machine's sake goes on where it was begun."""
+    """A run refused because of the machine resumes on the machine it started on."""
     config = stopped.run_dir / "config.json"
     sound = config.read_bytes()
     edit_json(config, "versions", "ale_py", value="0.99")
-    check_refused(stopped.out, "ale_py: the run was begun with 0.99, here is ")
+    check_refused(stopped.out, "ale_py: the run was started with 0.99, found ")
     config.write_bytes(sound)
     assert invoke("resume", stopped.out, "--quiet").exit_code == 0
     check_whole(stopped.run_dir, stopped.reference)
@@ -216,20 +216,20 @@ def stop_agent(folder: Path, step: str, more: str = "") -> Scenario:
     agent = folder / "agent.py"
     agent.write_text(AGENT.format(step=step) + more)
     scenario = Scenario("", str(agent), QUICK)
-    ended = scenario.run(folder / "out", blow=Blow("frame", 260))
+    ended = scenario.run(folder / "out", fault=Fault("frame", 260))
     assert ended.exit_code == -signal.SIGKILL, ended.output
     return scenario
 
 
-def test_agent_that_is_not_deterministic_gets_an_error_that_says_so(
+def test_non_deterministic_agent_is_refused(
     tmp_path: Path, check_refused: Callable[..., None]
 ) -> None:
     scenario = stop_agent(tmp_path, "return os.urandom(1)[0] % 18")
-    message = "the agent is not deterministic: it had decided "
+    message = "the agent is not deterministic: it decided "
     check_refused(tmp_path / "out", message, "--agent", scenario.agent)
 
 
-def test_agent_that_is_not_deterministic_goes_on_if_it_can_save(tmp_path: Path) -> None:
+def test_non_deterministic_agent_resumes_if_it_can_save(tmp_path: Path) -> None:
     scenario = stop_agent(tmp_path, "return os.urandom(1)[0] % 18", SAVING)
     run_dir = find_run_dir(tmp_path / "out")
     assert run_dir is not None
@@ -269,7 +269,7 @@ def test_agent_whose_save_raises_fails_the_run_and_loses_nothing(
     assert len(rows) == status["frame"] > 0
 
 
-# Writes to what it is shown, answers by what it was shown before, reports numbers.
+# Writes to its observations, depends on all of them, and reports metrics.
 FUNCTIONAL = """
 from zlib import crc32
 
@@ -299,7 +299,7 @@ def load(directory):
         ("stream-smoke-v1", {**QUICK, "decision_interval": 5, "delay": 3}),
     ],
 )
-def test_functional_agent_goes_on_in_the_middle_of_a_transition(
+def test_functional_agent_resumes_in_the_middle_of_a_transition(
     suite: str, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     agent = tmp_path / "functional.py"
@@ -308,17 +308,17 @@ def test_functional_agent_goes_on_in_the_middle_of_a_transition(
     reference = Reference.play(scenario, tmp_path)
     assert reference.result["summary"]["visits"][0]["metrics"]["memory"] > 0
     for _ in range(3):
-        blow = Blow("frame", 50, signal.SIGTERM)
-        assert scenario.run(tmp_path / "out", blow=blow).exit_code == 75
+        fault = Fault("frame", 50, signal.SIGTERM)
+        assert scenario.run(tmp_path / "out", fault=fault).exit_code == 75
     ended = scenario.run(tmp_path / "out")
     assert ended.exit_code == 0, ended.output
-    assert 0 < ended.comings["frame"] < reference.comings["frame"]
+    assert 0 < ended.counts["frame"] < reference.counts["frame"]
     run_dir = find_run_dir(tmp_path / "out")
     assert run_dir is not None
     check_whole(run_dir, reference)
 
 
-# --- played again ----------------------------------------------------------------
+# --- replay from the start -------------------------------------------------------
 
 
 def break_json(stopped: Stopped) -> None:
@@ -326,7 +326,7 @@ def break_json(stopped: Stopped) -> None:
 
 
 def change_a_number(stopped: Stopped) -> None:
-    """Still a sound document; only its hash tells."""
+    """Still a valid document; only its hash differs."""
     edit_json(stopped.checkpoint, "stream", "decided", value=17)
 
 
@@ -368,34 +368,34 @@ def lose_all_rows(stopped: Stopped) -> None:
         lose_all_rows,
     ],
 )
-def test_run_without_a_sound_checkpoint_is_played_again(
+def test_run_without_a_valid_checkpoint_is_replayed(
     damage: Callable[[Stopped], None], stopped: Stopped
 ) -> None:
     damage(stopped)
     ended = stopped.reference.scenario.run(stopped.out)
     assert ended.exit_code == 0, ended.output
-    assert ended.comings["frame"] == stopped.reference.comings["frame"]
+    assert ended.counts["frame"] == stopped.reference.counts["frame"]
     check_whole(stopped.run_dir, stopped.reference)
 
 
-def test_agent_is_not_loaded_from_what_it_did_not_save(
+def test_agent_is_not_loaded_from_a_changed_file(
     tmp_path: Path, reference_of: Callable[[str], Reference]
 ) -> None:
     reference, out = reference_of("random"), tmp_path / "out"
-    blow = Blow("frame", 300, signal.SIGTERM)
-    assert reference.scenario.run(out, blow=blow).exit_code == 75
+    fault = Fault("frame", 300, signal.SIGTERM)
+    assert reference.scenario.run(out, fault=fault).exit_code == 75
     (saved,) = out.glob("**/checkpoint/*/agent/*")
-    edit_json(saved, "drawn", value=[])  # it would load, and draw on from elsewhere
+    edit_json(saved, "drawn", value=[])  # it would load, and draw other actions
     ended = reference.scenario.run(out)
     assert ended.exit_code == 0, ended.output
-    assert ended.comings["frame"] == reference.comings["frame"]
+    assert ended.counts["frame"] == reference.counts["frame"]
     run_dir = find_run_dir(out)
     assert run_dir is not None
     check_whole(run_dir, reference)
 
 
 @pytest.mark.parametrize("file", ROW_FILES)
-def test_row_that_does_not_come_out_again_is_refused(
+def test_row_that_does_not_reproduce_is_refused(
     file: str, stopped: Stopped, check_refused: Callable[..., None]
 ) -> None:
     lose_the_folder(stopped)
@@ -412,7 +412,7 @@ def test_row_that_does_not_come_out_again_is_refused(
 def test_garbage_that_would_be_cut_off_is_refused(
     file: str, stopped: Stopped, check_refused: Callable[..., None]
 ) -> None:
-    """events.jsonl ends before it, so that it is never reached by playing again."""
+    """events.jsonl ends before it, so that the replay never reaches it."""
     os.truncate(stopped.run_dir / "events.jsonl", 1000)
     path = stopped.run_dir / file
     path.write_bytes(path.read_bytes() + b"?\n")
@@ -423,7 +423,7 @@ def test_kill_before_the_first_checkpoint(
     reference_of: Callable[[str], Reference], tmp_path: Path
 ) -> None:
     reference, out = reference_of("every frame"), tmp_path / "out"
-    assert reference.scenario.run(out, blow=Blow("frame", 10)).exit_code < 0
+    assert reference.scenario.run(out, fault=Fault("frame", 10)).exit_code < 0
     run_dir = find_run_dir(out)
     assert run_dir is not None
     assert not (run_dir / "checkpoint").exists()
@@ -438,15 +438,15 @@ def test_kill_after_the_last_frame(
     renames_left: int, reference_of: Callable[[str], Reference], tmp_path: Path
 ) -> None:
     reference, out = reference_of("every frame"), tmp_path / "out"
-    n = reference.comings["os_replace"] - renames_left + 1
-    assert reference.scenario.run(out, blow=Blow("os_replace", n)).exit_code < 0
+    n = reference.counts["os_replace"] - renames_left + 1
+    assert reference.scenario.run(out, fault=Fault("os_replace", n)).exit_code < 0
     run_dir = find_run_dir(out)
     assert run_dir is not None
     assert read_rows(run_dir) == read_rows(reference.run_dir)
     assert read_status(run_dir)["state"] == "RUNNING"
     ended = reference.scenario.run(out)
     assert ended.exit_code == 0, ended.output
-    assert "frame" not in ended.comings
+    assert "frame" not in ended.counts
     check_whole(run_dir, reference)
 
 
@@ -455,8 +455,8 @@ def test_kill_after_completion_leaves_records_to_write(
     renames_left: int, reference_of: Callable[[str], Reference], tmp_path: Path
 ) -> None:
     reference, out = reference_of("every frame"), tmp_path / "out"
-    n = reference.comings["os_replace"] - renames_left + 1
-    assert reference.scenario.run(out, blow=Blow("os_replace", n)).exit_code < 0
+    n = reference.counts["os_replace"] - renames_left + 1
+    assert reference.scenario.run(out, fault=Fault("os_replace", n)).exit_code < 0
     ended = run_command(tmp_path / "process", "resume", out)
     assert ended.exit_code == 0, ended.output
     run_dir = find_run_dir(out)
@@ -470,7 +470,7 @@ def test_kill_after_completion_leaves_records_to_write(
         assert path.exists(), path
 
 
-# --- what is counted -------------------------------------------------------------
+# --- counters --------------------------------------------------------------------
 
 
 def test_tries_are_counted_and_wall_time_adds_up(
@@ -478,9 +478,9 @@ def test_tries_are_counted_and_wall_time_adds_up(
 ) -> None:
     reference, out = reference_of("every frame"), tmp_path / "out"
     scenario = reference.scenario
-    # The last stop is near the end: alone, what comes after it takes no time.
+    # The last stop is near the end, so the frames after it take almost no time.
     for n in (300, 290):
-        ended = scenario.run(out, blow=Blow("frame", n, signal.SIGTERM))
+        ended = scenario.run(out, fault=Fault("frame", n, signal.SIGTERM))
         assert ended.exit_code == 75, ended.output
     run_dir = find_run_dir(out)
     assert run_dir is not None
@@ -528,11 +528,11 @@ SEEDS = ('--set=games=["breakout"]', "--set=base_visit_frames=60")
 
 @pytest.fixture
 def several(tmp_path: Path) -> Path:
-    """Seed 0 is complete, seed 1 was stopped, seed 2 never begun."""
+    """Seed 0 is complete, seed 1 was stopped, seed 2 was never started."""
     out = tmp_path / "several"
     command = ("run", "stream-smoke-v1", "--agent", "random", "--seeds", "0-2", *SEEDS)
-    blow = Blow("frame", 180, signal.SIGTERM)
-    ended = run_command(tmp_path, *command, "--out", out, "--quiet", blow=blow)
+    fault = Fault("frame", 180, signal.SIGTERM)
+    ended = run_command(tmp_path, *command, "--out", out, "--quiet", fault=fault)
     assert ended.exit_code == 75, ended.output
     return out
 
@@ -550,7 +550,7 @@ def check_seeds(out: Path, seeds: range, tmp_path: Path) -> None:
         assert read_result(out / "episodes" / one.name) == read_result(one)
 
 
-def test_resume_of_an_experiment_plays_what_is_not_complete(
+def test_resume_of_an_experiment_plays_all_incomplete_runs(
     several: Path, invoke: Invoke, tmp_path: Path
 ) -> None:
     assert states_of(several, invoke) == ["COMPLETED", "QUEUED", "QUEUED"]
@@ -570,15 +570,15 @@ def test_resume_of_one_run_leaves_the_others(
     check_seeds(several, range(2), tmp_path)
 
 
-def test_request_that_comes_between_two_runs_is_not_forgotten(
+def test_stop_request_between_two_runs_is_not_lost(
     tmp_path: Path, invoke: Invoke
 ) -> None:
     command = ("run", "stream-smoke-v1", "--agent", "random", "--quiet", *SEEDS)
     alone = run_command(tmp_path, *command, "--out", tmp_path / "alone")
-    # Three more renames after the one by which the run says that it is complete.
-    blow = Blow("os_replace", alone.comings["os_replace"] - 3, signal.SIGTERM)
+    # Three more renames follow the one that marks the run as COMPLETED.
+    fault = Fault("os_replace", alone.counts["os_replace"] - 3, signal.SIGTERM)
     out = tmp_path / "out"
-    ended = run_command(tmp_path, *command, "--seeds=0-1", "--out", out, blow=blow)
+    ended = run_command(tmp_path, *command, "--seeds=0-1", "--out", out, fault=fault)
     assert ended.exit_code == 75, ended.output
     assert states_of(out, invoke) == ["COMPLETED", "QUEUED"]
 
@@ -586,13 +586,16 @@ def test_request_that_comes_between_two_runs_is_not_forgotten(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--set=delay=5",), "config_given.overrides.delay: {out} was begun with none"),
+        (
+            ("--set=delay=5",),
+            "config_given.overrides.delay: {out} was started with none",
+        ),
         (("--set=base_visit_frames=61",), "config_given.overrides.base_visit_frames:"),
-        (("--seed=1",), "seeds: {out} was begun with [0], asked for is [1]"),
-        (("--agent=noop",), "agent.config._type: {out} was begun with"),
+        (("--seed=1",), "seeds: {out} was started with [0], found [1]"),
+        (("--agent=noop",), "agent.config._type: {out} was started with"),
     ],
 )
-def test_run_with_another_config_names_the_first_key_that_differs(
+def test_run_with_a_different_config_names_the_first_key_that_differs(
     options: tuple[str, ...], message: str, tmp_path: Path, invoke: Invoke
 ) -> None:
     out = tmp_path / "out"
@@ -616,12 +619,12 @@ def test_run_that_resumes_needs_a_folder(invoke: Invoke) -> None:
 # --- retries ---------------------------------------------------------------------
 
 
-def test_retry_goes_on_from_a_sound_checkpoint(stopped: Stopped) -> None:
+def test_retry_resumes_from_a_valid_checkpoint(stopped: Stopped) -> None:
     process = stopped.out.with_suffix(".process")
     ended = run_command(process, "retry", stopped.out, "--quiet")
     assert ended.exit_code == 0, ended.output
-    assert ended.comings["frame"] < stopped.reference.comings["frame"]
-    assert "seed 0 went on from the checkpoint at frame" in ended.output
+    assert ended.counts["frame"] < stopped.reference.counts["frame"]
+    assert "seed 0 resumed from the checkpoint at frame" in ended.output
     assert not (stopped.out / "archive").exists()
     check_whole(stopped.run_dir, stopped.reference)
     assert read_status(stopped.run_dir)["retries"] == 1
@@ -633,7 +636,7 @@ def damage_a_row(stopped: Stopped) -> None:
 
 
 @pytest.mark.parametrize("damage", [lose_the_folder, damage_a_row])
-def test_retry_archives_what_cannot_go_on_and_starts_again(
+def test_retry_archives_a_run_that_cannot_resume_and_restarts_it(
     damage: Callable[[Stopped], None], stopped: Stopped
 ) -> None:
     damage(stopped)
@@ -641,7 +644,7 @@ def test_retry_archives_what_cannot_go_on_and_starts_again(
     process = stopped.out.with_suffix(".process")
     ended = run_command(process, "retry", stopped.out, "--quiet")
     assert ended.exit_code == 0, ended.output
-    assert ended.comings["frame"] == stopped.reference.comings["frame"]
+    assert ended.counts["frame"] == stopped.reference.counts["frame"]
     (archived,) = (stopped.out / "archive" / stopped.run_dir.name).iterdir()
     assert read_rows(archived) == left
     check_whole(stopped.run_dir, stopped.reference)

@@ -1,4 +1,4 @@
-"""What surrounds a run: its agent's output, its watchers, and ends of every kind."""
+"""A session: the agent's output, observers, and every way a run can end."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def read_status(folder: Path) -> dict[str, Any]:
     return json.loads(file.read_text())
 
 
-def test_failed_run_says_how_fast_it_played(tmp_path: Path) -> None:
-    """Over all of its frames, not as the last heartbeat had it."""
+def test_failed_run_records_its_fps(tmp_path: Path) -> None:
+    """Over all of its frames, not the value of the last heartbeat."""
     body = """
     def step(self, obs, reward, terminated, truncated, info):
         if info["global_frame_idx"] == 33:
@@ -80,7 +80,7 @@ def test_failed_run_says_how_fast_it_played(tmp_path: Path) -> None:
     ],
     ids=["print", "logging", "bytes", "subprocess"],
 )
-def test_whatever_an_agent_prints_is_kept(
+def test_output_of_an_agent_is_kept(
     head: str, line: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     body = f"""
@@ -95,7 +95,7 @@ def test_whatever_an_agent_prints_is_kept(
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_an_observer_prints_reaches_the_terminal(
+def test_output_of_an_observer_reaches_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     body = """
@@ -115,7 +115,9 @@ def test_what_an_observer_prints_reaches_the_terminal(
     assert not list((tmp_path / "out").rglob("agent_output.txt"))
 
 
-def test_close_is_called_once_and_heard_after_a_failure(tmp_path: Path) -> None:
+def test_close_is_called_once_after_a_failure_and_its_output_is_kept(
+    tmp_path: Path,
+) -> None:
     body = """
     def step(self, *percept):
         raise ValueError("no more")
@@ -139,7 +141,7 @@ def test_close_that_raises_fails_the_run(tmp_path: Path) -> None:
     assert read_status(tmp_path)["state"] == "FAILED"
 
 
-def test_metrics_are_blamed_on_the_visit_they_are_of(tmp_path: Path) -> None:
+def test_error_in_metrics_names_the_visit_that_ended(tmp_path: Path) -> None:
     body = f"{QUIET}\n    def metrics(self):\n        raise ValueError('bad')\n"
     first = play_run("stream-smoke-v1", "noop", out=tmp_path / "plan", overrides=TWO)
     game = RunDirectory(first.run_dir).config.schedule[0].game_id
@@ -197,7 +199,7 @@ def test_script_without_a_main_guard_validates(
 
 
 def test_command_spawns_readers_safely(tmp_path: Path, finished_run: Path) -> None:
-    """`python -m longplay` is imported again by every process that it spawns."""
+    """Every process that `python -m longplay` spawns imports it again."""
     code = (
         "import longplay.contract.columns as columns, runpy, sys\n"
         "columns._PARALLEL_FROM_BYTES = 0\n"
@@ -214,7 +216,7 @@ def test_command_spawns_readers_safely(tmp_path: Path, finished_run: Path) -> No
     assert done.stdout.count("valid") == 1
 
 
-def test_run_is_watched_where_decisions_are_rare(tmp_path: Path) -> None:
+def test_observer_is_called_where_decisions_are_rare(tmp_path: Path) -> None:
     body = """
     def step(self, obs, reward, terminated, truncated, info):
         if info["global_frame_idx"] == 7:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from killing import Blow, find_run_dir, read_result, read_rows
+from killing import Fault, find_run_dir, read_result, read_rows
 from scenarios import Reference, Scenario
 
 import longplay
@@ -39,7 +39,7 @@ def run_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def test_run_reproduces_whatever_the_process_drew_before(
+def test_run_does_not_depend_on_earlier_draws_of_the_process(
     run_dir: Path, tmp_path: Path
 ) -> None:
     random.seed(8)
@@ -52,7 +52,7 @@ def test_run_reproduces_whatever_the_process_drew_before(
     assert len(set(actions["decided_action_idx"])) > 10
 
 
-def test_another_seed_is_another_run_and_seeds_do_not_share_a_state(
+def test_seeds_give_different_runs_and_share_no_state(
     run_dir: Path, tmp_path: Path
 ) -> None:
     four, three = play(tmp_path / "out", (4, 3))
@@ -90,7 +90,7 @@ def test_killed_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     scenario = Scenario("unseeded", AGENT, SETTINGS, SUITE)
     reference = Reference.play(scenario, tmp_path)
     out = tmp_path / "killed"
-    ended = scenario.run(out, blow=Blow("frame", 100))
+    ended = scenario.run(out, fault=Fault("frame", 100))
     assert ended.exit_code == -signal.SIGKILL, ended.output
     resumed = scenario.run(out)
     assert resumed.exit_code == 0, resumed.output

@@ -1,4 +1,4 @@
-"""A control agent as anybody writes it: no seed, draws from the global generators."""
+"""A typical control agent: no seed, draws from the global generators."""
 
 # ruff: noqa: NPY002 - the legacy generator is what this is about
 import random
@@ -18,7 +18,7 @@ def step(state, previous_observation, observation, reward):
 
 
 def save(state, directory):
-    random.random()  # saving comes by the clock: it must not change what follows
+    random.random()  # the clock decides when to save: it must not affect later draws
     text = f"{state['num_actions']} {state['bias'].hex()}"
     (directory / "state.txt").write_text(text)
 

@@ -1,4 +1,4 @@
-"""A track, a suite and a console that come from outside the package."""
+"""A track, a suite and a console defined outside the package."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ TOY_MACHINE = Machine(
 )
 
 
-# --- a track: by its action, the agent also guesses a bit of the memory ---------
+# --- a track: the agent's action is also a guess of a bit of the memory ---------
 
 
 class GuessRow(TimestepRow, gc=False):
-    """A timestep, with the bit that was to be guessed."""
+    """A timestep, with the bit that the agent had to guess."""
 
     bit: int
 
 
 class GuessScore(Score):
-    """v1's keys, and how many timesteps had a reward."""
+    """v1's keys, and the number of timesteps with a reward."""
 
     HEADLINE: ClassVar[str] = "rewarded"
 
@@ -83,7 +83,7 @@ class GuessDriver:
         return (self._bit,)
 
     def skip(self, is_first: bool) -> None:
-        """Keeps nothing."""
+        """Does nothing: there is no state."""
 
 
 def compute_guess_score(play: Play) -> GuessScore:
@@ -232,8 +232,8 @@ def test_the_catalogue_and_a_plan_show_it(
 
 
 @pytest.mark.usefixtures("toy_suite")
-def test_names_are_taken_once() -> None:
-    with pytest.raises(ConfigError, match="track 'guessing' is known already"):
+def test_registered_names_are_refused() -> None:
+    with pytest.raises(ConfigError, match="track 'guessing' is already registered"):
         add_track(GUESSING)
     with pytest.raises(ConfigError, match="suite 'guessing-toy-v1' is in the catal"):
         add_suite(GUESS_SUITE)
@@ -241,7 +241,7 @@ def test_names_are_taken_once() -> None:
         add_machine(TOY_MACHINE)
 
 
-def test_nothing_is_left_of_what_was_removed(toy_suite: str) -> None:
+def test_removed_track_and_suite_are_unknown(toy_suite: str) -> None:
     remove_suite(GUESS_SUITE)
     remove_track(GUESSING)
     assert "guessing" not in TRACKS

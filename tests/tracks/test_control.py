@@ -1,6 +1,6 @@
-"""The control track: what `init` and `step` are given, call by call.
+"""The control track: the arguments of `init` and `step`, call by call.
 
-The truth is told by a console that plays single frames, next to the run.
+The expected values come from a second console that plays single frames.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def play(agent: Any, reward: Any = "sign") -> list[EventRow]:
 
 
 class Witness:
-    """Writes down every call: objects, and what they held at that moment."""
+    """Records every call: the objects, and their contents at that moment."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Observation, Observation, float, Any]] = []
@@ -170,13 +170,13 @@ def test_previous_observation_keeps_the_agents_own_changes() -> None:
     assert events == play(FunctionalAgent(make_module(Witness().step), 18, 0))
 
 
-def test_last_reward_is_recorded_and_delivered_to_nobody() -> None:
+def test_last_reward_is_recorded_but_not_delivered() -> None:
     witness = Witness()
     events = play(FunctionalAgent(make_module(witness.step), 18, 0))
     assert [call[2] for call in witness.calls[1:]] == [e.reward for e in events[:-1]]
 
 
-# --- what tells games apart -----------------------------------------------------------
+# --- information about the game -------------------------------------------------------
 
 
 def test_info_is_the_flags_of_the_transition_and_nothing_else() -> None:
@@ -188,7 +188,7 @@ def test_info_is_the_flags_of_the_transition_and_nothing_else() -> None:
     assert len({id(info) for info in infos}) == len(infos)
 
 
-def test_init_is_given_shape_actions_and_seed() -> None:
+def test_init_gets_shape_actions_and_seed() -> None:
     given: list[Any] = []
 
     def init(observation_shape: Any, num_actions: int, seed: int, lr: float) -> int:
@@ -199,7 +199,7 @@ def test_init_is_given_shape_actions_and_seed() -> None:
     assert given == [((210, 160, 3), 18, 77, 0.5)]
 
 
-def test_keyword_only_info_is_given_too() -> None:
+def test_keyword_only_info_is_passed_too() -> None:
     witness = Witness()
 
     def step(state: int, previous: Any, observation: Any, reward: float, *, info: Any):
@@ -243,7 +243,7 @@ def test_built_in_agents_play(agent_type: Any) -> None:
 # --- metrics --------------------------------------------------------------------------
 
 
-def test_metrics_are_averaged_over_the_steps_that_give_them() -> None:
+def test_metrics_are_averaged_over_the_steps_that_report_them() -> None:
     def step(state: int, previous: Any, observation: Any, reward: float) -> Any:
         metrics = {"call": state, "even": np.float32(2.5)}
         if state % 2:
@@ -263,7 +263,7 @@ def test_metrics_are_averaged_over_the_steps_that_give_them() -> None:
     ]
 
 
-def test_step_may_give_metrics_now_and_then() -> None:
+def test_step_may_report_metrics_occasionally() -> None:
     def step(state: int, previous: Any, observation: Any, reward: float) -> Any:
         return (state + 1, 0, {"first": 1.0}) if state == 0 else (state + 1, 0)
 

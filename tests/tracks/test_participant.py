@@ -1,4 +1,4 @@
-"""What an agent gets of a percept, track by track."""
+"""The parts of a percept that an agent gets on each track."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALL_BUT_LIVES = {
 
 
 class Looker:
-    """Keeps all it is given, and always answers 1."""
+    """Keeps all its arguments, and always answers 1."""
 
     def __init__(self) -> None:
         self.observations: list[Any] = []
@@ -65,7 +65,7 @@ def play(participant: Participant, console: Any) -> list[EventRow]:
     return rows
 
 
-def test_a_percept_holds_the_listed_keys() -> None:
+def test_a_percept_has_the_listed_keys() -> None:
     assert tuple(make_stream(ScriptedConsole()).percept().info) == INFO_KEYS
 
 
@@ -83,7 +83,7 @@ def test_an_agent_gets_what_its_track_allows(track: str, keys: set[str]) -> None
     assert {frozenset(info) for info in agent.infos} == {frozenset(keys)}
 
 
-def test_an_agent_sees_every_frame_unless_it_says_otherwise() -> None:
+def test_an_agent_sees_every_frame_unless_it_opts_out() -> None:
     seeing, console = Looker(), CountingConsole()
     rows = play(STREAMING.join(seeing), console)
     assert console.fetched == len(rows) == 22

@@ -1,4 +1,4 @@
-"""The prediction track: who plays, who is told what, and in which order."""
+"""The prediction track: which policy plays, what the agent gets, and when."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def predict_calls(state: int, previous: Any, observation: Any, reward: float) ->
     return state + 1, state / 8
 
 
-# --- who plays ------------------------------------------------------------------
+# --- the policy plays -----------------------------------------------------------
 
 
-def test_rows_hold_the_prediction_and_the_value_of_the_same_observation(
+def test_rows_have_the_prediction_and_the_value_of_the_same_observation(
     references: Path,
 ) -> None:
     rows = play(make_stream(), predict_calls)
@@ -86,7 +86,7 @@ def test_rows_hold_the_prediction_and_the_value_of_the_same_observation(
     assert sum(row.terminated for row in rows) > 6
 
 
-def test_what_is_predicted_changes_nothing_that_is_played(references: Path) -> None:
+def test_predictions_do_not_affect_the_game(references: Path) -> None:
     first, second = (
         play(make_stream(), lambda *seen, value=value: (0, value)) for value in (0, -9)
     )
@@ -112,7 +112,7 @@ def test_recorded_streams_give_the_rows_of_live_policies(references: Path) -> No
         (TIMESTEPS, SEED + 1, LiveGuide),
     ],
 )
-def test_a_recording_serves_the_visits_it_covers(
+def test_a_recording_is_used_for_the_visits_it_covers(
     references: Path, timesteps: int, seed: int, kind: type
 ) -> None:
     record_streams(references, SEED, make_stream())
@@ -120,7 +120,7 @@ def test_a_recording_serves_the_visits_it_covers(
     assert {type(guide) for guide in guides.values()} == {kind}
 
 
-def test_a_game_at_another_place_is_played_live(references: Path) -> None:
+def test_a_game_outside_the_recording_is_played_live(references: Path) -> None:
     record_streams(references, SEED, make_stream())
     guides = open_guides(make_schedule(TIMESTEPS, GAMES[::-1]), SEED)
     kinds = [type(guide) for guide in guides.values()]
@@ -128,7 +128,7 @@ def test_a_game_at_another_place_is_played_live(references: Path) -> None:
 
 
 @pytest.mark.parametrize("is_recorded", [False, True])
-def test_a_restored_stream_goes_on_as_before(
+def test_a_restored_stream_continues_as_before(
     references: Path, is_recorded: bool
 ) -> None:
     if is_recorded:
@@ -143,11 +143,11 @@ def test_a_restored_stream_goes_on_as_before(
     assert [resumed.advance(row.prediction) for row in rows[at:]] == rows[at:]
 
 
-# --- who is told what -----------------------------------------------------------
+# --- what the agent gets --------------------------------------------------------
 
 
 class WatchedGuide:
-    """Notes when it is asked; its values are secrets."""
+    """Records when it is called; the agent must not see its values."""
 
     def __init__(self, log: list[str]) -> None:
         self._log = log
@@ -161,7 +161,7 @@ class WatchedGuide:
     def check_reward(self, reward: float) -> None: ...
 
 
-def test_the_target_is_asked_for_after_the_prediction_was_taken() -> None:
+def test_the_target_is_computed_after_the_prediction_is_read() -> None:
     log: list[str] = []
 
     class Answer:
@@ -174,7 +174,7 @@ def test_the_target_is_asked_for_after_the_prediction_was_taken() -> None:
     assert log == ["prediction", "target"] * 15
 
 
-def test_the_agent_sees_pixels_and_the_reward_alone(references: Path) -> None:
+def test_the_agent_sees_only_pixels_and_reward(references: Path) -> None:
     seen: list[tuple[Any, ...]] = []
 
     def step(state: int, *given: Any) -> Any:
@@ -200,7 +200,7 @@ def test_info_is_the_two_flags_of_the_transition(references: Path) -> None:
     assert infos == [{"terminated": False, "truncated": False}, *expected[:-1]]
 
 
-def test_init_gets_the_shape_alone() -> None:
+def test_init_gets_only_the_shape() -> None:
     def init(*given: Any) -> None:
         assert given == ((210, 160, 3),)
 
@@ -218,7 +218,7 @@ def test_init_gets_the_shape_alone() -> None:
     ],
     ids=repr,
 )
-def test_an_answer_that_is_no_number_is_refused(
+def test_an_answer_that_is_not_a_number_is_refused(
     references: Path, answer: object
 ) -> None:
     stream = make_stream()
@@ -231,7 +231,9 @@ def test_an_answer_that_is_no_number_is_refused(
 
 
 @pytest.mark.parametrize("answer", [2, np.float32(2), np.array(2.0), np.int8(2)])
-def test_numbers_of_all_libraries_are_taken(references: Path, answer: object) -> None:
+def test_numbers_of_all_libraries_are_accepted(
+    references: Path, answer: object
+) -> None:
     assert make_stream().advance(answer).prediction == 2.0  # type: ignore[attr-defined]
 
 
@@ -308,7 +310,9 @@ def test_a_recording_of_another_reference_is_refused(references: Path) -> None:
         open_guides(make_schedule(TIMESTEPS), SEED)
 
 
-def test_another_emulator_than_the_recorded_one_is_noticed(references: Path) -> None:
+def test_a_different_emulator_than_the_recorded_one_is_noticed(
+    references: Path,
+) -> None:
     record_streams(references, SEED, make_stream())
     guides = open_guides(make_schedule(TIMESTEPS), SEED)
     stream = make_stream(guides=guides)

@@ -1,12 +1,12 @@
-"""Logs told otherwise than they were played, so well that validation finds nothing.
+"""Forged logs that are consistent, so that validation finds nothing.
 
-A `Story` is what a log says happened: the agent's answers and what the games made of
-them. `tell` turns a story into row files with longplay's own stream and recorder, so
-whatever is told obeys every rule of the contract. `FORGERIES` is the table: one row per
-lie, with a small function that changes a story.
+A `Story` is the content of a log: the agent's answers and the games' outcomes. `tell`
+turns a story into row files with longplay's own stream and recorder, so a forged log
+obeys every rule of the contract. `FORGERIES` is the table: one row per lie, with a
+small function that changes a story.
 """
 
-# A table reads best with one lie per line, however long.
+# The table has one lie per line, even if the line is long.
 # ruff: noqa: E501
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_OP = 0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a game made of one frame."""
+    """The outcome of one frame."""
 
     reward: float
     game_over: bool
@@ -43,7 +43,7 @@ class Outcome:
 
 @dataclass
 class Visit:
-    """What was said to happen in one visit."""
+    """The story of one visit."""
 
     answers: list[int]
     outcomes: list[Outcome]
@@ -63,7 +63,7 @@ Lie = Callable[[Story], object]
 
 
 def read_story(run: Path) -> Story:
-    """What a log says."""
+    """Reads the story of a log."""
     rows = read_rows(run / "events.jsonl")
     visits: Story = []
     for i, row in enumerate(rows):
@@ -84,7 +84,7 @@ def read_story(run: Path) -> Story:
 
 
 class ToldConsole:
-    """Plays what it is told, whatever it is asked to do."""
+    """Plays back a story, regardless of the actions."""
 
     actions = range(18)
 
@@ -115,7 +115,7 @@ class ToldConsole:
 
 
 class _Answers:
-    """The answers of a visit; when they run out, the last one again."""
+    """The answers of a visit; the last one is repeated at the end."""
 
     def __init__(self, answers: Sequence[int]) -> None:
         self._left = iter(answers)
@@ -127,7 +127,7 @@ class _Answers:
 
 
 def tell(run: Path, story: Story) -> None:
-    """Writes a story over a run; digests and chain head stay as they were."""
+    """Overwrites a run with a story; digests and chain head stay the same."""
     config = read_document(run / "config.json", RunConfig)
     digests = (run / "digests.jsonl").read_bytes()
     for path in run.glob("*.jsonl"):
@@ -150,7 +150,7 @@ def tell(run: Path, story: Story) -> None:
 
 
 def _mend_summary(run: Path, told: Row) -> None:
-    """Puts the told counts and sums; clocks and chain head stay."""
+    """Updates the counts and sums; times and chain head stay the same."""
     path = run / "run_summary.json"
     summary = json.loads(path.read_text())
     counts = ("frames", "decision_frames", "emulator_frames", "episodes")
@@ -162,7 +162,7 @@ def _mend_summary(run: Path, told: Row) -> None:
 
 
 def rechain(run: Path) -> None:
-    """Makes the chain true of the rows as they are; the memory digests stay."""
+    """Recomputes the chain from the rows; the memory digests stay the same."""
     lines = (run / "events.jsonl").read_bytes().splitlines(keepends=True)
     digests, chain, first = read_rows(run / "digests.jsonl"), Chain(), 0
     for digest in digests:
@@ -204,7 +204,7 @@ def change_reward(which: int, change: Callable[[float], float]) -> Lie:
 
 
 def add_reward(share: float, amount: float) -> Lie:
-    """Adds to what a frame brought, at a share of the visit; 1 is its last frame."""
+    """Adds to a frame's reward, at a share of the visit; 1 is its last frame."""
 
     def lie(story: Story) -> None:
         at = min(story[0].at(share), len(story[0].outcomes) - 1)
@@ -214,7 +214,7 @@ def add_reward(share: float, amount: float) -> Lie:
 
 
 def reorder_rewards(order: Callable[[list[float]], list[float]]) -> Lie:
-    """Deals the rewards of the visit out again."""
+    """Redistributes the rewards of the visit."""
 
     def lie(story: Story) -> None:
         rewards = order([outcome.reward for outcome in story[0].outcomes])
@@ -228,7 +228,7 @@ def reorder_rewards(order: Callable[[list[float]], list[float]]) -> Lie:
 
 
 def change_lives(first: float, last: float, by: int) -> Lie:
-    """Tells of more or fewer lives between two shares of the visit."""
+    """Changes the number of lives between two shares of the visit."""
 
     def lie(story: Story) -> None:
         visit = story[0]
@@ -265,7 +265,7 @@ def move_game_over(by: int) -> Lie:
 
 
 def change_answer(share: float) -> Lie:
-    """Another decision at a share of the visit, with all rows that follow from it."""
+    """Changes a decision at a share of the visit, and all rows that follow from it."""
 
     def lie(story: Story) -> None:
         answers = story[0].answers
@@ -283,7 +283,7 @@ def change_answers(change: Callable[[list[int]], list[int]]) -> Lie:
 
 
 def swap_answers(answers: list[int]) -> list[int]:
-    """Exchanges two neighbours in the middle that differ."""
+    """Swaps two adjacent decisions in the middle that differ."""
     at = next(
         i for i in range(len(answers) // 2, 10**6) if answers[i] != answers[i + 1]
     )
@@ -294,7 +294,7 @@ def swap_answers(answers: list[int]) -> list[int]:
 
 
 def swap_visits(story: Story) -> None:
-    """Tells of one game what happened in the other."""
+    """Swaps the outcomes of two games."""
     story[0], story[1] = story[1], story[0]
 
 
@@ -304,7 +304,7 @@ def swap_outcomes(story: Story) -> None:
 
 
 def repeat_half(story: Story) -> None:
-    """Tells the first half of a visit twice: an episode that was never played."""
+    """Repeats the first half of a visit: an episode that was never played."""
     half = len(story[0].outcomes) // 2
     story[0].outcomes[half:] = story[0].outcomes[: len(story[0].outcomes) - half]
     story[0].change(half - 1, game_over=True)
@@ -321,7 +321,7 @@ class Forgery:
     """One lie.
 
     Attributes:
-        name: Says what is told.
+        name: Describes the lie.
         source: The run whose story it is.
         lie: Changes the story.
     """
@@ -382,7 +382,7 @@ FORGERIES = [
     Forgery("what one game did told of the other", TWO_GAMES, swap_outcomes),
 ]  # fmt: skip
 
-# With the chain made true of them: rewards, lives and ends must come out all the same.
+# With a recomputed chain: lies about rewards, lives and ends must still be found.
 RECHAINED = [
     f for f in FORGERIES if f.name in _REWARDS.keys() | _LIVES.keys() | _ENDS.keys()
 ][::2]

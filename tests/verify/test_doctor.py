@@ -1,4 +1,4 @@
-"""The doctor finds what differs, and says what that means."""
+"""The doctor finds differences, and explains them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def shipped() -> Traces:
 
 @pytest.fixture
 def one_game(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Diagnosis]:
-    """Diagnoses this machine by Beam Rider alone, with the shipped traces changed."""
+    """Diagnoses this machine with Beam Rider only, and modified traces."""
 
     def one_game(folder: Path, **changes: Any) -> Diagnosis:
         traces = read_document(SHIPPED, Traces).model_copy(update=changes)
@@ -62,7 +62,7 @@ def test_this_machine_is_healthy_where_the_traces_were_made(shipped: Traces) -> 
 
 
 @pytest.mark.exhaustive
-def test_every_shipped_trace_is_made_again(shipped: Traces) -> None:
+def test_every_shipped_trace_reproduces(shipped: Traces) -> None:
     assert doctor.make_traces().games == shipped.games
 
 
@@ -97,7 +97,7 @@ def test_healthy_machine(one_game: Callable[..., Diagnosis], tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("package", "state"), [("ale_py", "differs"), ("numpy", "note"), ("python", "note")]
 )
-def test_other_version_is_told(
+def test_different_version_is_reported(
     one_game: Callable[..., Diagnosis], tmp_path: Path, package: str, state: str
 ) -> None:
     versions = {**read_document(SHIPPED, Traces).versions, package: "0.0.1"}
@@ -113,7 +113,7 @@ def _spoil(trace: GameTrace, **changes: Any) -> dict[str, GameTrace]:
     return {"beam_rider": trace.model_copy(update=changes)}
 
 
-def test_other_memory_is_told_with_its_frames(
+def test_different_memory_is_reported_with_its_frames(
     one_game: Callable[..., Diagnosis], tmp_path: Path, shipped: Traces
 ) -> None:
     trace = shipped.games["beam_rider"]
@@ -125,7 +125,7 @@ def test_other_memory_is_told_with_its_frames(
     assert not diagnosis.is_healthy
 
 
-def test_other_rewards_are_told(
+def test_different_rewards_are_reported(
     one_game: Callable[..., Diagnosis], tmp_path: Path, shipped: Traces
 ) -> None:
     trace = shipped.games["beam_rider"]
@@ -137,16 +137,16 @@ def test_other_rewards_are_told(
     )
 
 
-def test_other_rom_is_told(
+def test_different_rom_is_reported(
     one_game: Callable[..., Diagnosis], tmp_path: Path, shipped: Traces
 ) -> None:
     games = _spoil(shipped.games["beam_rider"], rom_sha256="0" * 64)
     state, meaning = _state_of(one_game(tmp_path, games=games), "beam_rider")
     assert state == "differs"
-    assert "another ROM" in meaning
+    assert "a different ROM" in meaning
 
 
-def test_missing_rom_is_told(
+def test_missing_rom_is_reported(
     one_game: Callable[..., Diagnosis], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ALE_ROMS_DIR", str(tmp_path))
@@ -155,7 +155,7 @@ def test_missing_rom_is_told(
     assert "cannot read" in meaning
 
 
-def test_game_without_a_trace_is_told(
+def test_game_without_a_trace_is_reported(
     one_game: Callable[..., Diagnosis], tmp_path: Path
 ) -> None:
     state, meaning = _state_of(one_game(tmp_path, games={}), "beam_rider")
@@ -163,14 +163,14 @@ def test_game_without_a_trace_is_told(
     assert "make doctor-traces" in meaning
 
 
-def test_other_draws_of_the_schedule_are_told(
+def test_different_draws_of_the_schedule_are_reported(
     one_game: Callable[..., Diagnosis], tmp_path: Path
 ) -> None:
     diagnosis = one_game(tmp_path, schedule_hash="0" * 64)
     assert _state_of(diagnosis, "schedule")[0] == "differs"
 
 
-def test_full_disk_is_told(
+def test_full_disk_is_reported(
     one_game: Callable[..., Diagnosis], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = doctor.shutil.disk_usage(tmp_path)._replace(free=1000)

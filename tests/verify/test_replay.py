@@ -1,4 +1,4 @@
-"""A log is true if it comes out again: what is not, is found where it begins."""
+"""A genuine log reproduces; in a forged one the first difference is found."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """True runs of every kind. Not to be changed: copy them."""
+    """Genuine runs of every kind. Do not change them: copy them."""
     folder = tmp_path_factory.mktemp("true")
     return {
         name: play_run(suite, "random", out=folder / name, overrides=settings).run_dir
@@ -79,11 +79,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def true_copy(runs: dict[str, Path], copy_of: Callable[[Path], Path]) -> Path:
-    """A true run of two games that may be damaged."""
+    """A genuine run of two games that a test may damage."""
     return copy_of(runs[TWO_GAMES])
 
 
-# --- True logs ------------------------------------------------------------------
+# --- Genuine logs ---------------------------------------------------------------
 
 ALL_GAMES = sorted({game for suite in SUITES.values() for game in suite.games})
 CONTROL_GAMES = list(SUITES["control-v1"].games)
@@ -96,13 +96,13 @@ def _play_all(out: Path, suite: str, seed: int, visit_frames: int) -> Path:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_true_log_of_every_game_is_never_accused(tmp_path: Path, seed: int) -> None:
+def test_genuine_log_of_every_game_passes(tmp_path: Path, seed: int) -> None:
     run = _play_all(tmp_path / "run", "stream-3x2-v1", seed, 40)
     for workers in (1, 2):
         assert verify_run(run, workers=workers).passed
 
 
-def test_true_control_log_of_every_game_is_never_accused(tmp_path: Path) -> None:
+def test_genuine_control_log_of_every_game_passes(tmp_path: Path) -> None:
     run = _play_all(tmp_path / "run", "control-v1", 0, 20)
     assert verify_run(run, workers=2).passed
 
@@ -110,21 +110,21 @@ def test_true_control_log_of_every_game_is_never_accused(tmp_path: Path) -> None
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize("suite", ["stream-3x2-v1", "stream-8x3-1m-v1", "control-v1"])
-def test_long_true_log_is_never_accused(tmp_path: Path, suite: str, seed: int) -> None:
+def test_long_genuine_log_passes(tmp_path: Path, suite: str, seed: int) -> None:
     run = _play_all(tmp_path / "run", suite, seed, 3_000)
     for workers in (1, 2):
         assert verify_run(run, workers=workers).passed
 
 
 @pytest.mark.parametrize("name", list(_SETTINGS))
-def test_true_log_is_never_accused(runs: dict[str, Path], name: str) -> None:
+def test_genuine_log_passes(runs: dict[str, Path], name: str) -> None:
     verdict = verify_run(runs[name])
     assert verdict.difference is None
     assert verdict.passed
     assert verdict.frames == len(read_rows(runs[name] / "events.jsonl"))
 
 
-def test_kinds_of_boundaries_are_there(runs: dict[str, Path]) -> None:
+def test_runs_have_all_kinds_of_boundaries(runs: dict[str, Path]) -> None:
     lives = read_rows(runs[LIVES] / "events.jsonl")
     lost = [row for row in lives if row["terminated"]]
     assert any(row["lives"] > 0 for row in lost)
@@ -137,7 +137,7 @@ def test_kinds_of_boundaries_are_there(runs: dict[str, Path]) -> None:
 
 
 @pytest.mark.parametrize("name", list(_SETTINGS))
-def test_true_story_told_again_gives_the_same_bytes(
+def test_unchanged_story_gives_the_same_bytes(
     runs: dict[str, Path], copy_of: Callable[[Path], Path], name: str
 ) -> None:
     copy = copy_of(runs[name])
@@ -152,7 +152,7 @@ def test_there_are_enough_forgeries() -> None:
 
 
 def _forge(run: Path, forgery: Forgery) -> Row:
-    """Forges a run; returns the first row that is not as it was."""
+    """Forges a run; returns the first row that changed."""
     story = read_story(run)
     before = read_rows(run / "events.jsonl")
     forgery.lie(story)
@@ -163,7 +163,7 @@ def _forge(run: Path, forgery: Forgery) -> Row:
 
 
 def _check_place(difference: Difference, first: Row) -> None:
-    """The first forged frame is named, or the block where only the chain shows it."""
+    """The first forged frame is named, or its block if only the chain differs."""
     was, told = first["was"], first["is"]
     frame, visit_frame = was["global_frame_idx"], was["visit_frame_idx"]
     assert difference.visit_idx == was["visit_idx"]
@@ -171,7 +171,7 @@ def _check_place(difference: Difference, first: Row) -> None:
         assert difference.first_frame_idx == difference.last_frame_idx == frame
         assert json.loads(difference.logged or "null") == told[difference.field]
         assert json.loads(difference.replayed) == was[difference.field]
-    else:  # another action: it shows when it has an effect, at the latest in the chain
+    else:  # an action: found when it has an effect, at the latest by the chain
         block_end = frame - visit_frame % BLOCK_FRAMES + BLOCK_FRAMES - 1
         assert difference.first_frame_idx <= block_end
         assert frame <= difference.last_frame_idx <= block_end
@@ -192,7 +192,7 @@ def test_forged_log_is_found(
 
 
 @pytest.mark.parametrize("forgery", RECHAINED, ids=str)
-def test_forged_log_with_a_true_chain_is_found(
+def test_forged_log_with_a_recomputed_chain_is_found(
     runs: dict[str, Path], copy_of: Callable[[Path], Path], forgery: Forgery
 ) -> None:
     run = copy_of(runs[forgery.source])
@@ -206,7 +206,7 @@ def test_forged_log_with_a_true_chain_is_found(
     _check_place(verdict.difference, first)
 
 
-def test_another_seeds_log_is_found(
+def test_log_of_another_seed_is_found(
     runs: dict[str, Path], copy_of: Callable[[Path], Path], tmp_path: Path
 ) -> None:
     suite, settings = _SETTINGS[STREAM]
@@ -246,7 +246,7 @@ def _change_last_decision(run: Path) -> int:
     return int(frames[-1])
 
 
-def test_action_without_effect_is_found_by_the_chain_alone(
+def test_action_without_effect_is_found_only_by_the_chain(
     runs: dict[str, Path], copy_of: Callable[[Path], Path]
 ) -> None:
     run = copy_of(runs[LIVES])
@@ -256,7 +256,7 @@ def test_action_without_effect_is_found_by_the_chain_alone(
     assert (difference.file, difference.field) == ("digests.jsonl", "chain")
     assert (difference.first_frame_idx, difference.last_frame_idx) == (768, 899)
     rechain(run)
-    assert verify_run(run).passed  # what only re-execution can tell
+    assert verify_run(run).passed  # only re-execution can find it
 
 
 # --- Damaged files --------------------------------------------------------------
@@ -333,7 +333,7 @@ def test_absurd_id_at_the_start_of_a_visit_is_found(
     assert difference.last_frame_idx in (300, 301)  # its own row, or the next one's
 
 
-def test_other_spelling_of_a_row_is_a_difference(true_copy: Path) -> None:
+def test_row_in_another_format_is_a_difference(true_copy: Path) -> None:
     line = (true_copy / "events.jsonl").read_bytes().splitlines()[17]
     _edit_line(true_copy / "events.jsonl", 17, line.replace(b":", b": ", 1) + b"\n")
     difference = verify_run(true_copy).difference
@@ -341,7 +341,7 @@ def test_other_spelling_of_a_row_is_a_difference(true_copy: Path) -> None:
     assert (difference.last_frame_idx, difference.field) == (17, "row")
 
 
-def test_ids_that_do_not_go_on_are_found(true_copy: Path) -> None:
+def test_ids_that_do_not_continue_are_found(true_copy: Path) -> None:
     rows = read_rows(true_copy / "events.jsonl")
     for row in rows[300:]:
         row["segment_id"] += 1
@@ -390,7 +390,7 @@ def test_missing_digest_rows_are_found(true_copy: Path) -> None:
     )
 
 
-def test_finding_of_validation_fails_a_log_that_replays(true_copy: Path) -> None:
+def test_validation_finding_fails_a_log_that_replays(true_copy: Path) -> None:
     _edit_json(true_copy / "score.json", final_score=1e6)
     verdict = verify_run(true_copy)
     assert verdict.difference is None
@@ -398,7 +398,7 @@ def test_finding_of_validation_fails_a_log_that_replays(true_copy: Path) -> None
     assert "score.json" in verdict.describe_failure()
 
 
-# --- What is not judged ---------------------------------------------------------
+# --- Runs that cannot be verified -----------------------------------------------
 
 
 def _edit_json(path: Path, **values: Any) -> None:
@@ -434,7 +434,7 @@ def test_missing_file_is_named(true_copy: Path, name: str) -> None:
         ({"benchmark_contract_version": "v9"}, "benchmark_contract_version"),
     ],
 )
-def test_config_that_cannot_be_played_is_refused(
+def test_config_that_cannot_be_replayed_is_refused(
     true_copy: Path, changes: dict[str, Any], message: str
 ) -> None:
     _edit_json(true_copy / "config.json", **changes)
@@ -442,9 +442,9 @@ def test_config_that_cannot_be_played_is_refused(
         verify_run(true_copy)
 
 
-def test_another_tools_run_cannot_be_verified(true_copy: Path) -> None:
+def test_run_made_by_another_tool_cannot_be_verified(true_copy: Path) -> None:
     _edit_json(true_copy / "config.json", versions={"python": "3.11"})
-    with pytest.raises(CannotVerifyError, match="another tool's"):
+    with pytest.raises(CannotVerifyError, match="made by another tool"):
         verify_run(true_copy)
 
 
@@ -462,7 +462,7 @@ def test_unknown_game_cannot_be_verified(true_copy: Path) -> None:
         ({"rom_sha256": {"centipede": "0" * 64}}, "the ROM 0000"),
     ],
 )
-def test_difference_under_another_emulator_is_no_verdict(
+def test_difference_under_another_emulator_is_not_a_verdict(
     true_copy: Path, changes: dict[str, Any], named: str
 ) -> None:
     story = read_story(true_copy)
@@ -489,7 +489,7 @@ def test_broken_chain_is_a_verdict_under_any_emulator(true_copy: Path) -> None:
 # --- Some visits ----------------------------------------------------------------
 
 
-def test_one_visit_is_judged_alone(true_copy: Path) -> None:
+def test_one_visit_is_verified_alone(true_copy: Path) -> None:
     story = read_story(true_copy)
     story[1].change(100, reward=3.0)
     tell(true_copy, story)
@@ -501,7 +501,7 @@ def test_one_visit_is_judged_alone(true_copy: Path) -> None:
     assert verdict.difference.last_frame_idx == 400
 
 
-def test_visit_that_is_not_there_is_refused(true_copy: Path) -> None:
+def test_unknown_visit_is_refused(true_copy: Path) -> None:
     with pytest.raises(ConfigError, match="expected 0 … 1, found 2"):
         verify_run(true_copy, visits=[2])
 
@@ -509,7 +509,9 @@ def test_visit_that_is_not_there_is_refused(true_copy: Path) -> None:
 # --- The verdict ----------------------------------------------------------------
 
 
-def test_verdict_is_kept_with_the_hashes_of_what_was_judged(true_copy: Path) -> None:
+def test_verdict_is_kept_with_the_hashes_of_the_verified_files(
+    true_copy: Path,
+) -> None:
     record = write_verification(verify_run(true_copy))
     assert (record.level, record.passed, record.frames) == ("replayed", True, 600)
     judged = {*ROW_FILES, "config.json", "run_summary.json", "score.json"}
@@ -520,7 +522,7 @@ def test_verdict_is_kept_with_the_hashes_of_what_was_judged(true_copy: Path) -> 
     assert validate_run(true_copy).is_valid
 
 
-def test_failed_verdict_proves_nothing(true_copy: Path) -> None:
+def test_failed_verdict_has_the_level_claimed(true_copy: Path) -> None:
     story = read_story(true_copy)
     story[0].change(100, reward=3.0)
     tell(true_copy, story)
@@ -541,7 +543,7 @@ def test_progress_counts_frames_and_visits(runs: dict[str, Path]) -> None:
 # --- Re-execution ---------------------------------------------------------------
 
 
-def test_agent_that_decides_the_same_is_the_highest_proof(true_copy: Path) -> None:
+def test_agent_that_decides_the_same_gives_the_highest_level(true_copy: Path) -> None:
     verdict = verification.reexecute(true_copy)
     assert verdict.passed
     assert write_verification(verdict).level == "re-executed"
@@ -595,7 +597,7 @@ def test_agent_that_is_not_deterministic_is_named(tmp_path: Path) -> None:
     assert verify_run(run).passed
 
 
-def test_agent_that_decides_again_is_let_go(
+def test_reexecuted_agent_is_closed(
     true_copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed: list[RandomAgent] = []
@@ -608,10 +610,10 @@ def test_agent_that_decides_again_is_let_go(
     assert len(closed) == 1
 
 
-def test_another_agent_is_refused(runs: dict[str, Path], tmp_path: Path) -> None:
+def test_different_agent_is_refused(runs: dict[str, Path], tmp_path: Path) -> None:
     agent = tmp_path / "other.py"
     agent.write_text(_FORGETFUL)
-    with pytest.raises(longplay.errors.AgentLoadError, match="another agent"):
+    with pytest.raises(longplay.errors.AgentLoadError, match="different agent"):
         verification.reexecute(runs[TWO_GAMES], str(agent))
 
 
@@ -684,7 +686,7 @@ def test_verify_command_of_one_visit_keeps_nothing(
     assert not (true_copy / "verification.json").exists()
 
 
-def test_verify_command_goes_on_after_a_run_that_cannot_be_judged(
+def test_verify_command_continues_after_a_run_that_cannot_be_verified(
     runs: dict[str, Path], tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
     for seed in (0, 1):
@@ -703,7 +705,7 @@ def test_verify_command_goes_on_after_a_run_that_cannot_be_judged(
         (["--reexecute", "--visit", "0"], "not with --reexecute"),
     ],
 )
-def test_verify_command_refuses_what_cannot_be_meant(
+def test_verify_command_refuses_invalid_usage(
     true_copy: Path, invoke: Callable[..., Any], options: list[str], message: str
 ) -> None:
     answer = invoke("verify", true_copy, *options)

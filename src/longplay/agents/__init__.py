@@ -1,1 +1,1 @@
-"""Who is measured: the agent contract, the built-in agents, and how others load."""
+"""Agents: the agent contract, the built-in agents, and how agents are loaded."""

@@ -1,16 +1,16 @@
-"""An agent's entry file -> all the files that the agent is made of.
+"""An agent's entry file -> all files of the agent.
 
 The files are the import closure of the entry file inside its folder (`file.py`) or
 inside its package (`module:attr`), and those that `--agent-files` names. Imports are
-read from the syntax tree, so nothing of the agent runs here. Every file is read once:
+read from the syntax tree, so no code of the agent runs here. Every file is read once:
 the bytes that are hashed are the bytes that `agents.imports` executes.
 
     agent_files  := [{path, sha256}], sorted by path
-    path         := relative to the folder, or to the folder that holds the package
+    path         := relative to the folder, or to the package's parent folder
     files_sha256 := SHA-256 of the JSON of `agent_files`: sorted keys, no spaces, ASCII
 
-A standard library module is never taken from the agent's folder. Any other module is,
-if it is there, even where an installed package has the same name.
+A standard library module is never loaded from the agent's folder. Any other module in
+the folder takes precedence over an installed package of the same name.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from longplay.errors import AgentLoadError
 
 _SOURCE_SUFFIX = ".py"
 _EXTENSION_SUFFIXES = tuple(importlib.machinery.EXTENSION_SUFFIXES)
-# Never part of an agent, whatever lies in its folder.
+# Never part of an agent, even if its folder contains such a module.
 _NOT_THE_AGENTS = sys.stdlib_module_names | {"longplay"}
 _INSTALLED_FOLDERS = {"site-packages", "dist-packages"}
 
 
 @dataclass(frozen=True)
 class AgentFile:
-    """One file of an agent, as it was when it was hashed.
+    """One file of an agent, at the time it was hashed.
 
     Attributes:
         path: Relative to the agent's folder, with slashes.
-        sha256: Of its bytes.
-        source: These bytes; None for a file that is not Python source.
+        sha256: Hash of its bytes.
+        source: Its bytes; None for a file that is not Python source.
     """
 
     path: str
@@ -81,8 +81,9 @@ class AgentFiles:
     Attributes:
         root: The folder that paths are relative to.
         files: Sorted by path.
-        modules: Dotted name -> path, of every module that may be imported.
-        namespaces: Dotted name -> path, of packages that are folders alone.
+        modules: Dotted name -> path of every module that may be imported.
+        namespaces: Dotted name -> path of namespace packages (folders without
+            `__init__.py`).
     """
 
     root: Path
@@ -99,7 +100,7 @@ class AgentFiles:
 
     @property
     def entries(self) -> tuple[AgentFileEntry, ...]:
-        """The list that is written to `config.json` as `agent_files`."""
+        """The `agent_files` of config.json."""
         return tuple(file.entry for file in self.files)
 
     def get(self, path: str) -> AgentFile:
@@ -107,7 +108,7 @@ class AgentFiles:
         return next(file for file in self.files if file.path == path)
 
     def has_unlisted(self, module: str) -> bool:
-        """Whether a module lies in the folder without being one of the agent's."""
+        """Whether a module is in the folder but not among the agent's files."""
         if module in self.modules or module.partition(".")[0] in _NOT_THE_AGENTS:
             return False
         path: Path | None = self.root
@@ -117,7 +118,7 @@ class AgentFiles:
         return path is not None and path.is_file()
 
     def list_unlisted(self) -> list[str]:
-        """The modules for which `has_unlisted` is true, as far as names can tell."""
+        """The modules for which `has_unlisted` is true, by the names of files."""
         folders = {"": self.root}
         for name, path in (*self.modules.items(), *self.namespaces.items()):
             place = self.root / path
@@ -131,10 +132,10 @@ class AgentFiles:
         return sorted(filter(self.has_unlisted, names))
 
     def check_unchanged(self) -> None:
-        """Checks that the files on the disk still are the files that were hashed.
+        """Checks that the files on the disk are still the files that were hashed.
 
         Raises:
-            AgentLoadError: One has changed.
+            AgentLoadError: A file has changed.
         """
         for file in self.files:
             found = AgentFile.read(self.root, file.path)
@@ -147,17 +148,17 @@ class AgentFiles:
 
 
 def collect_folder_files(entry: Path, patterns: Sequence[str] = ()) -> AgentFiles:
-    """The files of an agent that is a file.
+    """Collects the files of an agent given as a file.
 
     Args:
         entry: The agent's file.
-        patterns: What `--agent-files` names, relative to its folder.
+        patterns: The patterns of `--agent-files`, relative to its folder.
 
     Raises:
-        AgentLoadError: A file cannot be read, or a pattern matches none.
+        AgentLoadError: A file cannot be read, or a pattern matches no file.
     """
     tree = _Tree(entry.resolve().parent)
-    # Not by its own name: as `python FILE` has it, a file is no module of its folder.
+    # Not under its own name: as with `python FILE`, it is not a module of its folder.
     tree.add_entry(entry.name)
     tree.add_matches(patterns)
     return tree.collect()
@@ -166,19 +167,19 @@ def collect_folder_files(entry: Path, patterns: Sequence[str] = ()) -> AgentFile
 def collect_module_files(
     module: str, patterns: Sequence[str] = ()
 ) -> AgentFiles | None:
-    """The files of an agent that is in an importable module.
+    """Collects the files of an agent in an importable module.
 
     Args:
         module: Its dotted name.
-        patterns: What `--agent-files` names, relative to the folder that holds its
+        patterns: The patterns of `--agent-files`, relative to the parent folder of its
             top-level package.
 
     Returns:
-        None for a module of longplay or the standard library, and for a name that
-        leads nowhere.
+        None for a module of longplay or the standard library, and for a module that
+        does not exist.
 
     Raises:
-        AgentLoadError: It is not made of files, or a pattern matches none.
+        AgentLoadError: The module has no file, or a pattern matches no file.
     """
     top = module.partition(".")[0]
     if not top or top in _NOT_THE_AGENTS:
@@ -198,7 +199,7 @@ def _tree_of_package(
 ) -> _Tree:
     folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
     rest = module.split(".")[1:2]
-    # A namespace package may lie in several folders; one holds the agent.
+    # A namespace package may span several folders; one contains the agent.
     holding = [f for f in folders if not rest or _find_module(f, rest[0]) is not None]
     if holding:
         return _Tree(holding[0].parent, package=top, package_dir=holding[0].name)
@@ -212,13 +213,13 @@ def _tree_of_package(
 
 
 class _Tree:
-    """A folder in which the imports of an agent are traced."""
+    """A folder in which the imports of an agent are followed."""
 
     def __init__(
         self, root: Path, package: str | None = None, package_dir: str | None = None
     ) -> None:
         self._root = root
-        # The one top-level name that is traced, if not all of the folder's are.
+        # The only top-level name that is followed; None for all of the folder's.
         self._package = package
         self._package_dir = package_dir or package
         self._files: dict[str, AgentFile] = {}
@@ -226,19 +227,19 @@ class _Tree:
         self._namespaces: dict[str, str] = {}
 
     def collect(self) -> AgentFiles:
-        """What was found."""
+        """Returns the files found so far."""
         files = sorted(self._files.values(), key=lambda file: file.path)
         return AgentFiles(
             self._root, tuple(files), dict(self._modules), dict(self._namespaces)
         )
 
     def add_entry(self, path: str) -> None:
-        """Takes the agent's own file and all that it imports."""
+        """Adds the agent's own file and everything it imports."""
         for name in list_imports(self._read(path).source or b"", package=""):
             self.add_module(name)
 
     def add_module(self, name: str) -> None:
-        """Takes a module, the packages around it, and all that they import."""
+        """Adds a module, its parent packages, and everything they import."""
         pending = [name]
         while pending:
             for found, path in self._locate(pending.pop()):
@@ -254,7 +255,7 @@ class _Tree:
                 pending += list_imports(file.source or b"", package)
 
     def add_matches(self, patterns: Iterable[str]) -> None:
-        """Takes the files that patterns match, in folders that they match too."""
+        """Adds the files that match a pattern, and all files of folders that do."""
         for pattern in patterns:
             _check_pattern(pattern)
             found = sorted(self._list_matches(pattern))
@@ -273,7 +274,7 @@ class _Tree:
             return
         parts = name.with_suffix("").parts
         parts = parts[:-1] if parts[-1] == "__init__" else parts
-        # Modules that are imported by a name made at run time.
+        # A module whose name is computed at run time.
         self.add_module(".".join(self._restore_name(parts)))
         self._read(path)
 
@@ -289,7 +290,7 @@ class _Tree:
                     yield self._relative(file)
 
     def _locate(self, name: str) -> list[tuple[str, Path]]:
-        """The file of every package around a module, and of the module."""
+        """The files of a module's parent packages and of the module."""
         parts = name.split(".")
         top = parts[0]
         if top in _NOT_THE_AGENTS or self._package not in (None, top):
@@ -303,7 +304,7 @@ class _Tree:
                 break
             found.append((".".join(parts[:depth]), path))
             folder = path.parent if path.stem == "__init__" else path
-        # A folder without a module in it (`wandb/`, say) is data, not a package.
+        # A folder without a module in it (such as `wandb/`) is data, not a package.
         while found and found[-1][1].is_dir():
             found.pop()
         return found
@@ -340,11 +341,11 @@ def _check_pattern(pattern: str) -> None:
 
 
 def list_imports(source: bytes, package: str) -> list[str]:
-    """The absolute names that source code imports, wherever it does.
+    """The absolute names that source code imports, at any place in it.
 
     Args:
-        source: Python source; what does not parse imports nothing, and says so when
-            it is executed.
+        source: Python source; invalid source imports nothing here, and raises when it
+            is executed.
         package: The package that relative imports start from; "" for none.
     """
     try:
@@ -358,7 +359,7 @@ def list_imports(source: bytes, package: str) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             base = _resolve_base(node, package)
             if base:
-                # A submodule may be among the names that are taken from a package.
+                # A name that is imported from a package may be a submodule.
                 found = (f"{base}.{alias.name}" for alias in node.names)
                 names.update(dict.fromkeys((base, *found)))
     return list(names)

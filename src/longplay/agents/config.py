@@ -1,8 +1,8 @@
 """An agent's config, and the way back from it to an agent.
 
-Opening a directory never imports what it names. longplay's own agents are found again
-in a registry; any other agent is loaded only from a reference that a person gives
-again, and only if it turns out to be the same one.
+Opening a directory never imports the modules it names. Built-in agents are found in a
+registry; any other agent is loaded only from an agent spec that the user gives again,
+and only if it is the same agent.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from longplay.contract.fingerprint import agent_id
 from longplay.contract.records import AgentEntry, Document
 from longplay.errors import AgentLoadError, ConfigError
 
-# What a config calls an agent -> the name it is loaded by.
+# `_type` in a config -> the name of the built-in agent.
 _REGISTRY: Mapping[str, str] = {
     target.replace(":", "."): name for name, target in BUILT_IN_AGENTS.items()
 }
@@ -32,7 +32,7 @@ def _is_none(value: object) -> bool:
 
 
 class AgentConfig(Document):
-    """What is written down of an agent: `{_type, args}` and hashes of its files."""
+    """The config of an agent: `{_type, args}` and hashes of its files."""
 
     model_config = ConfigDict(extra="forbid", serialize_by_alias=True)
 
@@ -73,10 +73,11 @@ class AgentConfig(Document):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> AgentConfig:
-        """Reads a config as it stands in a record.
+        """Reads the config of a record.
 
         Raises:
-            ConfigError: It is no agent config, or holds something like a password.
+            ConfigError: It is not an agent config, or contains something that looks
+                like a secret.
         """
         check_no_secrets(config, "agent config")
         try:
@@ -89,7 +90,7 @@ class AgentConfig(Document):
         """Reads the agent of a run's config.json.
 
         Raises:
-            ConfigError: Its config has another hash than its agent_id says.
+            ConfigError: Its agent_id is not the hash of its config.
         """
         config = cls.from_config(entry.config)
         if config.agent_id != entry.agent_id:
@@ -106,12 +107,12 @@ class AgentConfig(Document):
 
     @property
     def entry(self) -> AgentEntry:
-        """How a run directory writes it down."""
+        """The entry for a run's config.json."""
         return AgentEntry(config=self.model_dump(mode="json"), agent_id=self.agent_id)
 
     @property
     def is_built_in(self) -> bool:
-        """Whether longplay itself has this agent."""
+        """Whether this is a built-in agent."""
         return (
             self.type_ in _REGISTRY and self.file is None and self.files_sha256 is None
         )
@@ -121,21 +122,21 @@ class AgentConfig(Document):
         reference: str | Callable[..., StreamingAgent] | None = None,
         agent_files: Sequence[str] = (),
     ) -> LoadedAgent:
-        """Finds the agent again.
+        """Loads the agent.
 
         Args:
-            reference: Given by a person, as `--agent` takes it. Built-in agents need
-                none.
-            agent_files: Patterns of its files, as `--agent-files` gave them.
+            reference: The agent spec that the user gave, as for `--agent`. Built-in
+                agents need none.
+            agent_files: Patterns of its files, as for `--agent-files`.
 
         Raises:
-            AgentLoadError: No reference, or one that leads to another agent.
+            AgentLoadError: The spec is missing, or names a different agent.
         """
         if reference is None:
             if not self.is_built_in:
                 raise AgentLoadError(
-                    f"agent {self.type_} is not one of longplay's own, and a name "
-                    f"found in a file is never imported; say where it is with --agent"
+                    f"agent {self.type_} is not built in, and longplay never imports "
+                    f"a name found in a file; say where it is with --agent"
                 )
             reference = _REGISTRY[self.type_]
         agent = load_agent(reference, self.args, agent_files)
@@ -148,6 +149,6 @@ class AgentConfig(Document):
         mine, found = self.entry.config, agent.entry.config
         name = next(k for k in (*mine, *found) if mine.get(k) != found.get(k))
         raise AgentLoadError(
-            f"agent {agent.reference} is another agent: expected {name} "
+            f"agent {agent.reference} is a different agent: expected {name} "
             f"{mine.get(name)!r}, found {found.get(name)!r}"
         )

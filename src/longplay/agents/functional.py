@@ -1,16 +1,16 @@
-"""A module with `init` and `step` -> an agent that any stream can ask.
+"""A module with `init` and `step` -> an agent object.
 
-    init(observation_shape, num_actions) -> state         init(observation_shape) of
+    init(observation_shape, num_actions) -> state         init(observation_shape) for
                                                           a predictor
     step(state, previous_observation, observation, reward) -> (state, action)
                                                             | (state, action, metrics)
 
 `step` is called on decision frames: on every timestep of a control suite; on a
-streaming suite with the rewards since its last call added up. If it has a parameter
+streaming suite with the sum of the rewards since its last call. If it has a parameter
 `info`, that is `{"terminated", "truncated"}` of the same transition. `init` gets `seed`
-and agent arguments only if its signature names them. The stream has no seams: nothing
-else tells the module of boundaries. With `save(state, directory)` and `load(directory)
--> state` in it, a run goes on from a checkpoint.
+and agent arguments only if its signature names them. The module gets no other
+information about boundaries in the stream. If the module also has `save(state,
+directory)` and `load(directory) -> state`, a run can resume from a checkpoint.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def is_functional(found: object) -> bool:
 
 
 def takes_shape_alone(init: Callable[..., Any], agent_args: Mapping[str, Any]) -> bool:
-    """Whether `init` asks for no number of actions, as a predictor's."""
+    """Whether `init` takes no number of actions, as for a predictor."""
     parameters = inspect.signature(init).parameters.values()
     names = {parameter.name for parameter in parameters}
     kinds = {parameter.kind for parameter in parameters}
@@ -59,7 +59,7 @@ def takes_shape_alone(init: Callable[..., Any], agent_args: Mapping[str, Any]) -
 def _check_call(
     function: Callable[..., Any], expected: str, count: int, named: dict[str, Any]
 ) -> None:
-    """Checks that a function takes the arguments it will be given."""
+    """Checks that a function accepts the arguments it will be called with."""
     signature = inspect.signature(function)
     name = expected.partition("(")[0]
     try:
@@ -72,9 +72,9 @@ def _check_call(
 
 
 def _check_places(found: Sequence[str], expected: str) -> None:
-    """Refuses the contract's names in another order.
+    """Refuses the contract's parameter names in another order.
 
-    Arguments are passed by position: swapped names would bind and be silently wrong.
+    Arguments are passed by position: swapped names would bind to the wrong values.
     """
     names = expected.partition("(")[2].rstrip(")").split(", ")
     for due, name in enumerate(names, start=1):
@@ -86,7 +86,7 @@ def _check_places(found: Sequence[str], expected: str) -> None:
 
 
 class FunctionalAgent:
-    """Carries a module's state from decision to decision.
+    """Keeps a module's state between decisions.
 
     Without `num_actions` it is a predictor: its answers are values, not actions.
     """
@@ -104,7 +104,7 @@ class FunctionalAgent:
         if given and takes_shape_alone(module.init, agent_args):
             raise AgentLoadError(
                 f"init: expected {INIT}, found init{inspect.signature(module.init)}: "
-                "it predicts, and this track asks for actions"
+                "it is a predictor, and this track needs actions"
             )
         self._step = module.step
         self._takes_info = "info" in inspect.signature(module.step).parameters
@@ -120,7 +120,7 @@ class FunctionalAgent:
             self.save, self.load = self._save, self._load
 
     def _save(self, directory: Path) -> None:
-        """Lets the module save its state, and keeps the transition under way."""
+        """Saves the module's state and the current transition."""
         state_dir = directory / "state"
         state_dir.mkdir()
         self._module.save(self._state, state_dir)
@@ -137,7 +137,7 @@ class FunctionalAgent:
         (directory / "transition.json").write_text(text, encoding="utf-8")
 
     def _load(self, directory: Path) -> None:
-        """Becomes what was saved."""
+        """Restores what was saved."""
         self._state = self._module.load(directory / "state")
         previous = directory / "previous.npy"
         self._previous = np.load(previous) if previous.exists() else None
@@ -154,7 +154,7 @@ class FunctionalAgent:
 
     @classmethod
     def factory(cls, module: ModuleType) -> Callable[..., FunctionalAgent]:
-        """What `LoadedAgent.build` calls for a module."""
+        """The factory that `LoadedAgent.build` calls for a module."""
 
         def build(
             num_actions: int | None, seed: int, **agent_args: Any
@@ -171,7 +171,7 @@ class FunctionalAgent:
         truncated: bool,
         info: dict[str, Any],
     ) -> Any:
-        """Asks the module on decision frames, and holds its answer between them."""
+        """Calls the module on decision frames, and repeats its answer in between."""
         self._reward += reward
         self._terminated |= terminated
         self._truncated |= truncated
@@ -197,11 +197,11 @@ class FunctionalAgent:
         return action
 
     def metrics(self) -> dict[str, float]:
-        """The means of what `step` reported in the visit."""
+        """The means of the metrics that `step` reported in the visit."""
         return self._metrics.take()
 
     def window_metrics(self) -> dict[str, float]:
-        """The means of what `step` reported since this was last asked."""
+        """The means of the metrics that `step` reported since the last call."""
         return self._window_metrics.take()
 
 
@@ -219,7 +219,7 @@ def _read_answer(answer: Any, noun: str) -> Sequence[Any]:
 def _named_arguments(
     init: Callable[..., Any], offered: dict[str, Any], agent_args: dict[str, Any]
 ) -> dict[str, Any]:
-    """The offered arguments that a signature names, and all agent arguments."""
+    """The offered arguments that the signature names, and all agent arguments."""
     parameters = inspect.signature(init).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     for name in agent_args:

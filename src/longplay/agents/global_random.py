@@ -1,17 +1,17 @@
 """The global generators of `random`, `numpy.random` and torch, seeded for an agent.
 
     randomness = GlobalRandom(seed)
-    with randomness.in_use():      # the process's generators are the agent's
-        ...                        # on leaving, the caller's states are restored
+    with randomness.in_use():      # the global generators have the agent's states
+        ...                        # on exit, the caller's states are restored
 
-An agent with a bare `init` and `step` is given no seed, and draws from these. So that
-its runs reproduce, they are seeded with `IMPORT_SEED` while an agent is imported and
-from the agent's own seed before it is built. (One import may serve runs of many seeds,
-and a run must not depend on which others share its process.) Their states are part of
-a checkpoint: plain values, nothing pickled.
+An agent whose `init` has no `seed` parameter may draw from these. To make its runs
+reproducible, they are seeded with `IMPORT_SEED` while an agent is imported and with the
+agent's own seed before it is built. (One import may serve runs of many seeds, and a run
+must not depend on the other runs in its process.) Their states are part of a
+checkpoint: plain values, nothing pickled.
 
-torch takes part where it is imported by then: by the file itself is soon enough for
-everything that `init` and `step` draw.
+torch's generator is included if torch has been imported by then. If the agent's file
+imports torch, that covers everything that `init` and `step` draw.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ IMPORT_SEED = 0
 
 @dataclass(frozen=True)
 class TwisterState:
-    """A Mersenne Twister: Python's and NumPy's global generators are of one kind."""
+    """The state of a Mersenne Twister, used by both Python and NumPy."""
 
     # 624 words of 32 bits, little-endian, as hex.
     words: str
     position: int
-    # The second of a pair of normal draws, not handed out yet.
+    # The second of a pair of normal draws, not returned yet.
     spare_normal: float | None
 
     @classmethod
@@ -106,7 +106,7 @@ def _seed_generators(seed: int) -> None:
 
 
 class GlobalRandom:
-    """The global generators as one agent has them, from call to call."""
+    """One agent's states of the global generators, kept between calls."""
 
     def __init__(self, seed: int) -> None:
         callers = GlobalRandomState.read()
@@ -116,11 +116,11 @@ class GlobalRandom:
         callers.restore()
 
     def in_use(self) -> contextlib.AbstractContextManager[None]:
-        """The process's generators are the agent's."""
+        """Gives the global generators the agent's states."""
         return self._exchange()
 
     def released(self) -> contextlib.AbstractContextManager[None]:
-        """Within `in_use`: the generators are the caller's again."""
+        """Within `in_use`: gives the generators the caller's states back."""
         return self._exchange()
 
     @contextlib.contextmanager

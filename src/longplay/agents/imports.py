@@ -1,13 +1,13 @@
 """Hashed files -> modules: an agent is imported from the bytes that were hashed.
 
-Modules of an agent come from its `AgentFiles` and from nowhere else: neither from a
-file that has changed since it was hashed, nor from a neighbour that was not hashed.
-Importing such a neighbour raises an error that names `--agent-files`.
+Modules of an agent are loaded only from its `AgentFiles`: neither from a file that has
+changed since it was hashed, nor from a file beside them that was not hashed. Importing
+such a file raises an error that names `--agent-files`.
 
-Two agents of one process may both have a module `network`. Each has its own:
-`AgentModules.activate` puts those of one agent into `sys.modules` and takes those of
-the agent before it out. A module that the calling program had imported from the same
-file before is used as it is.
+Two agents of one process may both have a module `network`. Each gets its own:
+`AgentModules.activate` puts the modules of one agent into `sys.modules` and removes
+those of the previous agent. A module that the calling program has already imported from
+the same file is reused.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from types import CodeType, ModuleType
 from longplay.agents.closure import AgentFiles
 from longplay.errors import AgentLoadError
 
-# What an agent's own file is called in `sys.modules`.
+# Prefix of the name of an agent's own file in `sys.modules`.
 ENTRY_PREFIX = "longplay_agent_"
 
 
 class _HashedLoader(SourceFileLoader):
-    """Executes bytes that are in memory; the path is for tracebacks and resources."""
+    """Executes bytes in memory; the path is for tracebacks and resources."""
 
     def __init__(self, name: str, path: str, source: bytes) -> None:
         super().__init__(name, path)
@@ -40,15 +40,15 @@ class _HashedLoader(SourceFileLoader):
         return self._source if path == self.path else super().get_data(path)
 
     def get_code(self, fullname: str) -> CodeType:
-        """Compiles the bytes, past every cache of compiled files."""
+        """Compiles the bytes without using cached bytecode."""
         return self.source_to_code(self._source, self.path)
 
 
 class _AgentFinder(MetaPathFinder):
-    """Asked first: finds an agent's modules, and no others in its packages.
+    """The first finder: finds an agent's modules, and refuses others in its packages.
 
     Attributes:
-        found: The names of modules that were loaded for this agent.
+        found: The names of the modules that were loaded for this agent.
     """
 
     def __init__(self, files: AgentFiles, is_unlisted: Callable[[str], bool]) -> None:
@@ -64,7 +64,7 @@ class _AgentFinder(MetaPathFinder):
         path: Sequence[str] | None,
         target: ModuleType | None = None,
     ) -> ModuleSpec | None:
-        """The spec of one of the agent's modules; None for a module of others."""
+        """The spec of one of the agent's modules; None for any other module."""
         if place := self._files.modules.get(fullname):
             return self.make_spec(fullname, place)
         if place := self._files.namespaces.get(fullname):
@@ -95,19 +95,19 @@ class _AgentFinder(MetaPathFinder):
         return spec
 
     def make_error(self, fullname: str) -> ModuleNotFoundError:
-        """Says what to do if the module is there and was not hashed."""
+        """Makes an error that says what to do if the module was not hashed."""
         message = f"No module named {fullname!r}"
         if self._is_unlisted(fullname):
             path = fullname.replace(".", "/")
             message += (
-                " among the agent's files: it is beside them, but none of them has "
-                f"an import statement for it; add it with --agent-files '{path}*'"
+                " among the agent's files: it is beside them, but none of them "
+                f"imports it by a statement; add it with --agent-files '{path}*'"
             )
         return ModuleNotFoundError(message, name=fullname)
 
 
 class _LastFinder(MetaPathFinder):
-    """Asked last: a module that nothing provides may lie beside the agent."""
+    """The last finder: explains a missing module that is beside the agent."""
 
     def __init__(self, first: _AgentFinder, is_unlisted: Callable[[str], bool]) -> None:
         self._first = first
@@ -129,12 +129,12 @@ class AgentModules:
     """The modules of one agent.
 
     Args:
-        files: What they are made of.
-        is_unlisted: Whether a module lies beside the agent without being one of its
-            files; looked up in the folder if not given.
+        files: Their files.
+        is_unlisted: Whether a module is beside the agent but not among its files;
+            looked up in the folder if not given.
     """
 
-    # The one whose modules are in `sys.modules`.
+    # The agent whose modules are in `sys.modules`.
     _active: AgentModules | None = None
 
     def __init__(
@@ -162,7 +162,7 @@ class AgentModules:
         return module
 
     def import_module(self, name: str) -> ModuleType:
-        """Imports the module that the agent is in."""
+        """Imports the agent's module."""
         self.activate()
         try:
             return importlib.import_module(name)
@@ -171,10 +171,10 @@ class AgentModules:
             raise
 
     def activate(self) -> None:
-        """Puts this agent's modules into `sys.modules`, and no other agent's.
+        """Puts this agent's modules into `sys.modules`, and removes other agents'.
 
         Raises:
-            AgentLoadError: A name belongs to a module of the calling program.
+            AgentLoadError: The calling program has another module of the same name.
         """
         active = AgentModules._active
         if active is self:
@@ -188,7 +188,7 @@ class AgentModules:
         AgentModules._active = self
 
     def forget(self) -> None:
-        """Takes the modules out for good, as after an import that failed."""
+        """Removes the modules permanently, as after a failed import."""
         if AgentModules._active is self:
             self._deactivate()
         self._modules = {}

@@ -1,21 +1,21 @@
-"""A reference -> an agent that can be built, and what is written down of it.
+"""An agent spec -> an agent that can be built, and its config.
 
-    reference := NAME               a built-in, or a name in the entry-point group
-                                    `longplay.agents`
-               | FILE.py[:ATTR]     a file; without ATTR its `Agent`, else the file
-                                    itself if it has `init` and `step`
-               | MODULE:ATTR        an importable module's attribute
+    spec := NAME               a built-in, or a name in the entry-point group
+                               `longplay.agents`
+          | FILE.py[:ATTR]     a file; without ATTR its `Agent`, else the file itself if
+                               it has `init` and `step`
+          | MODULE:ATTR        an importable module's attribute
 
-Loading a reference imports code, so it happens only for one that a person gave. What is
-written down of an agent is its config, and `agent_id` is the hash of that:
+Loading a spec imports code, so it happens only for a spec that the user gave. An agent
+is recorded by its config, and `agent_id` is the hash of that:
 
-    config := {_type, args}                             an agent of longplay
+    config := {_type, args}                             a built-in agent
             | {_type, args, file, source_sha256}        a file; with `files_sha256` if
-                                                        it is made of several files
+                                                        it has several files
             | {_type, args, files_sha256}               MODULE:ATTR
 
-There is no path and no seed in it. `agents.closure` says which files an agent is made
-of.
+It contains no path and no seed. `agents.closure` defines which files belong to an
+agent. The attribute and key `reference` contain the spec.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ BUILT_IN_AGENTS: Mapping[str, str] = {
     "random": "longplay.agents.random:RandomAgent",
     "repeat": "longplay.agents.repeat:RepeatAgent",
     "noop": "longplay.agents.noop:NoopAgent",
-    # Agents made of functions: `:module` means the module itself, as in their configs.
+    # Modules of functions: `:module` is the module itself, as in their configs.
     "linear-sarsa": "longplay.learners.linear_sarsa:module",
     "stream-q": "longplay.learners.stream_q:module",
     "stream-q-l2init": "longplay.learners.stream_q_l2init:module",
@@ -71,22 +71,22 @@ BUILT_IN_AGENTS: Mapping[str, str] = {
     "linear-td": "longplay.learners.linear_td:module",
     "stream-td": "longplay.learners.stream_td:module",
 }
-# What a config calls an agent that is a module of functions.
+# The name, in a config, of an agent that is a module of functions.
 _MODULE = "module"
 
 
 @dataclass(frozen=True)
 class AgentSource:
-    """Where a reference leads; nothing of the agent is imported yet.
+    """Where an agent spec points; no code of the agent is imported yet.
 
     Attributes:
-        name: What the agent is called.
-        reference: As it was given.
-        module: The module it is in, or the stem of its file.
-        attribute: What it is in there; "" for a file that does not say.
+        name: The agent's name.
+        reference: The agent spec, as given.
+        module: The agent's module, or the stem of its file.
+        attribute: Its name in the module; "" for a file without one.
         file: Base name of its file; None for an importable module.
-        files: What it is made of; None for an agent of longplay.
-        patterns: What `--agent-files` named.
+        files: Its files; None for a built-in agent.
+        patterns: The patterns of `--agent-files`.
     """
 
     name: str
@@ -112,7 +112,7 @@ class AgentSource:
         if self.file is not None:
             entry = self.files.get(self.file)
             config |= {"file": entry.path, "source_sha256": entry.sha256}
-        # A file alone keeps the id it always had.
+        # Omitted for a single file, so that its agent_id stays the same.
         if self.file is None or len(self.files.files) > 1:
             config["files_sha256"] = self.files.sha256
         return config
@@ -120,7 +120,7 @@ class AgentSource:
 
 @dataclass(frozen=True)
 class LoadedAgent:
-    """An agent that was found and imported, not built yet."""
+    """An agent that is imported, but not built yet."""
 
     name: str
     reference: str
@@ -129,16 +129,16 @@ class LoadedAgent:
     built_as: str
     agent_args: Mapping[str, Any] = field(default_factory=dict)
     output: AgentOutput = field(default_factory=AgentOutput)
-    # Where `init` and `step` are, of an agent that is made of them.
+    # The module with `init` and `step`, if the agent is one.
     module: ModuleType | None = None
-    # Of an agent that is not longplay's own; its modules are in use while it plays.
+    # Of an agent that is not built in; its modules are active while it plays.
     files: AgentFiles | None = None
     patterns: tuple[str, ...] = ()
     modules: AgentModules | None = None
 
     @property
     def absolute_reference(self) -> str:
-        """The reference as it works from any working directory."""
+        """The agent spec in a form that works from any working directory."""
         file = _match_file(self.reference)
         if file is None:
             return self.reference
@@ -146,20 +146,20 @@ class LoadedAgent:
 
     @property
     def agent_files(self) -> tuple[AgentFileEntry, ...] | None:
-        """What `config.json` lists of its files; None for an agent of longplay."""
+        """The `agent_files` of config.json; None for a built-in agent."""
         return None if self.files is None else self.files.entries
 
     @property
     def is_predictor(self) -> bool:
-        """Whether its `init` needs no number of actions."""
+        """Whether its `init` takes no number of actions."""
         module = self.module
         return module is not None and takes_shape_alone(module.init, self.agent_args)
 
     def build(self, seed: int) -> StreamingAgent:
-        """Makes a new agent.
+        """Builds a new agent.
 
         Raises:
-            AgentLoadError: It raised, or what it made has no `step`.
+            AgentLoadError: The factory raised, or the object has no `step`.
         """
         num_actions = len(GLOBAL_ACTION_SET)
         agent = self._build(self.factory, self.built_as, num_actions, seed)
@@ -171,10 +171,11 @@ class LoadedAgent:
         return agent
 
     def build_predictor(self, seed: int) -> StreamingAgent:
-        """Makes a new agent for the prediction track.
+        """Builds a new agent for the prediction track.
 
         Raises:
-            AgentLoadError: It raised, or is not made of `init` and `step`.
+            AgentLoadError: `init` raised, or the agent is not a module with `init` and
+                `step`.
         """
         if self.module is None:
             raise AgentLoadError(
@@ -207,12 +208,12 @@ class LoadedAgent:
 
 
 def list_agents() -> dict[str, str]:
-    """Name -> `module:attr` of every agent that has a name."""
+    """Name -> `module:attr` of every named agent."""
     installed = {
         point.name: point.value
         for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
     }
-    # A package cannot take a built-in's name: its runs would pass for ours.
+    # Built-in names take precedence: another package must not pass for longplay's.
     return {**installed, **BUILT_IN_AGENTS}
 
 
@@ -221,16 +222,16 @@ def load_agent(
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
 ) -> LoadedAgent:
-    """Finds and imports an agent; a class or factory is taken as it is.
+    """Finds and imports an agent; a class or factory is used as it is.
 
     Args:
-        reference: As the module's docstring says.
+        reference: An agent spec, a class or a factory.
         agent_args: Arguments it is built with.
-        agent_files: Patterns of files that belong to it and that no import statement
-            names: weights, modules that are imported by a computed name.
+        agent_files: Patterns of its files that no import statement names: weights, or
+            modules that are imported by a computed name.
 
     Raises:
-        AgentLoadError: The file or module cannot be imported, or holds no agent.
+        AgentLoadError: The file or module cannot be imported, or contains no agent.
         UnknownNameError: No agent has this name.
     """
     output = AgentOutput()
@@ -246,14 +247,14 @@ def assemble_agent(
     agent_args: Mapping[str, Any],
     output: AgentOutput | None = None,
 ) -> LoadedAgent:
-    """An imported agent, ready to be built.
+    """Makes the `LoadedAgent` of an imported agent.
 
     Args:
-        source: Where it is.
+        source: Where the agent is.
         modules: Its modules, if it has files.
-        found: What `import_agent` gave.
+        found: The return value of `import_agent`.
         agent_args: Arguments it is built with.
-        output: Where its import has printed to.
+        output: The output that captured its import.
 
     Raises:
         AgentLoadError: The arguments are not plain JSON.
@@ -299,17 +300,17 @@ def _find_and_import(
 
 
 def find_agent(reference: str, patterns: Sequence[str] = ()) -> AgentSource:
-    """Finds an agent's files; imports nothing of it.
+    """Finds an agent's files without importing them.
 
     Raises:
-        AgentLoadError: There is no such file, or a pattern matches none.
+        AgentLoadError: The file does not exist, or a pattern matches no file.
         UnknownNameError: No agent has this name.
     """
     given = tuple(patterns)
     if file := _match_file(reference):
         path, attribute = Path(file[1]), file[2] or ""
         if not path.is_file():
-            raise AgentLoadError(f"agent file {path}: there is no such file")
+            raise AgentLoadError(f"agent file {path}: no such file")
         files = collect_folder_files(path, given)
         return AgentSource(
             path.stem, reference, path.stem, attribute, path.name, files, given
@@ -327,8 +328,7 @@ def find_agent(reference: str, patterns: Sequence[str] = ()) -> AgentSource:
     module_files = collect_module_files(module, given)
     if module_files is None and given:
         raise AgentLoadError(
-            f"--agent-files: agent {reference} is one of longplay's own and has no "
-            "other files"
+            f"--agent-files: agent {reference} is built in and has no other files"
         )
     return AgentSource(
         name, reference, module, attribute, files=module_files, patterns=given
@@ -336,14 +336,14 @@ def find_agent(reference: str, patterns: Sequence[str] = ()) -> AgentSource:
 
 
 def import_agent(source: AgentSource, modules: AgentModules | None) -> Any:
-    """Imports the class, factory or functional module that a reference means.
+    """Imports the class, factory or functional module that a spec names.
 
     Args:
-        source: Where it is.
-        modules: Made of the source's files; None if it has none.
+        source: Where the agent is.
+        modules: The modules of the source's files; None if it has none.
 
     Raises:
-        AgentLoadError: It cannot be imported, or is no agent.
+        AgentLoadError: It cannot be imported, or is not an agent.
     """
     try:
         if modules is None:
@@ -385,14 +385,14 @@ def make_entry(config: dict[str, Any]) -> AgentEntry:
 
 
 def name_of(found: object) -> str:
-    """What an agent's config calls a class, a factory or a module of functions."""
+    """The name of a class, factory or module of functions in an agent's config."""
     if isinstance(found, ModuleType):
         return _MODULE
     return str(getattr(found, "__name__", type(found).__name__))
 
 
 def read_revision(source: AgentSource, found: Any) -> int | None:
-    """The revision of a learner of longplay's own; None of other agents."""
+    """The revision of a built-in learner; None for other agents."""
     is_learner = source.reference in BUILT_IN_AGENTS and is_functional(found)
     return found.REVISION if is_learner else None
 
@@ -402,12 +402,12 @@ def _module_of(found: object) -> str:
 
 
 def _pick_agent(module: ModuleType, attribute: str, reference: str) -> Any:
-    """The class, factory or functional module that a reference means."""
+    """The class, factory or functional module that a spec names."""
     if attribute == _MODULE and is_functional(module):
         return module
     if attribute:
         if not hasattr(module, attribute):
-            raise AgentLoadError(f"agent {reference}: there is no {attribute!r} in it")
+            raise AgentLoadError(f"agent {reference}: it has no {attribute!r}")
         found = getattr(module, attribute)
         if not callable(found) and not is_functional(found):
             raise AgentLoadError(
@@ -420,7 +420,7 @@ def _pick_agent(module: ModuleType, attribute: str, reference: str) -> Any:
         return module
     else:
         has = [name for name in ("init", "step") if hasattr(module, name)]
-        which = f"`{has[0]}` alone" if has else "neither"
+        which = f"only `{has[0]}`" if has else "neither"
         raise AgentLoadError(
             f"agent {reference}: expected a class `Agent` with a method `step`, or "
             f"functions `init` and `step`; found {which}"

@@ -1,4 +1,4 @@
-"""Numbers that an agent reports -> what is written down of them."""
+"""Numbers that an agent reports -> finite numbers that can be recorded."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def check_numbers(source: str, given: object) -> dict[str, Any]:
     """Returns a mapping of finite numbers with its names as text.
 
     Args:
-        source: Where it comes from, as errors call it: `metrics()`.
-        given: What the agent gave.
+        source: The name that errors use for it, such as `metrics()`.
+        given: The agent's return value.
 
     Raises:
-        AgentError: It is no mapping, or a value is no finite number.
+        AgentError: It is not a mapping, or a value is not a finite number.
     """
     if not isinstance(given, Mapping):
         raise AgentError(f"{source} must be a dict, found {describe_value(given)}")
@@ -28,7 +28,7 @@ def check_numbers(source: str, given: object) -> dict[str, Any]:
             raise AgentError(
                 f"{source}[{name!r}]: expected a finite number, found {value!r}"
             )
-    # NumPy's numbers are no JSON.
+    # JSON cannot encode NumPy's numbers.
     return {
         str(name): int(value) if isinstance(value, Integral) else float(value)
         for name, value in given.items()
@@ -36,14 +36,14 @@ def check_numbers(source: str, given: object) -> dict[str, Any]:
 
 
 class MeanMetrics:
-    """Metrics that come step by step; each is averaged over the steps that give it."""
+    """Means of metrics, each over the steps that report it."""
 
     def __init__(self) -> None:
         self._sums: dict[str, float] = {}
         self._counts: dict[str, int] = {}
 
     def add(self, metrics: object) -> None:
-        """Takes what one step reports."""
+        """Adds the metrics of one step."""
         for name, value in check_numbers("step's metrics", metrics).items():
             self._sums[name] = self._sums.get(name, 0.0) + float(value)
             self._counts[name] = self._counts.get(name, 0) + 1
@@ -53,12 +53,12 @@ class MeanMetrics:
         return {name: [self._sums[name], self._counts[name]] for name in self._sums}
 
     def restore(self, snapshot: Mapping[str, Sequence[float]]) -> None:
-        """Goes on from a snapshot."""
+        """Restores a snapshot."""
         self._sums = {name: total for name, (total, _) in snapshot.items()}
         self._counts = {name: int(count) for name, (_, count) in snapshot.items()}
 
     def take(self) -> dict[str, float]:
-        """The means since they were last taken."""
+        """Returns the means since the last call, and resets them."""
         means = {name: self._sums[name] / self._counts[name] for name in self._sums}
         self._sums, self._counts = {}, {}
         return means

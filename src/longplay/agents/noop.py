@@ -1,4 +1,4 @@
-"""The default action, always: what happens when nobody plays."""
+"""The no-op agent: the default action on every frame."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NoopAgent:
         return int(info["default_action_idx"])
 
     def save(self, directory: Path) -> None:
-        """Knows nothing that it was not built with."""
+        """Does nothing: the agent has no state."""
 
     def load(self, directory: Path) -> None:
-        """Knows nothing that it was not built with."""
+        """Does nothing: the agent has no state."""

@@ -1,8 +1,8 @@
-"""What an agent prints -> agent_output.txt beside the run.
+"""Captures what an agent prints and writes it to the run's agent_output.txt.
 
-The terminal belongs to progress and results. One `AgentOutput` goes with an agent from
-its import to its end, so that a logging handler made at import writes to the right
-place. The file appears with the first character printed.
+The terminal is reserved for progress and results. An agent has one `AgentOutput` from
+its import to its end, so that a logging handler created at import writes to the right
+place. The file is created with the first character printed.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class OutputBytes(io.RawIOBase):
         return True
 
     def write(self, data: object) -> int:
-        """Takes bytes, and passes them on as text."""
+        """Decodes bytes and writes them as text."""
         content = bytes(data)  # type: ignore[call-overload]
         self._output.write(content.decode("utf-8", "backslashreplace"))
         return len(content)
 
 
 class AgentOutput(io.TextIOBase):
-    """A text stream that keeps what is printed until it knows its folder."""
+    """A text stream that buffers what is printed until it knows its folder."""
 
     def __init__(self) -> None:
         self.buffer = OutputBytes(self)
@@ -52,7 +52,7 @@ class AgentOutput(io.TextIOBase):
         return True
 
     def write(self, text: str) -> int:
-        """Takes text as `print` gives it."""
+        """Buffers text."""
         self._pending.append(text)
         self._pending_chars += len(text)
         if self._pending_chars >= _BUFFER_CHARS:
@@ -62,12 +62,12 @@ class AgentOutput(io.TextIOBase):
     def fileno(self) -> int:
         """The file itself, for a subprocess to write to."""
         if self._directory is None:
-            raise io.UnsupportedOperation("there is no file before the run begins")
+            raise io.UnsupportedOperation("there is no file before the run starts")
         self.save()
         return self._open(self._directory).fileno()
 
     def keep_in(self, directory: Path) -> None:
-        """Names the folder the file goes to."""
+        """Sets the folder for the file."""
         self._directory = directory
 
     def _open(self, directory: Path) -> RowFile:
@@ -76,7 +76,7 @@ class AgentOutput(io.TextIOBase):
         return self._file
 
     def save(self) -> None:
-        """Writes what was printed so far, if there is a folder for it."""
+        """Writes the buffered text, if the folder is known."""
         if not self._pending_chars or self._directory is None:
             return
         text = "".join(self._pending)
@@ -84,11 +84,11 @@ class AgentOutput(io.TextIOBase):
         self._open(self._directory).append(text.encode("utf-8", "backslashreplace"))
 
     def discard(self) -> None:
-        """Forgets what was printed and not written yet."""
+        """Discards the buffered text."""
         self._pending, self._pending_chars = [], 0
 
     def finish(self) -> None:
-        """Writes the rest and lets the folder go."""
+        """Writes the rest and closes the file."""
         self.save()
         if self._file is not None:
             self._file.close()
@@ -96,14 +96,14 @@ class AgentOutput(io.TextIOBase):
 
     @contextlib.contextmanager
     def capture(self) -> Iterator[None]:
-        """Sends what Python code prints here."""
+        """Redirects `sys.stdout` and `sys.stderr` to this stream."""
         self._terminal = (sys.stdout, sys.stderr)
         with contextlib.redirect_stdout(self), contextlib.redirect_stderr(self):
             yield
 
     @contextlib.contextmanager
     def release(self) -> Iterator[None]:
-        """Within `capture`: sends what is printed to the terminal after all."""
+        """Within `capture`: redirects them back to the terminal."""
         out, err = self._terminal
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             yield

@@ -1,4 +1,4 @@
-"""What the streaming track asks of an agent."""
+"""The interface of an agent on the streaming track."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A new action, drawn uniformly, on every decision frame: the floor of every table."""
+"""The random agent: a uniformly random action on every decision frame."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RandomAgent:
         truncated: bool,
         info: dict[str, Any],
     ) -> int:
-        """Draws on decision frames, repeats itself on the others."""
+        """Draws on decision frames, repeats the last action on the others."""
         if info["is_decision_frame"]:
             if not self._drawn:
                 self._drawn = self._rng.integers(
@@ -44,7 +44,7 @@ class RandomAgent:
         return self._action
 
     def save(self, directory: Path) -> None:
-        """Writes down the generator and what it has drawn ahead."""
+        """Saves the generator and the actions that it has drawn ahead."""
         state = {
             "rng": self._rng.bit_generator.state,
             "drawn": self._drawn,
@@ -53,7 +53,7 @@ class RandomAgent:
         (directory / _STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
 
     def load(self, directory: Path) -> None:
-        """Goes on drawing where it was saved."""
+        """Restores the generator and the actions drawn ahead."""
         state = json.loads((directory / _STATE_FILE).read_text(encoding="utf-8"))
         self._rng.bit_generator.state = state["rng"]
         self._drawn = state["drawn"]

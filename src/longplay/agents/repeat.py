@@ -1,4 +1,4 @@
-"""One action, always: shows what a game gives away for holding a button."""
+"""The repeat agent: one action on every frame, a baseline for holding a button."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RepeatAgent:
         return self._action
 
     def save(self, directory: Path) -> None:
-        """Knows nothing that it was not built with."""
+        """Does nothing: the agent has no state."""
 
     def load(self, directory: Path) -> None:
-        """Knows nothing that it was not built with."""
+        """Does nothing: the agent has no state."""

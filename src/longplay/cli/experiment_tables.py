@@ -145,7 +145,7 @@ def describe_remaining(
         for view in views
         if view.state in ("RUNNING", "QUEUED")
         and view.status is not None
-        and not view.is_to_do
+        and not view.is_pending
     ]
     resumed = [
         f"seed {result.seed} {result.resumed_from}"

@@ -386,7 +386,7 @@ class Experiment:
         """The runs to be played."""
         resume_only = self.mode is not Mode.RETRY
         for view in self.view_selected(stall_timeout_s):
-            if view.is_to_do:
+            if view.is_pending:
                 yield Job.make(view, self.agent, resume_only=resume_only)
 
     # --- records ------------------------------------------------------------------

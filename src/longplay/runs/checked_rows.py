@@ -1,8 +1,8 @@
-"""Row files that are not written but held against what they hold already.
+"""Row files that check appended rows against the rows they already contain.
 
-A recorder that is given such files records nothing: every row it appends must be, byte
-for byte, the row that stands there. Replay, re-execution and whoever else plays a log
-again need no comparison of their own.
+A recorder with such files writes nothing: every row it appends must be identical, byte
+for byte, to the logged row. So replay, re-execution and resuming need no comparison of
+their own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from longplay.contract.files import RowFile
 from longplay.errors import DifferenceError, DocumentError, RowDifference
 
-# A row of longplay's has about 300 bytes; what is longer is no row.
+# A row has about 300 bytes; a line longer than this is not a valid row.
 LONGEST_ROW_BYTES = 4096
 _SHOWN_CHARS = 200
 _NOT_JSON = (msgspec.MsgspecError, ValueError, RecursionError)
@@ -38,7 +38,7 @@ class CheckedRows(RowFile):
 
     @classmethod
     def open(cls, path: Path, start: LinePosition | None = None) -> CheckedRows:
-        """Opens a file to compare from one of its lines on."""
+        """Opens a file for comparison, starting at one of its lines."""
         try:
             fd = os.open(path, os.O_RDONLY)
         except OSError as error:
@@ -46,10 +46,10 @@ class CheckedRows(RowFile):
         return cls(path, fd, start or LinePosition())
 
     def append(self, rows: bytes) -> None:
-        """Holds rows against those that stand here next.
+        """Checks rows against the next rows of the file.
 
         Raises:
-            DifferenceError: Names the first that differs.
+            DifferenceError: Names the first row that differs.
         """
         logged = os.pread(self._fd, len(rows), self.size_bytes)
         if not rows.startswith(logged):
@@ -60,10 +60,10 @@ class CheckedRows(RowFile):
         self._line_count += rows.count(b"\n")
 
     def append_beyond(self, logged: bytes, rows: bytes) -> None:
-        """Takes rows of which only the beginning, `logged`, stands in the file.
+        """Handles rows of which the file contains only the beginning, `logged`.
 
-        For a log that should be complete, that is a difference. Who goes on with one
-        that was cut short writes what is missing.
+        In a complete log that is a difference. A subclass that resumes a log which was
+        cut short writes the missing rows.
         """
         raise DifferenceError(self._locate(logged, rows))
 
@@ -88,13 +88,13 @@ class CheckedRows(RowFile):
 
 
 class IgnoredRows(RowFile):
-    """A row file that nobody looks at."""
+    """A row file that discards its rows."""
 
     def __init__(self) -> None:
         super().__init__(Path(os.devnull), -1, 0)
 
     def append(self, rows: bytes) -> None:
-        """Forgets the rows."""
+        """Discards the rows."""
         self.size_bytes += len(rows)
 
     def sync(self) -> None:
@@ -102,7 +102,7 @@ class IgnoredRows(RowFile):
 
 
 def compare_rows(logged: bytes, found: bytes) -> tuple[str, str | None, str]:
-    """The first field in which a line differs from a sound row, and both values."""
+    """The first field in which a line differs from a valid row, and both values."""
     try:
         before = msgspec.json.decode(logged)
     except _NOT_JSON:

@@ -1,13 +1,13 @@
-"""Where a run can go on from: all states between two frames, on disk.
+"""Checkpoints, from which a run resumes: its whole state between two frames.
 
     <run>/checkpoint/current.json           its number and hash, renamed into place last
     <run>/checkpoint/<n>/checkpoint.json    the stream's state and the recorder's, and
                                             those of the global random generators
     <run>/checkpoint/<n>/agent/             what the agent saved, if it can save
 
-A checkpoint is made at visit ends, every minute, and when a run is asked to stop. It is
-never changed: the next one has its own folder, and until `current.json` names that,
-this one counts. Nothing in here is ever unpickled.
+A checkpoint is written at visit ends, every minute, and when a run is asked to stop. It
+is never changed: the next one has its own folder, and this one stays the current one
+until `current.json` names the next. Nothing in here is ever unpickled.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _CHUNK_BYTES = 1024 * 1024
 
 
 class _Pointer(Document):
-    """current.json: the checkpoint that counts."""
+    """current.json: names the current checkpoint."""
 
     schema_version: int = SCHEMA_VERSION
     number: int = Field(ge=0)
@@ -57,7 +57,7 @@ class CheckpointRecord(Document):
     schema_version: int = SCHEMA_VERSION
     stream: StreamState
     recorder: RecorderState
-    # SHA-256 of what stands in each row file; of events.jsonl only what the chain does
+    # SHA-256 of each row file; for events.jsonl only of the part that the chain does
     # not cover yet.
     sha256: dict[str, str]
     # SHA-256 of each file that the agent saved; None if it cannot save.
@@ -68,7 +68,7 @@ class CheckpointRecord(Document):
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was read."""
+    """A checkpoint as read from the disk."""
 
     record: CheckpointRecord
     # Where the agent saved itself; None if it cannot.
@@ -76,17 +76,17 @@ class Checkpoint:
 
     @property
     def frame(self) -> int:
-        """The frame that comes next."""
+        """The next frame to be played."""
         return self.record.stream.global_frame_idx
 
     def restore_global_random(self) -> None:
-        """Puts the global generators where the agent had left them."""
+        """Restores the global generators to their state at the checkpoint."""
         if self.record.global_random is not None:
             self.record.global_random.restore()
 
 
 class CheckpointWriter:
-    """Writes the checkpoints of one run, each in place of the last."""
+    """Writes the checkpoints of one run, each replacing the last."""
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
@@ -100,7 +100,7 @@ class CheckpointWriter:
         recorder: RecorderState,
         save_agent: Callable[[Path], None] | None,
     ) -> None:
-        """Writes a checkpoint; the rows it speaks of are on the disk already.
+        """Writes a checkpoint; the rows it covers are on the disk already.
 
         Args:
             stream: The stream's state.
@@ -108,18 +108,18 @@ class CheckpointWriter:
             save_agent: Saves the agent to a folder, if it can be saved.
 
         Raises:
-            RecordingError: The disk refused; the last checkpoint still counts.
+            RecordingError: The write failed; the last checkpoint is still current.
         """
         number = 0 if self._number is None else self._number + 1
         folder = self._folder / str(number)
-        remove_tree(folder)  # of a process that was killed while it wrote this
+        remove_tree(folder)  # left by a process that was killed while writing it
         make_directory(folder)
         agent_sha256 = None
         global_random = GlobalRandomState.read()
         if save_agent is not None:
             make_directory(folder / "agent")
             save_agent(folder / "agent")
-            # Checkpoints come by the clock: saving must not change later draws.
+            # The clock decides when to save, so saving must not change any draws.
             global_random.restore()
             sync_tree(folder / "agent")
             agent_sha256 = _hash_tree(folder / "agent")
@@ -149,7 +149,7 @@ def covered_part(name: str, recorder: RecorderState) -> tuple[int, int]:
 
 
 def read_checkpoint(run_dir: Path) -> Checkpoint | None:
-    """The checkpoint that counts; None if there is none that can be read."""
+    """The current checkpoint; None if there is none that can be read."""
     folder = run_dir / _FOLDER
     pointer = _read_pointer(folder)
     if pointer is None:
@@ -176,18 +176,18 @@ def _read_pointer(folder: Path) -> _Pointer | None:
 
 
 def remove_checkpoints(run_dir: Path) -> None:
-    """Removes what a run that is complete no longer needs."""
+    """Removes the checkpoints, which a complete run no longer needs."""
     remove_tree(run_dir / _FOLDER)
 
 
 def remove_tree(folder: Path) -> None:
-    """Removes a folder, if it is there; one that cannot be removed harms nobody."""
+    """Removes a folder if it exists; a failure to remove it is ignored."""
     with contextlib.suppress(OSError):
         shutil.rmtree(folder)
 
 
 def _hash_tree(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file in a folder, by its path there."""
+    """Relative path -> SHA-256 of every file in a folder."""
     return {
         path.relative_to(folder).as_posix(): hash_file(path)
         for path in sorted(folder.rglob("*"))
@@ -196,7 +196,7 @@ def _hash_tree(folder: Path) -> dict[str, str]:
 
 
 def hash_part(path: Path, start: int, end: int) -> str:
-    """SHA-256 of a part of a file; of a shorter one if the file ends before."""
+    """SHA-256 of a part of a file; of a shorter part if the file ends earlier."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
         file.seek(start)

@@ -1,9 +1,9 @@
-"""The agent contract as a checklist, played on the scripted console.
+"""The agent contract as a checklist, run on the scripted console.
 
     checks = check_agent(load_agent("my_agent.py"))
 
-Each check is a sentence of the contract. Errors are failures; what an agent may leave
-out is marked as such. No ROM is needed, and nothing is written.
+Each check is one sentence of the contract. Errors are failures; missing optional
+methods are marked as such. No ROM is needed, and nothing is written.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Check:
     detail: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The check for machines."""
+        """The check as plain JSON values."""
         return {
             "sentence": self.sentence,
             "passed": self.passed,
@@ -66,7 +66,7 @@ class Check:
 
 
 def check_agent(loaded: LoadedAgent) -> list[Check]:
-    """Goes through the contract with fresh agents."""
+    """Checks every sentence of the contract, each with a new agent."""
     return [
         *(_check_predictor(loaded) if loaded.is_predictor else _check_actor(loaded)),
         _check("repeats its choices for the same seed", _repeats, loaded),
@@ -93,7 +93,7 @@ def _check_predictor(loaded: LoadedAgent) -> list[Check]:
 
 
 class _NotOfferedError(Exception):
-    """The agent leaves out what it may leave out."""
+    """The agent does not have something that is optional."""
 
 
 def _check(
@@ -139,16 +139,16 @@ def _play_control(agent: StreamingAgent) -> list[EventRow]:
 
 
 class _SimpleGuide:
-    """A policy for the scripted console, which nobody has to load."""
+    """A policy for the scripted console, which needs no file."""
 
     def decide(self, ram: memoryview, is_first: bool) -> Guidance:
         return Guidance(ram[0] % 18, 0.0)
 
     def skip(self, ram: memoryview, is_first: bool) -> None:
-        """Needs no memory of what was."""
+        """Does nothing: the policy has no state."""
 
     def check_reward(self, reward: float) -> None:
-        """Takes what comes."""
+        """Accepts every reward."""
 
 
 def _play_prediction(agent: StreamingAgent) -> list[EventRow]:
@@ -167,7 +167,7 @@ def _make_agent(loaded: LoadedAgent) -> StreamingAgent:
 
 
 def _answer_all(loaded: LoadedAgent, agent: StreamingAgent) -> Sequence[float]:
-    """What an agent says on a short stream of its own track."""
+    """An agent's answers on a short stream of its own track."""
     if loaded.is_predictor:
         rows = _play_prediction(agent)
         return [row.prediction for row in rows if isinstance(row, PredictionRow)]
@@ -175,7 +175,7 @@ def _answer_all(loaded: LoadedAgent, agent: StreamingAgent) -> Sequence[float]:
 
 
 def _answer_anew(loaded: LoadedAgent) -> Sequence[float]:
-    """What a new agent says, with the global generators seeded as in a run."""
+    """A new agent's answers, with the global generators seeded as in a run."""
     with GlobalRandom(_SEED).in_use():
         return _answer_all(loaded, _make_agent(loaded))
 
@@ -228,7 +228,7 @@ def _repeats(loaded: LoadedAgent) -> str:
 
 
 def _spares_random(loaded: LoadedAgent) -> str:
-    # A state that no agent's own seeding leaves behind.
+    # A state that an agent's own seeding does not produce.
     with GlobalRandom(0x10A9).in_use():
         guarded = GlobalRandomState.read()
         _answer_all(loaded, _make_agent(loaded))
@@ -254,12 +254,12 @@ def _saves(loaded: LoadedAgent) -> str:
     if not offered:
         raise _NotOfferedError
     if len(offered) == 1:
-        raise ValueError(f"it has {offered[0]} alone")
+        raise ValueError(f"it has only {offered[0]}")
     return ""
 
 
 def _continues(loaded: LoadedAgent) -> str:
-    """Saves an agent, loads a fresh one, and asks both the same from there on."""
+    """Saves an agent, loads a new one, and compares their answers from there on."""
     agent = _SavedAgent(loaded)
     if not all(hasattr(agent.original, name) for name in ("save", "load")):
         raise _NotOfferedError
@@ -268,7 +268,7 @@ def _continues(loaded: LoadedAgent) -> str:
 
 
 class _SavedAgent:
-    """Answers as its agent does; a second one, loaded on the way, must agree."""
+    """Answers as its agent does; a second agent, loaded midway, must agree."""
 
     def __init__(self, loaded: LoadedAgent) -> None:
         self._loaded = loaded
@@ -288,7 +288,7 @@ class _SavedAgent:
         if self._frames == _SAVED_AFTER:
             self._second = self._load_second()
         self._frames += 1
-        # Each its own: an agent may keep what it is given, and write to it.
+        # A copy for each agent: it may keep the arrays and write to them.
         percept = (obs_rgb.copy(), reward, terminated, truncated, dict(info))
         answer = self.original.step(obs_rgb, reward, terminated, truncated, info)
         if self._second is not None and percept[-1]["is_decision_frame"]:

@@ -1,7 +1,7 @@
 """The loop: stream x participant -> records, to a recorder.
 
-Everything a run does per frame is on this page. What surrounds it (folders, status,
-signals) is the harness's; what an agent may know is the stream's.
+Everything a run does per frame is on this page. `session` handles folders, status and
+signals; the stream decides what an agent may know.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from longplay.runs.recorder import Recorder
 from longplay.stream import Stream
 from longplay.tracks.participant import Participant
 
-# Seconds between two looks at what is not a frame's business.
+# Seconds between two ticks: flushing, stop requests and progress reports.
 _TICK_S = 0.25
-# Seconds between two checkpoints; there is one at every visit's end, too.
+# Seconds between two checkpoints; every visit ends with one as well.
 _CHECKPOINT_S = 60.0
 _CLOCK_FRAMES = 16
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is, for whoever watches."""
+    """The progress of a run, for its observer."""
 
     frame: int
     frames_total: int
@@ -43,13 +43,13 @@ class Progress:
     cycle_idx: int
     last_return: float | None
     elapsed_s: float
-    # Where this process took the run up.
+    # The frame at which this process started or resumed the run.
     first_frame: int = 0
     # Delivered reward per frame of the visit so far.
     reward_rate: float | None = None
     # What the agent reported last.
     metrics: Mapping[str, float] = field(default_factory=dict)
-    # Which of several runs it is; "" for a run alone.
+    # Which of several runs it is; "" for a single run.
     run: str = ""
 
     @property
@@ -67,7 +67,7 @@ class StopRequest:
     """A flag that a signal handler sets and the loop polls.
 
     Attributes:
-        reason: What to raise, once somebody asked.
+        reason: What to raise; None until a stop is requested.
     """
 
     reason: type[RunCancelled] | type[RunPreempted] | None = None
@@ -97,7 +97,7 @@ class Run:
         """Plays to the end of the schedule.
 
         Raises:
-            RunCancelled, RunPreempted: Somebody asked the run to stop.
+            RunCancelled, RunPreempted: The run was asked to stop.
             RunFailed: The agent, the console or the disk failed.
         """
         stream, recorder = self._stream, self._recorder
@@ -123,7 +123,7 @@ class Run:
         self.ask(lambda: self._recorder.metric_rows.write(last, metrics))
 
     def _play_visit(self) -> EventRow:
-        """Plays a visit, or what is left of it; returns its last row."""
+        """Plays the rest of a visit; returns its last row."""
         stream, recorder = self._stream, self._recorder
         participant = self._participant
         looks_between_decisions = participant.looks_between_decisions
@@ -134,15 +134,15 @@ class Run:
                 answer = participant.answer(percept)
             except (Exception, SystemExit) as error:
                 self._blame_agent(error)
-            del percept  # its memory is the next frame's, still warm in the cache
+            del percept  # frees memory for the next frame, still warm in the cache
             event = stream.advance(answer)
             recorder.write_frame(event, stream)
             if event.truncated:
-                # No look at the clock: a checkpoint would find the visit over and not
-                # summed up.
+                # No tick here: a checkpoint now would see a visit that is over but
+                # not yet summarised.
                 return event
-            # An agent does its work on decision frames, so the clock is read there, and
-            # now and then in between where decisions are rare.
+            # An agent computes on decision frames, so the clock is read there, and
+            # every few frames in between where decisions are rare.
             if event.is_decision_frame:
                 decisions += 1
                 if not decisions % WINDOW_DECISIONS:
@@ -153,14 +153,14 @@ class Run:
                 self._tick()
 
     def ask(self, question: Callable[[], _Answer]) -> _Answer:
-        """Asks what is not asked on every frame."""
+        """Calls the agent outside the frame loop; its errors name the frame."""
         try:
             return question()
         except (Exception, SystemExit) as error:
             self._blame_agent(error)
 
     def _blame_agent(self, error: BaseException) -> NoReturn:
-        """Raises with the place; what longplay itself found keeps its words."""
+        """Raises an AgentError that names the frame; longplay's own errors pass."""
         place = (
             f"at frame {self._stream.global_frame_idx} of {self._stream.visit.game_id}"
         )
@@ -184,7 +184,7 @@ class Run:
             )
 
     def _tick(self) -> None:
-        """What is due now and then: flush, stop if asked to, tell who watches."""
+        """Flushes, stops if asked to, and reports to the observer."""
         now_s = monotonic()
         self._next_tick_s = now_s + _TICK_S
         self._recorder.flush()

@@ -1,10 +1,10 @@
-"""metrics.jsonl: what an agent reports of itself, in windows of its decisions.
+"""metrics.jsonl: the metrics an agent reports, in windows of its decisions.
 
     {"global_frame_idx": …, "visit_idx": …, "<metric>": mean, …}
 
-A row every 1,000 decisions of a visit and at the visit's end, of agents that report
-something. The file is additive: outside the digest chain, and ignored by replay. It has
-the same bytes for the same suite, seed and agent, if the agent is deterministic.
+There is a row every 1,000 decisions of a visit and at the visit's end, for agents that
+report metrics. The file is additive: outside the digest chain, and ignored by replay.
+It is bit-identical for the same suite, seed and agent if the agent is deterministic.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class MetricRows:
         self._path = path
         self._size_bytes = size_bytes
         self._file: RowFile | None = None
-        self._waiting: list[bytes] = []
+        self._pending: list[bytes] = []
         self.last: dict[str, float] = {}
 
     @classmethod
     def restore(cls, path: Path, size_bytes: int) -> MetricRows:
-        """Continues a file; what was written after a checkpoint is cut off."""
+        """Continues a file; rows written after the checkpoint are cut off."""
         rows = cls(path, size_bytes)
         if size_bytes:
             rows._file = RowFile.reopen(path, size_bytes)
@@ -58,20 +58,22 @@ class MetricRows:
         """Writes the metrics of the window that ends with a frame.
 
         Raises:
-            AgentError: A metric has the name of a key that every row has.
+            AgentError: A metric has a reserved name.
         """
         if not metrics:
             return
         for name in _RESERVED:
             if name in metrics:
-                raise AgentError(f"metrics: {name!r} is the name of a key of every row")
+                raise AgentError(
+                    f"metrics: {name!r} is reserved, because every row has this key"
+                )
         self.last = dict(metrics)
         place = {name: getattr(event, name) for name in _RESERVED}
         self._append(_encode({**place, **metrics}) + b"\n")
 
     def _append(self, row: bytes) -> None:
         if self._path is None:
-            self._waiting.append(row)
+            self._pending.append(row)
             return
         if self._file is None:
             self._file = RowFile.create(self._path)
@@ -79,11 +81,11 @@ class MetricRows:
         self._size_bytes = self._file.size_bytes
 
     def start_writing(self, path: Path) -> None:
-        """Writes the rows that waited, in place of an earlier try's."""
+        """Writes the pending rows, replacing the file of an earlier try."""
         self._path = path
         path.unlink(missing_ok=True)
-        waiting, self._waiting = self._waiting, []
-        for row in waiting:
+        pending, self._pending = self._pending, []
+        for row in pending:
             self._append(row)
 
     def sync(self) -> None:

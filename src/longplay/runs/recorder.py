@@ -1,10 +1,10 @@
 """Frames -> run directory: buffered, append-only, whole rows.
 
-Rows are encoded and written block by block, as digests.jsonl divides them; nothing is
-kept of them but the sums of the current visit, so memory does not grow with the length
-of a run. The JSONL files are a pure function of suite, seed and agent. Clocks go into
-run_summary.json alone. What the recorder knows between two frames is one plain record,
-with which another one can go on.
+Rows are encoded and written in the blocks of digests.jsonl; only the sums of the
+current visit are kept, so memory does not grow with the length of a run. The JSONL
+files are a pure function of suite, seed and agent. Only run_summary.json contains
+times. The recorder's state between two frames is one plain record, from which another
+recorder can continue.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _emulator_frames_of = attrgetter("emulator_frames")
 
 
 def utc_now() -> str:
-    """The time as records write it."""
+    """The current time in the format of the records."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class _VisitTally:
-    """Sums of a visit under way."""
+    """Sums of the current visit."""
 
     def __init__(self, visit: ScheduledVisit, actions: Sequence[int]) -> None:
         self.visit = visit
@@ -62,8 +62,8 @@ class _VisitTally:
         self.episodes = 0
         self.reward_sum = self.game_reward_sum = 0.0
 
-    def go_on(self, earlier: VisitSummary) -> None:
-        """Adds what an earlier process played of the visit."""
+    def continue_from(self, earlier: VisitSummary) -> None:
+        """Starts from the sums of an earlier process that played part of the visit."""
         self.started_utc = earlier.started_utc
         self.started_s -= earlier.wall_time_s
         self.frames = earlier.frames
@@ -105,7 +105,7 @@ class _VisitTally:
 
 
 class RecorderState(Document):
-    """What a recorder knows between two frames; the rows themselves are on the disk."""
+    """A recorder's state between two frames; the rows themselves are on the disk."""
 
     sizes_bytes: dict[str, int] = Field(description="Row file -> its length.")
     chain: str = Field(description="Last chain of digests.jsonl, or zeros.")
@@ -113,7 +113,7 @@ class RecorderState(Document):
     visit_bytes: int = Field(description="Length of events.jsonl before this visit.")
     segments: int = Field(description="Rows of segments.jsonl.")
     visits: tuple[VisitSummary, ...] = Field(description="Visits that have ended.")
-    visit: VisitSummary | None = Field(description="The visit under way, so far.")
+    visit: VisitSummary | None = Field(description="The current visit, so far.")
     started_utc: Utc
     last_return: float | None
 
@@ -128,19 +128,19 @@ class RowFiles(NamedTuple):
 
     @classmethod
     def create(cls, run_dir: Path) -> RowFiles:
-        """Makes them; they must not be there yet."""
+        """Creates the files; they must not exist yet."""
         return cls(*(RowFile.create(run_dir / name) for name in ROW_FILES))
 
     @classmethod
     def reopen(cls, run_dir: Path, sizes_bytes: Mapping[str, int]) -> RowFiles:
-        """Cuts them back to where a recorder was, to go on from there."""
+        """Truncates the files to a recorder's state, to continue from there."""
         return cls(
             *(RowFile.reopen(run_dir / name, sizes_bytes[name]) for name in ROW_FILES)
         )
 
 
 class Recorder:
-    """Writes the row files of one run, and sums up what they hold."""
+    """Writes the row files of one run, and sums them up."""
 
     def __init__(
         self,
@@ -165,13 +165,13 @@ class Recorder:
 
     @classmethod
     def create(cls, run_dir: Path) -> Recorder:
-        """The recorder of a run that begins."""
+        """Makes the recorder of a new run."""
         metric_rows = MetricRows(run_dir / METRICS_FILE)
         return cls(RowFiles.create(run_dir), metric_rows=metric_rows)
 
     @classmethod
     def restore(cls, run_dir: Path, state: RecorderState) -> Recorder:
-        """Goes on where another one was; what it wrote after that is cut off."""
+        """Continues from another recorder's state; later rows are cut off."""
         files = RowFiles.reopen(run_dir, state.sizes_bytes)
         size_bytes = state.sizes_bytes.get(METRICS_FILE, 0)
         metric_rows = MetricRows.restore(run_dir / METRICS_FILE, size_bytes)
@@ -189,7 +189,7 @@ class Recorder:
         return recorder
 
     def snapshot(self) -> RecorderState:
-        """Writes out what is buffered, and says all that is known."""
+        """Flushes the buffer and returns the state."""
         self.flush()
         return RecorderState(
             sizes_bytes={
@@ -211,13 +211,13 @@ class Recorder:
         """Starts the sums of a visit, and its clock."""
         self._tally = _VisitTally(visit, actions)
         if self._earlier is not None:
-            self._tally.go_on(self._earlier)
+            self._tally.continue_from(self._earlier)
             self._earlier = None
         else:
             self._visit_bytes = self._files.events.size_bytes
 
     def write_frame(self, event: EventRow, stream: Stream) -> None:
-        """Takes the frame that a stream just played, and all that ends with it."""
+        """Records the frame that a stream just played, and everything it ended."""
         self.write(event)
         if event.terminated or event.truncated:
             self.write_ends(stream.ended_episode, stream.ended_segment)
@@ -225,13 +225,13 @@ class Recorder:
             self.write_digest(event, stream.ram_crc32)
 
     def write(self, event: EventRow) -> None:
-        """Takes one frame; it reaches the disk with its block."""
+        """Buffers one frame; it is written with its block."""
         self._event_rows.append(event)
 
     def write_ends(
         self, episode: EpisodeRow | None, segment: SegmentRow | None
     ) -> None:
-        """Takes what the frame just written ended; call it before the next frame."""
+        """Buffers the rows that the last frame ended; call it before the next one."""
         if episode is not None:
             self._episode_rows.append(episode)
             self.last_return = episode.return_
@@ -239,7 +239,7 @@ class Recorder:
             self._segment_rows.append(segment)
 
     def write_digest(self, event: EventRow, ram_crc32: int) -> None:
-        """Closes the block that ends with the frame just written."""
+        """Closes the block that ends with the last frame."""
         self.flush()
         chain = self._chain.close_block().hex()
         self._chained_bytes = self._files.events.size_bytes
@@ -253,13 +253,13 @@ class Recorder:
         self._files.digests.append(_encode_lines([row]))
 
     def flush(self) -> None:
-        """Writes what is buffered; events first, as the others refer to them."""
+        """Writes the buffered rows; events first, as the others refer to them."""
         events, episodes, segments = (
             self._event_rows,
             self._episode_rows,
             self._segment_rows,
         )
-        # Taken out first: after a failed write nothing is tried a second time.
+        # Cleared first, so that rows are not written twice after a failed write.
         self._event_rows, self._episode_rows, self._segment_rows = [], [], []
         rows = _encode_lines(events)
         self._files.events.append(rows)
@@ -274,12 +274,12 @@ class Recorder:
 
     @property
     def visit_decisions(self) -> int:
-        """Decisions of the visit under way that were written out."""
+        """Decisions of the current visit that were written out."""
         return 0 if self._tally is None else self._tally.decision_frames
 
     @property
     def reward_rate(self) -> float | None:
-        """Delivered reward per frame of the visit under way, so far."""
+        """Delivered reward per frame of the current visit, so far."""
         tally = self._tally
         return tally.reward_sum / tally.frames if tally and tally.frames else None
 
@@ -305,10 +305,10 @@ class Recorder:
     def summarise(
         self, usage: dict[str, Any] | None = None, tries: int = 1
     ) -> RunSummary:
-        """What was played so far; a visit under way counts as far as it got.
+        """Summarises the frames played so far, including an unfinished visit.
 
         Args:
-            usage: What the agent says it used.
+            usage: The usage that the agent reports.
             tries: How often the run was started or resumed.
         """
         visits = list(self._visits)

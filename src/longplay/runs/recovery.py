@@ -1,10 +1,10 @@
-"""What a stopped run left on the disk -> what of it can be kept.
+"""The files of a stopped run -> the rows that a resumed run can keep.
 
-Two ways lead on. From a checkpoint: the rows before it must be those that were written,
-which the chain and the checkpoint's own hashes tell; after it, whole rows and one torn
-last row may be cut off, and nothing else. Or by playing again: every row that is there
-must come out once more, and what is missing is written only when all of them have.
-Neither changes anything before it is sure.
+There are two ways to resume. From a checkpoint: the rows before it must be unchanged,
+which the chain and the checkpoint's own hashes show; after it, whole rows and one torn
+last row are cut off, and anything else is an error. Or by replay from the start: every
+recorded row must be reproduced, and the missing rows are written only after that.
+Neither changes a file before these checks have passed.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def is_covered(run_dir: Path, checkpoint: Checkpoint) -> bool:
 
 
 def check_rows(run_dir: Path, config: RunConfig, checkpoint: Checkpoint) -> None:
-    """Sees that the rows before a checkpoint are those that were written.
+    """Checks that the rows before a checkpoint have not changed since.
 
     Raises:
-        ResumeError: Names the file and the line where they are not, or where something
-            after them is no row.
+        ResumeError: Names the file and the line that changed, or a line after the
+            checkpoint that is not a valid row.
     """
     state = checkpoint.record.recorder
     for name in ROW_FILES[1:]:
@@ -75,13 +75,13 @@ def _check_hash(path: Path, start: int, end: int, checkpoint: Checkpoint) -> Non
         first = _count_lines(file, start) + 1
         last = first + _count_lines(file, end - start) - 1
     raise ResumeError(
-        f"{path.name}:{first}–{last}: not the rows that were written before the "
-        f"checkpoint at frame {checkpoint.frame}; the run cannot go on from them"
+        f"{path.name}:{first}–{last}: these rows changed after the checkpoint at "
+        f"frame {checkpoint.frame}; the run cannot be resumed from them"
     )
 
 
 def _count_lines(file: BinaryIO, size_bytes: int) -> int:
-    """Lines in the next so many bytes."""
+    """Counts the lines in the next `size_bytes` bytes."""
     count = 0
     while size_bytes > 0 and (data := file.read(min(size_bytes, 1024 * 1024))):
         count += data.count(b"\n")
@@ -90,7 +90,7 @@ def _count_lines(file: BinaryIO, size_bytes: int) -> int:
 
 
 def _check_chain(run_dir: Path, config: RunConfig, checkpoint: Checkpoint) -> None:
-    """Walks events.jsonl block by block along the chain of digests.jsonl."""
+    """Checks events.jsonl block by block against the chain of digests.jsonl."""
     chain = Chain()
     with (
         (run_dir / "events.jsonl").open("rb") as events,
@@ -104,14 +104,14 @@ def _check_chain(run_dir: Path, config: RunConfig, checkpoint: Checkpoint) -> No
             if chain.close_block().hex() != digest.chain:
                 last = block.global_frame_idx + 1
                 raise ResumeError(
-                    f"events.jsonl:{last - block.frames + 1}–{last}: not the rows that "
-                    "were written, by the chain in digests.jsonl; the run cannot go on "
-                    "from them"
+                    f"events.jsonl:{last - block.frames + 1}–{last}: these rows do not "
+                    "match the chain in digests.jsonl; the run cannot be resumed from "
+                    "them"
                 )
 
 
 def _check_tail(path: Path, start: int, row_type: type[msgspec.Struct]) -> None:
-    """Sees that after a place there are only rows, the last one perhaps torn."""
+    """Checks that only rows follow a position; the last one may be torn."""
     decoder = msgspec.json.Decoder(row_type)
     with path.open("rb") as file:
         number = _count_lines(file, start)
@@ -126,7 +126,7 @@ def _check_tail(path: Path, start: int, row_type: type[msgspec.Struct]) -> None:
             if not is_row:
                 raise ResumeError(
                     f"{path.name}:{number}: expected a row, found {line[:80]!r}; "
-                    "such a run cannot go on"
+                    "the run cannot be resumed"
                 )
 
 
@@ -142,11 +142,11 @@ def read_applied(run_dir: Path, config: RunConfig, checkpoint: Checkpoint) -> li
     return [row.applied_action_idx for row in decoder.decode_lines(rows)]
 
 
-# --- By playing again -------------------------------------------------------------
+# --- By replay from the start -----------------------------------------------------
 
 
 class KeptRows(CheckedRows):
-    """A row file of a run that is played again, to go on where its rows end."""
+    """A row file of a run that is replayed, and extended where its rows end."""
 
     def __init__(self, path: Path, fd: int, start: LinePosition) -> None:
         super().__init__(path, fd, start)
@@ -155,22 +155,22 @@ class KeptRows(CheckedRows):
 
     @classmethod
     def open_kept(cls, path: Path) -> Self:
-        """Opens a file; one that is gone counts as empty."""
+        """Opens a file; a missing file counts as empty."""
         fd = os.open(path if path.exists() else os.devnull, os.O_RDONLY)
         return cls(path, fd, LinePosition())
 
     @property
     def _kept_bytes(self) -> int:
-        """The length of what is there and has come out again."""
+        """Length of the recorded rows that were reproduced."""
         return self.size_bytes - sum(map(len, self._missing))
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether rows came out that are not in the file."""
+        """Whether the replay has produced rows that are not in the file."""
         return bool(self._missing)
 
     def append(self, rows: bytes) -> None:
-        """Holds rows against those that are there, or writes them after those."""
+        """Checks rows against the recorded ones, or writes them after those."""
         if self._writer is None:
             super().append(rows)
         else:
@@ -178,20 +178,20 @@ class KeptRows(CheckedRows):
             self.size_bytes = self._writer.size_bytes
 
     def append_beyond(self, logged: bytes, rows: bytes) -> None:
-        """Keeps what is missing in the file until it may be written."""
+        """Keeps the rows that the file lacks until they may be written."""
         self._missing.append(rows[len(logged) :])
 
     def check_rest(self, row_type: type[msgspec.Struct]) -> None:
-        """Sees that what will be cut off is rows, the last one perhaps torn.
+        """Checks that only rows will be cut off; the last one may be torn.
 
         Raises:
-            ResumeError: Names the line that is none.
+            ResumeError: Names the line that is not a valid row.
         """
         if self.path.exists():
             _check_tail(self.path, self._kept_bytes, row_type)
 
     def start_writing(self) -> None:
-        """Writes what is missing, and from now on everything."""
+        """Writes the missing rows, and from now on every row."""
         self.close()
         if self.path.exists():
             self._writer = RowFile.reopen(self.path, self._kept_bytes)
@@ -200,7 +200,7 @@ class KeptRows(CheckedRows):
         self._writer.append(b"".join(self._missing))
 
     def sync(self) -> None:
-        """Waits until what was written is on the disk."""
+        """Waits until every row written is on the disk."""
         if self._writer is not None:
             self._writer.sync()
 
@@ -212,18 +212,18 @@ class KeptRows(CheckedRows):
 
 
 class KeptEvents(KeptRows):
-    """events.jsonl of a run that is played again: when it ends, writing begins."""
+    """events.jsonl of a replayed run: after its last row, writing starts."""
 
     on_end: Callable[[], None]
 
     def append(self, rows: bytes) -> None:
-        """As the others; with the first row that is not there, writing begins."""
+        """As in the base class; the first missing row starts the writing."""
         super().append(rows)
         if self._writer is None and self.is_exhausted:
             self.on_end()
 
     def sync(self) -> None:
-        """At the end of a run of which no row was missing, writing begins here."""
+        """Starts the writing at the end of a run that lacked no row."""
         if self._writer is None:
             self.on_end()
         super().sync()
@@ -232,12 +232,12 @@ class KeptEvents(KeptRows):
 def open_kept_rows(
     run_dir: Path, config: RunConfig, on_end: Callable[[], None]
 ) -> RowFiles:
-    """The row files of a run, for a recorder that plays it again.
+    """The row files of a run, for the recorder of its replay.
 
     Args:
-        run_dir: Where the run is.
-        config: The run's.
-        on_end: Called once, when every row in events.jsonl has come out again, before
+        run_dir: The run directory.
+        config: The run's config.
+        on_end: Called once, when every row in events.jsonl was reproduced, before
             anything is written.
     """
     events = KeptEvents.open_kept(run_dir / ROW_FILES[0])
@@ -256,16 +256,16 @@ def open_kept_rows(
 
 
 def explain_difference(error: DifferenceError) -> ResumeError:
-    """Says what it means that a run played again comes out otherwise."""
+    """Explains why a run does not reproduce."""
     difference = error.difference
     if difference.field == "decided_action_idx":
         return ResumeError(
-            f"the agent is not deterministic: it had decided {difference.logged} at "
+            f"the agent is not deterministic: it decided {difference.logged} at "
             f"frame {difference.frame} and decides {difference.found} now, so the run "
-            "cannot be played again to where it was; nothing was changed. An agent "
-            "with save and load goes on from a checkpoint"
+            "cannot be replayed to the frame where it stopped; nothing was changed. "
+            "An agent with save and load resumes from a checkpoint"
         )
     return ResumeError(
-        f"{difference}: the run comes out otherwise when it is played again; "
+        f"{difference}: the run does not reproduce when it is replayed; "
         "nothing was changed"
     )

@@ -1,8 +1,8 @@
 """One run, from an empty folder to a record that says how it ended.
 
-However it ends, what was recorded is readable and status.json tells the state:
-COMPLETED, FAILED with the error, CANCELLED, or QUEUED to be resumed. A run that was
-stopped, by whatever, goes on from here too, and ends with the bytes it would have had.
+However it ends, the recorded rows are readable and status.json gives the state:
+COMPLETED, FAILED with the error, CANCELLED, or QUEUED to be resumed. A stopped run is
+resumed from here too, and ends bit-identical to an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ from longplay.tracks.scores import score_run, write_score
 
 
 def ignore_progress(progress: Progress) -> None:
-    """The observer of a run that nobody watches."""
+    """The default observer: does nothing."""
 
 
 def write_run_score(run_dir: Path) -> Path:
-    """Scores a run that was played to its end; returns the file."""
+    """Scores a complete run; returns the path of score.json."""
     write_score(run_dir, score_run(run_dir))
     return run_dir / "score.json"
 
@@ -85,7 +85,7 @@ def write_run_score(run_dir: Path) -> Path:
 def conclude_run(
     run_dir: Path, summary: RunSummary, write_result: Callable[[Path], Path]
 ) -> None:
-    """Writes the result of a run, and the hashes of everything it consists of."""
+    """Writes the result of a run, and the hashes of its row files and its score."""
     digests = {
         path.name: FileDigest(bytes=path.stat().st_size, sha256=hash_file(path))
         for path in (run_dir / name for name in ROW_FILES)
@@ -96,7 +96,7 @@ def conclude_run(
 
 
 def request_run(plan: RunPlan, agent: LoadedAgent) -> RunRequest:
-    """A planned run of an agent, as it is written down."""
+    """The request file's record of a planned run and its agent."""
     return RunRequest(
         trajectory_id=plan.trajectory_id,
         task_id=plan.task_id,
@@ -112,8 +112,8 @@ def request_run(plan: RunPlan, agent: LoadedAgent) -> RunRequest:
 class Session:
     """One run of one agent: a plan, and the folder it is recorded in.
 
-    Making one builds the agent and reads the ROMs, so that whatever cannot be run is
-    refused before anything is written.
+    The constructor builds the agent and reads the ROMs, so that a run that cannot
+    start is refused before anything is written.
     """
 
     def __init__(
@@ -137,23 +137,23 @@ class Session:
             self._participant = track.build(agent, agent_seed(plan.seed))
         self._stream = make_stream(self._config)
         self._recorder: Recorder | None = None
-        # How a stopped run was resumed, in words.
+        # How a stopped run was resumed, as text.
         self.resumed_from: str | None = None
-        # There is none before something may be written.
+        # None until this process may write to the folder.
         self._status: StatusWriter | None = None
         self._checkpoints: CheckpointWriter | None = None
         self._reserve = DiskReserve(run_dir)
 
-    # --- three ways to the last frame -------------------------------------------
+    # --- run and resume ---------------------------------------------------------
 
     def run(self, retries: int = 0) -> None:
         """Plays and scores the run from its first frame.
 
         Args:
-            retries: How many tries there were before this one.
+            retries: Number of earlier tries.
 
         Raises:
-            RunCancelled, RunPreempted: Somebody asked the run to stop.
+            RunCancelled, RunPreempted: The run was asked to stop.
             RunFailed: The agent, the console or the disk failed.
         """
         with self._ending():
@@ -163,24 +163,24 @@ class Session:
             self._play(self._recorder)
 
     def resume(self, retries: int = 0) -> None:
-        """Goes on where the run was stopped, to the same bytes.
+        """Resumes a stopped run; the result is bit-identical to an uninterrupted run.
 
-        From the last checkpoint if the agent can be loaded from it. Otherwise the run
-        is played again from its first frame, and must come out as it is recorded.
+        Resumes from the last checkpoint if the agent can be loaded from it. Otherwise
+        replays the run from its first frame and checks it against the recorded rows.
 
         Raises:
-            ResumeError: It cannot go on from what is on the disk; nothing was changed.
+            ResumeError: The run cannot be resumed from these files; nothing changed.
             RunCancelled, RunPreempted, RunFailed: As in `run`.
         """
         self._check_identity()
         checkpoint = read_checkpoint(self._run_dir)
-        if self.can_go_on(checkpoint):
-            self._go_on(checkpoint, retries)
+        if self.can_resume_from(checkpoint):
+            self._resume_from(checkpoint, retries)
         else:
-            self._play_again(retries)
+            self._replay_from_start(retries)
 
-    def can_go_on(self, checkpoint: Checkpoint | None) -> TypeGuard[Checkpoint]:
-        """Whether a checkpoint has all that the run needs to go on from it."""
+    def can_resume_from(self, checkpoint: Checkpoint | None) -> TypeGuard[Checkpoint]:
+        """Whether a checkpoint has everything the run needs to resume from it."""
         return (
             checkpoint is not None
             and checkpoint.agent_dir is not None
@@ -188,7 +188,7 @@ class Session:
             and is_covered(self._run_dir, checkpoint)
         )
 
-    def _go_on(self, checkpoint: Checkpoint, retries: int) -> None:
+    def _resume_from(self, checkpoint: Checkpoint, retries: int) -> None:
         check_rows(self._run_dir, self._config, checkpoint)
         applied = read_applied(self._run_dir, self._config, checkpoint)
         with self._output.capture(), self._randomness.in_use():
@@ -217,11 +217,11 @@ class Session:
                 "nothing was changed"
             ) from error
 
-    def _play_again(self, retries: int) -> None:
+    def _replay_from_start(self, retries: int) -> None:
         def start_writing() -> None:
             frame = self._stream.global_frame_idx
             self.resumed_from = f"replayed as recorded until about frame {frame:,}"
-            self._output.discard()  # it was printed the first time
+            self._output.discard()  # the first try already wrote it
             self._start_writing(retries)
             assert self._recorder is not None
             self._recorder.metric_rows.start_writing(self._run_dir / METRICS_FILE)
@@ -238,23 +238,23 @@ class Session:
             self._recorder.close()
 
     def _check_identity(self) -> None:
-        """Refuses to go on with another agent, emulator or contract."""
+        """Refuses to resume with a different agent, emulator or contract."""
         try:
-            begun = RunDirectory(self._run_dir).config
+            recorded = RunDirectory(self._run_dir).config
         except DocumentError as error:
-            raise ResumeError(f"{error}; the run cannot go on") from error
-        for name, was, now in _compare_identity(begun, self._config):
+            raise ResumeError(f"{error}; the run cannot be resumed") from error
+        for name, was, now in _compare_identity(recorded, self._config):
             if was != now:
                 raise ResumeError(
-                    f"{name}: the run was begun with {was}, here is {now}; a run goes "
-                    "on only as it began"
+                    f"{name}: the run was started with {was}, found {now} here; a run "
+                    f"resumes only with the same {name}"
                 )
-        self._config = begun
+        self._config = recorded
 
-    # --- what they share ----------------------------------------------------------
+    # --- shared by run and resume -------------------------------------------------
 
     def _start_writing(self, retries: int) -> None:
-        """From here on the folder is this process's."""
+        """Takes over the run's folder: from here on this process writes to it."""
         request = request_run(self._plan, self._agent)
         self._status = announce_run(self._plan, request, self._run_dir, retries)
         self._output.keep_in(self._run_dir)
@@ -280,10 +280,10 @@ class Session:
             run.play()
             usage = run.ask(lambda: _check_usage(self._participant.usage()))
             run.ask(self._participant.close)
-        assert self._status is not None  # there was a last row to be written
+        assert self._status is not None  # set when the last row was written
         self._reserve.release()
         summary = self._close_files(recorder, usage)
-        # Before the state says that all is there.
+        # Before the state says COMPLETED.
         conclude_run(self._run_dir, summary, self._write_result)
         self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
         remove_checkpoints(self._run_dir)
@@ -305,7 +305,7 @@ class Session:
 
     @contextlib.contextmanager
     def _ending(self) -> Iterator[None]:
-        """However the run ends, its status says so."""
+        """Records in status.json how the run ended."""
         try:
             yield
         except BaseException as error:
@@ -317,7 +317,7 @@ class Session:
             raise
 
     def _record_failure(self, error: BaseException) -> None:
-        """Saves what can be saved; the error that came first is the one that counts."""
+        """Saves what can be saved; later errors do not replace the first one."""
         usage = None
         with self._output.capture(), self._randomness.in_use():
             with contextlib.suppress(Exception, SystemExit):
@@ -325,7 +325,7 @@ class Session:
             with contextlib.suppress(Exception, SystemExit):
                 self._participant.close()
         if self._status is None:
-            return  # nothing was changed so far
+            return  # nothing has been changed yet
         if isinstance(error, AgentError) and error.__cause__ is not None:
             self._output.write("".join(traceback.format_exception(error.__cause__)))
         fps = None
@@ -372,14 +372,14 @@ def complete_config(plan: RunPlan, agent: LoadedAgent) -> RunConfig:
 def announce_run(
     plan: RunPlan, request: RunRequest, run_dir: Path, retries: int
 ) -> StatusWriter:
-    """Makes a run's folder and says that it waits."""
+    """Makes a run's folder, with its request and status QUEUED."""
     make_directory(run_dir, exist_ok=True)
     write_document(run_dir / RUN_REQUEST, request)
     return StatusWriter(run_dir, plan.config.total_frames, retries)
 
 
 def _check_usage(given: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Refuses at once what no record could hold."""
+    """Refuses usage that cannot be recorded, as soon as the agent returns it."""
     try:
         UsageSummary.from_summary_stats(given)
     except ValidationError as error:
@@ -388,22 +388,23 @@ def _check_usage(given: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _compare_identity(
-    begun: RunConfig, here: RunConfig
+    recorded: RunConfig, here: RunConfig
 ) -> Iterator[tuple[str, object, object]]:
-    """What must be the same for a run to go on: name, as begun, as it is here."""
+    """What must be the same to resume a run: name, as recorded, as found here."""
     for name in (
         "benchmark_contract_version",
         "benchmark_contract_hash",
         "suite",
         "stop_frame",
     ):
-        yield name, getattr(begun, name), getattr(here, name)
-    was, now = begun.agent, here.agent
+        yield name, getattr(recorded, name), getattr(here, name)
+    was, now = recorded.agent, here.agent
     yield "agent_id", was and was.agent_id, now and now.agent_id
     for tool in ("ale_py", "numpy"):
-        yield tool, (begun.versions or {}).get(tool), (here.versions or {}).get(tool)
+        was_version = (recorded.versions or {}).get(tool)
+        yield tool, was_version, (here.versions or {}).get(tool)
     for game_id in here.games:
-        was_rom, rom = begun.rom_sha256 or {}, here.rom_sha256 or {}
+        was_rom, rom = recorded.rom_sha256 or {}, here.rom_sha256 or {}
         yield f"ROM of {game_id}", was_rom.get(game_id), rom.get(game_id)
 
 

@@ -1,8 +1,8 @@
 """Signals -> requests that the loop polls.
 
-SIGINT cancels a run; SIGTERM and SIGUSR1, by which cluster schedulers ask for room,
-make it wait to be resumed. A handler only sets a flag: the loop makes a checkpoint
-first.
+SIGINT cancels a run; SIGTERM and SIGUSR1, which cluster schedulers send to preempt a
+job, queue it to be resumed. A handler only sets a flag: the loop writes a checkpoint
+before it stops.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from longplay.runs.loop import StopRequest
 _PREEMPTING = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGUSR1") if hasattr(signal, name)
 )
-# The request of the command under way, whichever of its runs it reaches.
+# The request of the current command, shared by all of its runs.
 _of_command: StopRequest | None = None
 
 
 @contextlib.contextmanager
 def defer_preemption() -> Iterator[None]:
-    """Around all that a command does: keeps a request until a loop can take it.
+    """Wraps a whole command: holds a request until a loop can act on it.
 
-    What is being written when it comes is written to its end.
+    A write in progress when the signal arrives is completed.
     """
-    global _of_command  # noqa: PLW0603 - signals are the process's, too
+    global _of_command  # noqa: PLW0603 - signals are per process, too
     _of_command = stop = StopRequest()
 
     def remember(number: int, frame: FrameType | None) -> None:
@@ -45,7 +45,7 @@ def defer_preemption() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stop_on_signals() -> Iterator[StopRequest]:
-    """Around a loop: turns signals into a request; a second Ctrl-C interrupts."""
+    """Wraps a loop: turns signals into a request; a second Ctrl-C interrupts."""
     stop = _of_command or StopRequest()
 
     def cancel(number: int, frame: FrameType | None) -> None:

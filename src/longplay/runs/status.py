@@ -1,8 +1,8 @@
-"""status.json: where a run is, written by the run's own loop; and who reads it.
+"""status.json: the state and progress of a run, written by the run's own loop.
 
-Because the loop itself writes the heartbeat, an agent that hangs shows. A run that says
-it is under way and whose process is gone, or which has been silent for too long, is
-STALE: whoever looks says so, nobody else can.
+Because the loop itself writes the heartbeat, a hanging agent becomes visible. A run in
+progress whose process is gone, or whose heartbeat is too old, is STALE. The run cannot
+write that state itself, so the readers here derive it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class StatusWriter:
 
 @dataclass(frozen=True)
 class RunView:
-    """Where a planned run is, seen from outside."""
+    """The state of a planned run, as another process sees it."""
 
     plan: RunPlan
     run_dir: Path
@@ -101,19 +101,19 @@ class RunView:
     status: RunStatus | None
 
     @property
-    def is_to_do(self) -> bool:
-        """Whether it is not complete and nobody is at work on it."""
+    def is_pending(self) -> bool:
+        """Whether it is not complete and no process works on it."""
         if self.state == "QUEUED":
             return self.status is None or is_preempted(self.status)
         return self.state in ("FAILED", "CANCELLED", "STALE")
 
     @property
     def retries(self) -> int:
-        """How many tries there were, if another one is to come."""
+        """The retry count that the next try will have."""
         return 0 if self.status is None else self.status.retries + 1
 
     def to_json(self) -> dict[str, Any]:
-        """The view for machines."""
+        """The view as plain JSON values."""
         status = self.status
         score = RunDirectory(self.run_dir).score if self.state == "COMPLETED" else None
         return {
@@ -136,19 +136,19 @@ class RunView:
 def view_run(
     plan: RunPlan, run_dir: Path, stall_timeout_s: float = STALL_TIMEOUT_S
 ) -> RunView:
-    """Looks at a run: not begun is QUEUED, under way without a process is STALE."""
+    """Reads a run's state: QUEUED if not started, STALE if its process is gone."""
     status = read_status(run_dir)
     if status is None:
         return RunView(plan, run_dir, "QUEUED", None)
     state = status.state
-    is_under_way = state in ("QUEUED", "RUNNING") and not is_preempted(status)
-    if is_under_way and is_lost(status, stall_timeout_s):
+    is_in_progress = state in ("QUEUED", "RUNNING") and not is_preempted(status)
+    if is_in_progress and is_lost(status, stall_timeout_s):
         state = "STALE"
     return RunView(plan, run_dir, state, status)
 
 
 def read_status(run_dir: Path) -> RunStatus | None:
-    """What a run says of itself; None before it has begun.
+    """The status that a run wrote; None before it has started.
 
     Raises:
         DocumentError: Names the run whose status cannot be read.
@@ -160,19 +160,19 @@ def read_status(run_dir: Path) -> RunStatus | None:
         return read_document(path, RunStatus)
     except DocumentError as error:
         raise DocumentError(
-            f"{run_dir.name}/{error}; move {run_dir} away and `longplay retry` plays "
-            "the run again"
+            f"{run_dir.name}/{error}; move {run_dir} away and `longplay retry` starts "
+            "the run from scratch"
         ) from error
 
 
 def is_preempted(status: RunStatus) -> bool:
-    """Whether a run made room for others and waits to be resumed."""
+    """Whether a run was preempted and waits to be resumed."""
     is_stopped = status.error is not None and status.error.type == RunPreempted.__name__
     return status.state == "QUEUED" and is_stopped
 
 
 def is_lost(status: RunStatus, stall_timeout_s: float) -> bool:
-    """Whether a run under way will not go on by itself."""
+    """Whether the process of a run in progress is dead or hangs."""
     beat = datetime.fromisoformat(status.heartbeat_utc)
     if (datetime.now(UTC) - beat).total_seconds() > stall_timeout_s:
         return True
@@ -190,7 +190,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """Whether a process has ended and nobody has asked how; Linux alone tells."""
+    """Whether a process has ended but was not reaped; False except on Linux."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except OSError:
@@ -199,7 +199,7 @@ def _is_zombie(pid: int) -> bool:
 
 
 def mark_run(run_dir: Path, state: RunState, error: Exception) -> None:
-    """Writes a state that the run itself can write no more."""
+    """Writes a state on behalf of a run whose own process cannot."""
     old = read_status(run_dir)
     if old is None:
         return
@@ -214,7 +214,7 @@ def mark_run(run_dir: Path, state: RunState, error: Exception) -> None:
 
 
 def archive_try(run_dir: Path) -> None:
-    """Moves what is left of a run out of the way, into its experiment's archive."""
+    """Moves the files of a failed try into its experiment's archive."""
     archive = run_dir.parent.parent / "archive" / run_dir.name
     number = len(list(archive.iterdir())) if archive.exists() else 0
     move_directory(run_dir, archive / str(number))

@@ -1,1 +1,1 @@
-"""Everything that makes a track one, a module each; `catalogue` lists them."""
+"""The tracks: one module defines each track, and `catalogue` lists them."""

@@ -1,7 +1,7 @@
-"""What a track is: one record that the rest of the package asks.
+"""The definition of a track: one record that the rest of the package reads.
 
-Nothing outside this room compares with a track's name. Whatever differs from track to
-track is a field here, so that a new track is a new record.
+No code outside this package compares a track's name. Everything that differs between
+tracks is a field here, so that a new track is a new record.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Explanation:
     """The sums behind a game's numbers.
 
     Attributes:
-        rows: What was summed, as plain values.
+        rows: The terms of the sums, as plain values.
         headings: Key of a row -> heading of its column.
         rule: How the game's numbers follow from the rows.
     """
@@ -36,23 +36,24 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Track:
-    """Everything that makes a track one.
+    """Everything that defines a track.
 
     Attributes:
         name: Written to config.json.
         contract: Its contract version: settings, rows and score.
-        info_keys: What of `info` an agent gets.
-        env_info_keys: What of it a Gymnasium loop gets.
-        build_agent: Builds an agent from a seed, as the track needs it.
-        make_driver: Makes what turns the answers of a run into actions.
-        predicts: Whether answers are predictions, and not actions.
-        frame_noun: What people call a frame of a run.
+        info_keys: The keys of `info` that an agent gets.
+        env_info_keys: The keys of `info` that a Gymnasium loop gets.
+        build_agent: Builds an agent for this track from a seed.
+        make_driver: Makes the driver, which turns a run's answers into actions.
+        predicts: Whether answers are predictions instead of actions.
+        frame_noun: The word for a frame of a run in text for people.
         compute_score: Computes score.json.
-        less_is_better: Whether a lower headline is the better one.
+        less_is_better: Whether a lower headline is better.
         score_columns: Heading -> key of score.json, in tables of several runs.
-        scored_on: What counts, in words; `{windows}` stands for the run's windows.
+        scored_on: What is scored, as text; `{windows}` is replaced by the run's
+            windows.
         explain_game: Finds the sums behind a game's numbers.
-        typical_suite: The suite whose speed stands for those that were not measured.
+        typical_suite: The suite whose speed estimates that of unmeasured suites.
     """
 
     name: str
@@ -76,13 +77,13 @@ class Track:
         return self.contract.score_type.HEADLINE
 
     def join(self, agent: StreamingAgent) -> Participant:
-        """Puts an agent that was built for the track on it."""
+        """Wraps an agent that was built for this track."""
         return Participant(agent, self.info_keys)
 
     def build(self, agent: LoadedAgent, seed: int) -> Participant:
-        """Builds an agent and puts it on the track.
+        """Builds an agent for this track and wraps it.
 
         Raises:
-            AgentLoadError: The agent raised, or is not one for this track.
+            AgentLoadError: The agent raised, or does not fit this track.
         """
         return self.join(self.build_agent(agent, seed))

@@ -1,7 +1,7 @@
 """The tracks by name, and the track and stream of a run.
 
-`add_track` makes another track known, with its contract version. A suite of it comes
-into the catalogue by `suites.add_suite`.
+`add_track` registers another track, with its contract version. `suites.add_suite`
+registers a suite of it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ TRACKS: dict[str, Track] = {
 
 
 def add_track(track: Track) -> None:
-    """Makes another track and its contract version known.
+    """Registers another track and its contract version.
 
     Raises:
-        ConfigError: There is a track or a contract version of this name.
+        ConfigError: A track or contract version of this name exists.
     """
     if track.name in TRACKS:
-        raise ConfigError(f"track {track.name!r} is known already")
+        raise ConfigError(f"track {track.name!r} is already registered")
     add_contract_version(track.contract)
     TRACKS[track.name] = track
 
@@ -56,10 +56,10 @@ def track_of(config: RunConfig) -> Track:
 
 
 def make_stream(config: RunConfig) -> Stream:
-    """The stream of a run, on a console of its own.
+    """The stream of a run, on a new console.
 
     Raises:
-        ConfigError, DocumentError: The reference of a prediction run is not there.
+        ConfigError, DocumentError: The reference of a prediction run is missing.
     """
     driver = track_of(config).make_driver(config)
     return Stream.from_config(config, make_console(config), driver)

@@ -1,8 +1,8 @@
-"""The control track: pixels, the reward, and nothing else that tells games apart.
+"""The control track: the agent gets pixels and reward, and no hint of the game.
 
-The agent is a module with `init` and `step`, which `agents.functional` asks on every
+The agent is a module with `init` and `step`, which `agents.functional` calls on every
 timestep. An agent object of the streaming track plays here too; its `info` lacks
-`lives`, because a module has only the pixels to tell a game by.
+`lives`, because a module can only identify a game by its pixels.
 """
 
 from __future__ import annotations

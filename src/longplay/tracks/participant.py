@@ -1,7 +1,7 @@
-"""One agent that takes part in a run: what it is shown, and what is taken from it.
+"""The agent of a run as the loop calls it: what it gets, and what it returns.
 
-It gets the percept, with as much of `info` as its track allows, and nothing else. Its
-answer is taken as it is: the stream's driver decides what counts as one.
+It gets the percept, with only the keys of `info` that its track allows. Its answer is
+passed on unchecked: the stream's driver decides what is valid.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from longplay.stream import INFO_KEYS, Percept
 
 
 class Participant:
-    """An agent, between the loop and the track.
+    """An agent on a track, as the loop calls it.
 
     Attributes:
         looks_between_decisions: Whether it wants the pixels of every frame.
@@ -37,7 +37,7 @@ class Participant:
         for key in self._hidden_keys:
             del info[key]
         return self._step(
-            percept.observation,  # type: ignore[arg-type] # None if it does not look
+            percept.observation,  # type: ignore[arg-type] # may be None, if it opted out
             percept.reward,
             percept.terminated,
             percept.truncated,
@@ -45,28 +45,28 @@ class Participant:
         )
 
     def metrics(self) -> dict[str, float]:
-        """What the agent wants written down for the visit that just ended."""
+        """The metrics that the agent reports for the visit that just ended."""
         metrics = getattr(self._agent, "metrics", None)
         given = {} if metrics is None else check_numbers("metrics()", metrics())
         return {name: float(value) for name, value in given.items()}
 
     def window_metrics(self) -> dict[str, float]:
-        """What the agent reports of its last decisions.
+        """The metrics that the agent reports for its last decisions.
 
-        Of a module that is the mean of what `step` reported since the last call; an
-        agent object is asked for its `metrics()`.
+        For a module that is the mean of what `step` reported since the last call; for
+        an agent object it is `metrics()`.
         """
         window = getattr(self._agent, "window_metrics", None)
         return self.metrics() if window is None else dict(window())
 
     def end_visit(self) -> tuple[dict[str, float], dict[str, float]]:
-        """What the agent reports of its last decisions, and of the whole visit."""
+        """The agent's metrics for its last decisions, and for the whole visit."""
         visit = self.metrics()
         has_windows = hasattr(self._agent, "window_metrics")
         return self.window_metrics() if has_windows else visit, visit
 
     def usage(self) -> dict[str, Any] | None:
-        """What the agent says it used: tokens and cost of language models."""
+        """The usage that the agent reports: tokens and cost of language models."""
         usage = getattr(self._agent, "usage", None)
         return None if usage is None else check_numbers("usage()", usage())
 
@@ -76,11 +76,11 @@ class Participant:
         return all(callable(getattr(self._agent, n, None)) for n in ("save", "load"))
 
     def save(self, directory: Path) -> None:
-        """Lets the agent save itself."""
+        """Saves the agent."""
         self._agent.save(directory)  # type: ignore[attr-defined]
 
     def load(self, directory: Path) -> None:
-        """Lets the agent be what it was when it saved itself."""
+        """Restores the agent to its state when it was saved."""
         self._agent.load(directory)  # type: ignore[attr-defined]
 
     def close(self) -> None:

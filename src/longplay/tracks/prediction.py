@@ -1,7 +1,7 @@
-"""The prediction track: pixels and the reward, and a number for an answer.
+"""The prediction track: the agent gets pixels and reward, and answers with a number.
 
-The agent is a module with `init(observation_shape)` and `step`, which is never told of
-an action, a target or the game. The driver asks for the target after the answer.
+The agent is a module with `init(observation_shape)` and `step`, which never learns the
+action, the target or the game. The driver computes the target after the answer.
 """
 
 from __future__ import annotations
@@ -55,6 +55,6 @@ PREDICTION = Track(
     },
     scored_on="every prediction",
     explain_game=_explain_game,
-    # Playing takes most of the time, and the same games are played.
+    # Emulation takes most of the time, and the games are the same.
     typical_suite="control-v1",
 )

@@ -1,7 +1,7 @@
 """Run directory -> score.json, by the rules of its track.
 
-score.json only ever holds a whole run's own score. Other windows can be asked for, and
-have the hash of their own settings.
+score.json always contains the score of a whole run under its own settings. Scores with
+other windows carry the hash of their own settings.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def compute_score(play: Play) -> Score:
 
 
 def change_scoring(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
-    """The config with other windows or weights, and the hash that belongs to them."""
+    """The config with other windows or weights, and the matching contract hash."""
     changes = {name: value for name, value in changes.items() if value is not None}
     if not changes:
         return config
@@ -52,8 +52,8 @@ def score_run(
     """Scores a run directory, or the one run of an experiment; writes nothing.
 
     Args:
-        directory: Where the run is.
-        partial: Count only the visits that were played to their end.
+        directory: The run directory or experiment.
+        partial: Count only complete visits.
         **scoring_changes: Other `window_frames`, `revisit_frames`, `bottom_k_frac` or
             `final_score_weights` than the run's own.
     """
@@ -63,5 +63,5 @@ def score_run(
 
 
 def write_score(run_dir: Path, score: Score) -> None:
-    """Writes score.json, which only ever holds a whole run's own score."""
+    """Writes score.json: the score of a whole run under its own settings."""
     write_document(run_dir / "score.json", score)

@@ -18,7 +18,7 @@ WINDOWS_RULE = (
 
 
 def drive_by_answers(config: RunConfig) -> ActionDriver:
-    """The driver of a run in which the agent plays."""
+    """The driver of a run whose agent answers with actions."""
     return ActionDriver(config.contract.row_type)
 
 
@@ -43,7 +43,7 @@ def _find_windows(play: Play, game_id: str) -> Iterator[tuple[str, Span]]:
 
 
 def describe_span(play: Play, name: str, span: Span) -> dict[str, Any]:
-    """Some frames of one visit, and what they delivered."""
+    """A span of frames of one visit, with the sum and rate of its rewards."""
     visit_idx = next(
         played.visit.visit_idx
         for played in play.visits

@@ -1,1 +1,1 @@
-"""Run directory -> proof: going on exactly, playing again, packing small."""
+"""Checks that a run is genuine: replay, re-execution, packs, and the doctor."""

@@ -1,8 +1,8 @@
-"""A plain tar of a few named files, written one way and read no other.
+"""A plain tar of a few named files, in exactly one valid encoding.
 
 Every header is a function of name and size: no owner, no clock, no folder. So a reader
-makes the header again and compares, which leaves no room for links, devices, paths
-that lead elsewhere, or a flipped bit. Any `tar` can list and extract such a file.
+renders the header again and compares, which rules out links, devices, paths outside
+the archive and flipped bits. Any `tar` can list and extract such a file.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def _render_header(name: str, size_bytes: int) -> bytes:
 
 
 def read_members(file: BinaryIO, known: Iterable[str]) -> dict[str, Member]:
-    """Reads an archive from end to end, and says where its files are.
+    """Reads a whole archive and locates its files.
 
     Args:
         file: The archive, open for reading.
         known: The names that may appear.
 
     Raises:
-        PackError: It is not exactly what `render_archive` makes of such files.
+        PackError: It is not exactly what `render_archive` writes for these files.
     """
     known = frozenset(known)
     size_bytes = file.seek(0, os.SEEK_END)
@@ -66,9 +66,9 @@ def read_members(file: BinaryIO, known: Iterable[str]) -> dict[str, Member]:
     while (header := file.read(_BLOCK_BYTES)) != _END[:_BLOCK_BYTES]:
         member = _read_header(header, file.tell())
         if member.name not in known:
-            raise PackError(f"it holds {member.name!r}, which is no part of a pack")
+            raise PackError(f"it contains {member.name!r}, which is not part of a pack")
         if member.name in members:
-            raise PackError(f"it holds {member.name} twice")
+            raise PackError(f"it contains {member.name} twice")
         padded = member.size_bytes + -member.size_bytes % _BLOCK_BYTES
         if member.start_byte + padded > size_bytes:
             raise PackError(f"it is cut short within {member.name}")
@@ -77,7 +77,7 @@ def read_members(file: BinaryIO, known: Iterable[str]) -> dict[str, Member]:
             raise PackError(f"it is damaged after {member.name}")
         members[member.name] = member
     if file.read() != _END[_BLOCK_BYTES:]:
-        raise PackError("it is cut short, or goes on after its end")
+        raise PackError("it is cut short, or has data after its end")
     return members
 
 

@@ -1,11 +1,11 @@
-"""This machine -> is its emulator the one that the suites' numbers mean?
+"""Checks that this machine's emulator behaves like the one the scores were made with.
 
-    python -m longplay.verify.doctor             writes data/traces.json again
+    python -m longplay.verify.doctor             regenerates data/traces.json
 
-For every game of the suites a trace is shipped: 2,000 fixed actions on a fixed emulator
-seed, with the rewards summed up and a CRC-32 rolled over the memory, noted every 100
-frames. The doctor plays the same actions here. What else decides numbers is checked
-beside it: versions, ROMs, the draws of the schedule, and room on the disk.
+For every game of the suites longplay ships a trace: 2,000 fixed actions on a fixed
+emulator seed, with the sum of rewards and a rolling CRC-32 of the memory recorded every
+100 frames. The doctor plays the same actions here. It also checks everything else that
+affects scores: versions, ROMs, the random draws of the schedule, and free disk space.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _FRAMES = 2_000
 _NOTE_EVERY = 100
 _EMULATOR_SEED = 2044266242
 _STICKY = 0.25
-# Whose schedule is drawn again, and what has to fit on the disk.
+# The suite whose schedule is drawn again, and the one that must fit on the disk.
 _SCHEDULE_SUITE = "stream-8x3-v1"
 _DISK_SUITE = "stream-3x2-v1"
 
@@ -41,7 +41,7 @@ State = Literal["ok", "note", "differs"]
 
 
 class GameTrace(Document):
-    """What a game does on the fixed actions."""
+    """The rewards and memory of a game on the fixed actions."""
 
     rom_sha256: str
     reward_sums: tuple[float, ...]
@@ -49,7 +49,7 @@ class GameTrace(Document):
 
 
 class Traces(Document):
-    """data/traces.json: what the suites' games do under one emulator."""
+    """data/traces.json: the traces of all suites' games, from one emulator version."""
 
     schema_version: int = SCHEMA_VERSION
     versions: dict[str, str]
@@ -59,14 +59,14 @@ class Traces(Document):
 
 @dataclass(frozen=True)
 class Symptom:
-    """One thing that was looked at.
+    """The result of one check.
 
     Attributes:
-        name: What.
-        state: `ok`; `note` if it is another but changes no number; `differs`.
-        found: What is here.
-        expected: What the suites' numbers mean.
-        meaning: What follows from it; empty where all is well.
+        name: What was checked.
+        state: `ok`; `note` if it differs without affecting scores; `differs`.
+        found: The value on this machine.
+        expected: The value the scores were made with.
+        meaning: The consequence; empty if the state is `ok`.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Symptom:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What the doctor found: the machine, then game by game."""
+    """The results of all checks: of the machine, then of each game."""
 
     machine: tuple[Symptom, ...]
     games: tuple[Symptom, ...]
@@ -89,7 +89,7 @@ class Diagnosis:
         return all(s.state != "differs" for s in (*self.machine, *self.games))
 
     def to_json(self) -> dict[str, Any]:
-        """The diagnosis for machines."""
+        """The diagnosis as plain JSON values."""
         return {
             "healthy": self.is_healthy,
             "machine": [asdict(symptom) for symptom in self.machine],
@@ -107,11 +107,11 @@ def _watch_nothing(game_id: str) -> None:
 
 
 def diagnose(folder: Path, watch: Callable[[str], None] = _watch_nothing) -> Diagnosis:
-    """Looks at everything.
+    """Runs all checks.
 
     Args:
         folder: Where runs would be written.
-        watch: Told each game before it is played.
+        watch: Called with each game before it is played.
     """
     traces = read_document(_TRACES, Traces)
     games = []
@@ -131,38 +131,38 @@ def _examine_machine(traces: Traces, folder: Path) -> Iterator[Symptom]:
         platform.python_version(),
         made_with["python"],
         "note",
-        "no number of a suite depends on it; an agent's may",
+        "scores do not depend on it; an agent may",
     )
     yield _compare_version(
         "ale-py",
         ALE_VERSION,
         made_with["ale_py"],
         "differs",
-        "another emulator can play otherwise; the games below tell",
+        "this version may emulate differently; see the games below",
     )
     yield _compare_version(
         "numpy",
         np.__version__,
         made_with["numpy"],
         "note",
-        "agents may draw other numbers; the schedule below tells if suites do",
+        "agents may draw different numbers; see the schedule below for suites",
     )
     yield _examine_schedule(traces.schedule_hash)
     yield _examine_disk(folder)
 
 
 def _compare_version(
-    name: str, found: str, expected: str, otherwise: State, meaning: str
+    name: str, found: str, expected: str, state: State, meaning: str
 ) -> Symptom:
     if found == expected:
         return Symptom(name, "ok", found, expected)
-    return Symptom(name, otherwise, found, expected, meaning)
+    return Symptom(name, state, found, expected, meaning)
 
 
 def _examine_schedule(expected: str) -> Symptom:
     found = plan_run(_SCHEDULE_SUITE).config.benchmark_contract_hash
     state: State = "ok" if found == expected else "differs"
-    meaning = "suites are drawn otherwise here: no run here is comparable"
+    meaning = "schedules are drawn differently here: runs are not comparable"
     return Symptom(
         "schedule",
         state,
@@ -194,7 +194,7 @@ def _examine_game(game_id: str, expected: GameTrace | None) -> Symptom:
     except ConfigError as error:
         return Symptom(game_id, "differs", "no ROM", "a ROM", str(error))
     if expected is None:
-        meaning = "no trace is shipped for it; `make doctor-traces` makes one"
+        meaning = "longplay ships no trace for it; run `make doctor-traces`"
         return Symptom(game_id, "differs", _describe(found), "a trace", meaning)
     meaning = _explain(found, expected)
     state: State = "differs" if meaning else "ok"
@@ -206,7 +206,7 @@ def _describe(trace: GameTrace) -> str:
 
 
 def _explain(found: GameTrace, expected: GameTrace) -> str:
-    """What a game's trace shows; nothing if it is the one expected."""
+    """Explains how a game's trace differs; empty if it does not."""
     pairs = zip(
         zip(found.reward_sums, found.ram_crc32, strict=True),
         zip(expected.reward_sums, expected.ram_crc32, strict=True),
@@ -221,12 +221,12 @@ def _explain(found: GameTrace, expected: GameTrace) -> str:
                 "its scores are not comparable"
             )
     if found.rom_sha256 != expected.rom_sha256:
-        return "another ROM file, which plays the same so far"
+        return "a different ROM file, whose trace is the same"
     return ""
 
 
 def trace_game(game_id: str) -> GameTrace:
-    """Plays the fixed actions of a game."""
+    """Plays the fixed actions on a game."""
     rom = read_rom(game_id)
     visit = ScheduledVisit(
         visit_idx=0, cycle_idx=0, game_id=game_id, visit_frames=_FRAMES
@@ -252,7 +252,7 @@ def choose_action(frame: int) -> int:
 
 
 def make_traces() -> Traces:
-    """Plays the fixed actions of every game of the suites."""
+    """Plays the fixed actions on every game of the suites."""
     return Traces(
         versions={
             "python": platform.python_version(),

@@ -1,9 +1,9 @@
-"""Run directory <-> one small file that holds what cannot be played again.
+"""Run directory <-> one small file with everything that replay cannot reproduce.
 
-The four row files are not in a pack: unpacking plays the answers again, and what comes
-out must have the announced sizes and hashes. The same directory gives the same bytes.
-Unpacking works in a folder beside the target and renames it when all is well;
-otherwise nothing is left.
+The four row files are not in a pack: unpacking replays the answers, and the resulting
+rows must have the sizes and hashes of the manifest. The same directory gives the same
+bytes. Unpacking works in a folder beside the target and renames it on success; on
+failure the folder is removed.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def pack_run(
     """Verifies a run and packs it into one file.
 
     Raises:
-        PackError: The run is not true.
+        PackError: The run did not pass verification.
         OutputError: The file exists.
         LongplayError: The run is incomplete or cannot be verified here.
     """
@@ -82,7 +82,7 @@ def pack_run(
     verification = verify_run(run_dir, workers=workers, observer=observer)
     if not verification.passed:
         raise PackError(
-            f"{run_dir} is not packed, because it is not true: "
+            f"{run_dir} was not packed, because verification failed: "
             f"{verification.describe_failure()}"
         )
     contents = _read_contents(run_dir)
@@ -94,7 +94,7 @@ def pack_run(
 
 
 def _read_contents(run_dir: Path) -> dict[str, bytes]:
-    """What a pack holds, in its order."""
+    """The content of a pack, in its order."""
     paths = [run_dir / name for name in DOCUMENTS]
     documents = {path.name: path.read_bytes() for path in paths if path.is_file()}
     return {**documents, ANSWERS: _read_answers(run_dir)}
@@ -128,11 +128,11 @@ def _describe(run_dir: Path, contents: Mapping[str, bytes]) -> Manifest:
 def unpack_run(
     path: Path, target: Path, *, observer: ReplayObserver = ignore_replay
 ) -> Path:
-    """Plays a pack again and leaves the run directory it was made of.
+    """Replays a pack and writes the run directory it was made from.
 
     Raises:
-        PackError: The file is damaged, or what is played is not what it announces.
-        CannotVerifyError: That, under another emulator than the run's.
+        PackError: The file is damaged, or its replay does not match its manifest.
+        CannotVerifyError: Its replay does not match, under another emulator version.
         OutputError: The target exists, or the disk is too small.
     """
     if target.exists() or target.is_symlink():
@@ -149,7 +149,7 @@ def unpack_run(
         except BaseException as error:
             remove_directory(folder)
             if isinstance(error, PackError):
-                raise PackError(f"{path} is not unpacked: {error}") from error
+                raise PackError(f"{path} was not unpacked: {error}") from error
             raise
     return target
 
@@ -174,8 +174,8 @@ def _unpack(pack: PackFile, folder: Path, observer: ReplayObserver) -> None:
     except PackError as error:
         if others := compare_emulators(config):
             raise CannotVerifyError(
-                f"cannot unpack here: {'; '.join(others)}. Under what is installed "
-                f"here {error}"
+                f"cannot unpack here: {'; '.join(others)}. With the versions "
+                f"installed here {error}"
             ) from error
         raise
 
@@ -204,7 +204,7 @@ def _play_answers(
     for file in files:
         file.check()
     if answers.left:
-        raise PackError(f"{answers.left:,} of its answers were not asked for")
+        raise PackError(f"{answers.left:,} of its answers were not used")
 
 
 def _split_answers(content: bytes, config: RunConfig) -> Sequence[float]:
@@ -217,9 +217,10 @@ def _split_answers(content: bytes, config: RunConfig) -> Sequence[float]:
 
 
 class _Answers:
-    """Stands for the agent: the stream asks for a number where it needs one.
+    """Replaces the agent: converting it to a number takes the next answer.
 
-    For an index on decision frames alone, or for a prediction on every frame.
+    The stream converts it to an index on decision frames only, or to a float on every
+    frame of a prediction run.
     """
 
     def __init__(self, answers: Sequence[float]) -> None:
@@ -241,7 +242,7 @@ class _Answers:
 
 
 class _AnnouncedRows(RowFile):
-    """A row file that must become what the manifest says, and never more."""
+    """A row file that must match the manifest, and never exceeds its size."""
 
     def __init__(self, path: Path, manifest: Manifest) -> None:
         super().__init__(path, RowFile.create(path).fileno(), 0)
@@ -252,7 +253,7 @@ class _AnnouncedRows(RowFile):
     def append(self, rows: bytes) -> None:
         if self.size_bytes + len(rows) > self._announced_bytes:
             raise PackError(
-                f"{self.path.name}, played again, has more than the announced "
+                f"{self.path.name}: replay gave more than the expected "
                 f"{self._announced_bytes:,} bytes"
             )
         super().append(rows)
@@ -262,6 +263,6 @@ class _AnnouncedRows(RowFile):
         found = self._digest.hexdigest()
         if found != self._sha256:
             raise PackError(
-                f"{self.path.name}, played again, is not what was packed: expected "
+                f"{self.path.name}: replay did not reproduce what was packed: expected "
                 f"SHA-256 {self._sha256}, found {found}"
             )

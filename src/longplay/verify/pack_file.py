@@ -1,15 +1,15 @@
-"""FILE.longplay -> its documents and answers, nothing of it believed.
+"""FILE.longplay -> its documents and answers, read as untrusted input.
 
     FILE.longplay := tar of
         manifest.json          {format, version, sizes, sha256}
         <document>.zst         config.json, run_summary.json, … verbatim
-        answers.zst            one byte per decision frame: the decided action; of a
+        answers.zst            one byte per decision frame: the decided action; for a
                                prediction run its predictions, float64 each
 
-`sizes` and `sha256` name every file of the run directory, `answers`, and every
-compressed member, so a flipped bit shows wherever it is. What a member becomes is never
-more than announced, and never held in memory before it has come out. Reading a pack
-needs no emulator.
+`sizes` and `sha256` list every file of the run directory, `answers`, and every
+compressed member, so a flipped bit is detected wherever it is. A member is decompressed
+in small pieces and never beyond the size in the manifest. Reading a pack needs no
+emulator.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ VERSION = 1
 MANIFEST = "manifest.json"
 ANSWERS = "answers"
 _NEEDED = ("config.json", "run_summary.json", "score.json")
-# Kept verbatim, whatever is in them: replay cannot make them again.
+# Kept verbatim, with any content: replay cannot reproduce them.
 ATTACHMENTS = ("agent_output.txt", "metrics.jsonl")
 DOCUMENTS = (
     *_NEEDED,
@@ -53,28 +53,28 @@ DOCUMENTS = (
     *ATTACHMENTS,
 )
 
-# Fixed: the same directory must give the same bytes.
+# Fixed, so that packing the same directory gives the same bytes.
 _LEVEL = 19
-# What that level uses; a frame that asks for more memory was not made here.
+# The window of that level; a frame that needs more was not written by longplay.
 _WINDOW_BYTES = 2**23
-# So little at a time can become 8 MiB at most: a block of zstd's takes four bytes or
-# more and becomes 128 KiB or less.
+# A piece this small decompresses to 8 MiB at most: a zstd block takes four bytes or
+# more and decompresses to 128 KiB or less.
 _PIECE_BYTES = 256
 _LARGEST_ANSWERS_BYTES = 2**32
 
 
 def packed_name(name: str) -> str:
-    """What the member that holds a file is called."""
+    """The name of the member that contains a file."""
     return f"{name}.zst"
 
 
 def compress(content: bytes) -> bytes:
-    """One member, the same bytes for the same content."""
+    """Compresses one member; the same content gives the same bytes."""
     return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(content)
 
 
 class Manifest(Document):
-    """manifest.json: what a pack is, and what it unpacks to."""
+    """manifest.json: the format of a pack, and the files it unpacks to."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -91,7 +91,7 @@ class Manifest(Document):
 
 
 class PackFile:
-    """A pack that is whole and undamaged; use as a context manager."""
+    """A pack that is complete and undamaged; use as a context manager."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -109,7 +109,7 @@ class PackFile:
         except BaseException as error:
             self._file.close()
             if isinstance(error, PackError):
-                raise PackError(f"{path} is not a sound pack: {error}") from error
+                raise PackError(f"{path} is not a valid pack: {error}") from error
             raise
 
     def __enter__(self) -> PackFile:
@@ -135,32 +135,32 @@ class PackFile:
 
     def _read_manifest(self) -> Manifest:
         if not self._members or next(iter(self._members)) != MANIFEST:
-            raise PackError(f"expected {MANIFEST} first, found none")
+            raise PackError(f"expected {MANIFEST} as its first file")
         member = self._members[MANIFEST]
         if member.size_bytes > LARGEST_MANIFEST_BYTES:
             raise PackError(f"{MANIFEST}: {member.size_bytes:,} bytes are too many")
         text = b"".join(self._pieces(member, member.size_bytes))
         manifest = _parse_manifest(text)
         if render_document(manifest) != text:
-            raise PackError(f"{MANIFEST} is not spelt as longplay spells it")
+            raise PackError(f"{MANIFEST} is not formatted as longplay writes it")
         return manifest
 
     def _pieces(self, member: Member, piece_bytes: int) -> Iterator[bytes]:
-        """The bytes of a member as they stand in the file."""
+        """The raw bytes of a member."""
         for start in range(0, member.size_bytes, max(1, piece_bytes)):
             self._file.seek(member.start_byte + start)
             yield self._file.read(min(piece_bytes, member.size_bytes - start))
 
     def _check_members(self) -> None:
-        """Holds names, sizes and the hashes of what is packed against the manifest."""
+        """Checks names, sizes and hashes of the members against the manifest."""
         manifest, members = self.manifest, self._members.keys() - {MANIFEST}
         contents = {name.removesuffix(".zst") for name in members}
         missing = {*_NEEDED, ANSWERS} - contents
         if missing:
-            raise PackError(f"expected {min(missing)} in it, found none")
+            raise PackError(f"{min(missing)} is missing in it")
         named = members | contents | set(ROW_FILES)
         if manifest.sizes.keys() != named or manifest.sha256.keys() != named:
-            raise PackError(f"{MANIFEST} does not name what is in it")
+            raise PackError(f"{MANIFEST} does not list exactly the files in the pack")
         for name in sorted(members):
             member = self._members[name]
             digest = hashlib.sha256()
@@ -172,7 +172,7 @@ class PackFile:
         announced = self.manifest.sizes[name]
         if size_bytes != announced:
             raise PackError(
-                f"{name}: {announced:,} bytes are announced, found {size_bytes:,}"
+                f"{name}: expected {announced:,} bytes, found {size_bytes:,}"
             )
         if sha256 != self.manifest.sha256[name]:
             raise PackError(
@@ -181,21 +181,21 @@ class PackFile:
             )
 
     def iter_content(self, name: str) -> Iterator[bytes]:
-        """What a member holds, piece by piece, never more than is announced."""
+        """The content of a member, in pieces, never beyond the manifest's size."""
         announced = self.manifest.sizes[name]
         decompress = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES)
         stream = decompress.decompressobj()
         digest, size_bytes = hashlib.sha256(), 0
         for piece in self._pieces(self._members[packed_name(name)], _PIECE_BYTES):
             if stream.eof:
-                raise PackError(f"{name}: there is more after its end")
+                raise PackError(f"{name} has data after its end")
             try:
                 content = stream.decompress(piece)
             except (zstandard.ZstdError, MemoryError) as error:
                 raise PackError(f"{name} cannot be decompressed: {error}") from error
             size_bytes += len(content)
             if size_bytes > announced:
-                raise PackError(f"{name}: more than the announced {announced:,} bytes")
+                raise PackError(f"{name}: expected {announced:,} bytes, found more")
             digest.update(content)
             yield content
         if not stream.eof or stream.unused_data:
@@ -203,11 +203,11 @@ class PackFile:
         self._compare(name, size_bytes, digest.hexdigest())
 
     def read_documents(self) -> RunDirectory:
-        """The run as far as its documents tell; nothing is played."""
+        """The run's documents, without its rows; nothing is replayed."""
         with tempfile.TemporaryDirectory(prefix="longplay-") as folder:
             self.extract_documents(Path(folder))
             run = RunDirectory(Path(folder))
-            # Read now: the folder goes, and the run is called by its pack.
+            # Read now: the folder is deleted below. Errors name the pack instead.
             _ = run.config, run.summary, run.score, run.status, run.verification
         run.path = self.path
         return run
@@ -243,8 +243,8 @@ def _parse_manifest(text: bytes) -> Manifest:
     version = given.get("version")
     if isinstance(version, int) and version > VERSION:
         raise PackError(
-            f"{MANIFEST} version: expected at most {VERSION}, found {version}; a "
-            "newer longplay made this, install that one to unpack it"
+            f"{MANIFEST} version: expected at most {VERSION}, found {version}; the "
+            "pack was made by a newer longplay, install that version to unpack it"
         )
     try:
         return Manifest.model_validate_json(text)

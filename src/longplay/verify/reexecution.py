@@ -1,9 +1,9 @@
-"""A run and its agent -> the same run, decided again.
+"""Runs the agent of a run again and compares every row.
 
-Everything is as it was in the run: the agent is built with the run's seed, sees the
-pixels, and its answers go through the same stream and the same loop. Only the recorder
-has `CheckedRows` for files, so the first row that comes out otherwise is named and
-nothing on the disk changes.
+Everything is as in the run: the agent is built with the run's seed, sees the pixels,
+and its answers go through the same stream and the same loop. Only the recorder has
+`CheckedRows` for files, so the first row that differs is reported and nothing on the
+disk changes.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ from longplay.seeds import agent_seed
 from longplay.tracks.catalogue import make_stream, track_of
 
 
-def load_same_agent(config: RunConfig, reference: str | None) -> LoadedAgent:
-    """Finds the agent of a run again.
+def load_same_agent(config: RunConfig, spec: str | None) -> LoadedAgent:
+    """Loads the agent of a run.
 
     Args:
-        config: The run's.
-        reference: Where the agent is; longplay's own need none.
+        config: The run's config.
+        spec: The agent spec; built-in agents need none.
 
     Raises:
-        AgentLoadError: No reference, or one that leads to another agent.
+        AgentLoadError: The spec is missing, or names a different agent.
         CannotVerifyError: The run names no agent.
     """
     if config.agent is None:
         raise CannotVerifyError("config.json agent: expected an agent, found none")
-    # An agent of longplay has no files, and is found without a reference.
+    # A built-in agent has no files, and is found without a spec.
     files = () if config.agent_files is None else config.agent_files
-    patterns = [glob.escape(file.path) for file in files if reference is not None]
-    return AgentConfig.from_entry(config.agent).load(reference, patterns)
+    patterns = [glob.escape(file.path) for file in files if spec is not None]
+    return AgentConfig.from_entry(config.agent).load(spec, patterns)
 
 
 def reexecute_run(
     run_dir: Path, config: RunConfig, agent: LoadedAgent, observer: Observer
 ) -> RowDifference | None:
-    """Lets the agent decide every frame of its run again.
+    """Runs the agent on every frame of its run again.
 
     Returns:
-        The first row that came out otherwise; None if all are the same.
+        The first row that differs; None if all are the same.
 
     Raises:
         AgentError: The agent raised, which it did not in its run.
@@ -62,7 +62,7 @@ def reexecute_run(
         closing(Recorder(files)) as recorder,
         tempfile.TemporaryDirectory(prefix="longplay-") as folder,
     ):
-        # What it prints now is not part of the run.
+        # Output of the re-execution is not part of the run.
         agent.output.keep_in(Path(folder))
         try:
             _play(config, agent, recorder, observer)
@@ -86,6 +86,6 @@ def _play(
             run.play()
             run.ask(participant.close)
         finally:
-            # After an error, and in vain if it was closed: what came first counts.
+            # Does nothing if it is closed; an earlier error takes precedence.
             with contextlib.suppress(Exception):
                 participant.close()

@@ -1,15 +1,15 @@
-"""A logged visit -> the same visit, played again.
+"""Replays logged visits and compares every row.
 
-A visit is a pure function of game, emulator seed and actions. So replay is the stream
-of the run, fed with the decisions of the log instead of an agent's, and its recorder
-gets `CheckedRows` instead of files. Nobody asks for pixels.
+A visit is a pure function of game, emulator seed and actions. So replay runs the stream
+of the run on the logged decisions instead of an agent's, and its recorder gets
+`CheckedRows` instead of files. No pixels are fetched.
 
-Visits do not depend on each other: each begins with the ids of its first logged row and
-with the last logged chain before it. That makes them tasks for as many processes as
-there are; whether one visit goes on where the last one ended is seen when all are back.
+Visits are independent: each starts with the ids of its first logged row and with the
+last logged chain before it. So they can be replayed by any number of processes;
+whether the ids of consecutive visits match is checked at the end.
 
-Whatever stands in the files, the answer is a difference. A line that is no row is taken
-for the action 0, and then differs from the row that comes out.
+Invalid content in a file is reported as a difference, never as a crash. A line that is
+not a valid row is read as action 0, and then differs from the replayed row.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _NOT_A_ROW = (msgspec.MsgspecError, ValueError, RecursionError)
 
 @dataclass(frozen=True)
 class ReplayProgress:
-    """Where a replay is, for whoever watches."""
+    """The progress of a replay, for its observer."""
 
     frames: int
     frames_total: int
@@ -79,11 +79,11 @@ ReplayObserver = Callable[[ReplayProgress], None]
 
 
 def ignore_replay(progress: ReplayProgress) -> None:
-    """The observer of a replay that nobody watches."""
+    """The default observer: does nothing."""
 
 
 class RowIds(NamedTuple):
-    """The ids that rows carry on from visit to visit."""
+    """The ids that are counted across visits."""
 
     episode_id: int
     segment_id: int
@@ -91,14 +91,14 @@ class RowIds(NamedTuple):
 
 @dataclass(frozen=True)
 class VisitTask:
-    """One visit to be played again, as plain values that can travel.
+    """One visit to be replayed, as plain values that can be sent to a process.
 
     Attributes:
-        run_dir: Where the log is.
-        config: The run's, with this visit alone in its schedule.
-        first_frame: Frame of the run it begins with.
-        events: Where its rows begin in events.jsonl.
-        digests: Where its rows begin in digests.jsonl.
+        run_dir: The run directory.
+        config: The run's config, with only this visit in its schedule.
+        first_frame: Frame of the run it starts with.
+        events: Where its rows start in events.jsonl.
+        digests: Where its rows start in digests.jsonl.
         chain: The last logged chain before it.
     """
 
@@ -116,20 +116,20 @@ class VisitTask:
 
     @property
     def frames(self) -> int:
-        """How many frames there are to play."""
+        """Number of frames to play."""
         return self.config.schedule[0].visit_frames
 
 
 @dataclass(frozen=True)
 class VisitOutcome:
-    """What came of playing a visit again.
+    """The result of replaying a visit.
 
     Attributes:
         visit_idx: Which visit.
-        first_frame: Frame of the run it begins with.
+        first_frame: Frame of the run it starts with.
         first_ids: Ids of its first row, as logged.
-        next_ids: Ids that the row after it has to have.
-        difference: The first row that came out otherwise.
+        next_ids: Ids that the row after it must have.
+        difference: The first row that differs from the log.
         problem: Why it could not be played at all.
     """
 
@@ -153,10 +153,10 @@ def feed_stream(
     """Plays one frame per answer and records it, without an agent.
 
     Args:
-        stream: Where the frames are played.
-        recorder: Where they go.
-        answers: What an agent would have said, frame by frame.
-        report: Told the frame after each block.
+        stream: Plays the frames.
+        recorder: Records them.
+        answers: The answer to each frame, in place of an agent's.
+        report: Called after each block with the number of frames played.
     """
     for answer in answers:
         event = stream.advance(answer)
@@ -165,12 +165,12 @@ def feed_stream(
             report(event.visit_frame_idx + 1)
 
 
-# As far as rows can count: an id beyond it could not be written down again.
+# The largest id that a row can contain.
 _Id = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
 class LoggedDecision(msgspec.Struct, gc=False):
-    """What replay takes from a row of events.jsonl; all else must come out."""
+    """The fields that replay reads from a row of events.jsonl; it computes the rest."""
 
     decided_action_idx: int
     is_decision_frame: bool
@@ -180,14 +180,14 @@ class LoggedDecision(msgspec.Struct, gc=False):
 
     @property
     def answer(self) -> float:
-        """A prediction, where there are any, or an action; 0 for what is neither."""
+        """The prediction of a prediction run, else the action; 0 if invalid."""
         if self.prediction is None:
             return self.action
         return self.prediction if abs(self.prediction) <= LARGEST_VALUE else 0.0
 
     @property
     def action(self) -> int:
-        """The decision, or 0 in place of what is no action."""
+        """The decided action, or 0 if it is not a valid one."""
         action = self.decided_action_idx
         return action if 0 <= action < _NUM_ACTIONS else 0
 
@@ -198,7 +198,7 @@ _NO_DECISION = LoggedDecision(0, False, 0, 0)
 def read_decisions(
     path: Path, start_byte: int, frames: int
 ) -> Generator[LoggedDecision]:
-    """The decisions of so many rows, whatever stands there."""
+    """The decisions of the next `frames` rows; invalid rows give action 0."""
     decode = msgspec.json.Decoder(LoggedDecision).decode
     with path.open("rb") as file:
         file.seek(start_byte)
@@ -213,14 +213,14 @@ def read_decisions(
 
 
 def replay_visit(task: VisitTask, report: Callable[[int], None]) -> VisitOutcome:
-    """Plays one visit again, up to its first difference."""
+    """Replays one visit, up to its first difference."""
     path = task.run_dir / "events.jsonl"
     with closing(read_decisions(path, task.events.byte, 1)) as rows:
         first = next(rows)
     first_ids = RowIds(first.episode_id, first.segment_id)
     difference, problem, next_ids = None, None, first_ids
     try:
-        next_ids = _play_again(task, first_ids, report)
+        next_ids = _compare_with_log(task, first_ids, report)
     except DifferenceError as error:
         difference = error.difference
     except LongplayError as error:
@@ -230,8 +230,10 @@ def replay_visit(task: VisitTask, report: Callable[[int], None]) -> VisitOutcome
     )
 
 
-def _play_again(task: VisitTask, ids: RowIds, report: Callable[[int], None]) -> RowIds:
-    """Plays a visit against its log; returns the ids that come after it."""
+def _compare_with_log(
+    task: VisitTask, ids: RowIds, report: Callable[[int], None]
+) -> RowIds:
+    """Replays a visit and compares it with its log; returns the next ids."""
     stream = make_stream(task.config)
     start = StreamState(
         global_frame_idx=task.first_frame,
@@ -243,7 +245,7 @@ def _play_again(task: VisitTask, ids: RowIds, report: Callable[[int], None]) -> 
     events = task.run_dir / "events.jsonl"
     files = RowFiles(
         CheckedRows.open(events, task.events),
-        # They follow from the events, and validation holds them against each other.
+        # They follow from the events; validation checks them against each other.
         IgnoredRows(),
         IgnoredRows(),
         CheckedRows.open(task.run_dir / "digests.jsonl", task.digests),
@@ -261,7 +263,7 @@ def _play_again(task: VisitTask, ids: RowIds, report: Callable[[int], None]) -> 
 
 
 class LineIndex(NamedTuple):
-    """Where some lines begin, and how many whole lines there are."""
+    """Where some lines start, and the number of whole lines."""
 
     bytes_before: list[int]
     line_count: int
@@ -270,7 +272,7 @@ class LineIndex(NamedTuple):
 def index_lines(path: Path, wanted: Sequence[int]) -> LineIndex:
     """Finds the start of lines, counted from 0 and given in order.
 
-    A line that the file does not have begins at its end.
+    A line that the file does not have starts at its end.
     """
     starts: list[int] = []
     line_count = offset = 0
@@ -289,7 +291,7 @@ def index_lines(path: Path, wanted: Sequence[int]) -> LineIndex:
 
 
 def plan_replay(run_dir: Path, config: RunConfig) -> list[VisitTask]:
-    """One task per visit of a run whose events are all there."""
+    """One task per visit of a complete run."""
     lengths = [visit.visit_frames for visit in config.played_schedule]
     first_frames = [0, *accumulate(lengths)][:-1]
     blocks = [-(-length // BLOCK_FRAMES) for length in lengths]
@@ -315,7 +317,7 @@ def plan_replay(run_dir: Path, config: RunConfig) -> list[VisitTask]:
 
 
 def _single_out(config: RunConfig, position: int) -> RunConfig:
-    """The config with one visit, so that a task stays small."""
+    """The config with a single visit, so that a task stays small."""
     seeds = config.emulator_seeds or ()
     return config.model_copy(
         update={
@@ -343,7 +345,7 @@ def _read_chain(path: Path, start_byte: int) -> bytes:
 def replay_visits(
     tasks: Sequence[VisitTask], workers: int, observer: ReplayObserver
 ) -> list[VisitOutcome]:
-    """Plays visits again, the longest first; returns what came of them in order."""
+    """Replays visits, the longest first; returns the results in order of visits."""
     by_length = sorted(tasks, key=lambda task: -task.frames)
     watch = ReplayWatch([task.frames for task in by_length], observer)
     workers = min(workers, len(by_length))
@@ -352,13 +354,13 @@ def replay_visits(
     for outcome in outcomes:
         if outcome.problem is not None:
             raise CannotVerifyError(
-                f"visit {outcome.visit_idx} cannot be played here: {outcome.problem}"
+                f"visit {outcome.visit_idx} cannot be replayed here: {outcome.problem}"
             )
     return sorted(outcomes, key=lambda outcome: outcome.visit_idx)
 
 
 class ReplayWatch:
-    """Adds up how far the visits are, and tells the observer now and then."""
+    """Sums the progress of all visits, and reports it to the observer."""
 
     def __init__(self, visit_frames: Sequence[int], observer: ReplayObserver) -> None:
         self._frames = visit_frames
@@ -367,7 +369,7 @@ class ReplayWatch:
         self._next_tick_s = self._started_s
 
     def tell(self, played: Sequence[int]) -> None:
-        """Takes the frames played of each visit."""
+        """Reports the frames played of each visit, if a report is due."""
         now_s = monotonic()
         if now_s < self._next_tick_s:
             return
@@ -417,7 +419,7 @@ def _replay_spread(
         return [future.result() for future in futures]
     except BrokenProcessPool as error:
         raise ConsoleError(
-            "a process that played visits again was lost; try fewer --workers"
+            "a process that replayed visits died; try fewer --workers"
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
@@ -428,9 +430,9 @@ _played: Any = None
 
 
 def _share(played: Any) -> None:
-    global _played  # noqa: PLW0603 - a pool hands it to its processes in no other way
+    global _played  # noqa: PLW0603 - a pool's initializer can only set a global
     _played = played
-    # Ctrl-C reaches every process: these end without a word, the parent says it.
+    # Ctrl-C reaches every process: these end silently, the parent reports it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -1,13 +1,13 @@
-"""Run directory -> is it true? Judged by playing it again.
+"""Run directory -> verification level, determined by replay or re-execution.
 
-    claimed        its maker says so
-    replayed       the logged decisions, played again, give every logged row, the
-                   memory digests and the chain; and validation finds nothing
-    re-executed    the agent itself decides all of it again
+    claimed        not verified
+    replayed       replaying the logged decisions gives every logged row, the memory
+                   digests and the chain; and validation finds nothing
+    re-executed    the agent itself makes the same decisions again
 
-A difference under another emulator or ROM than the run's proves nothing, and is no
-verdict. The verdict is kept in verification.json with the hashes of the files judged,
-so that a later change to them shows.
+A difference under another emulator or ROM than the run's proves nothing, so there is no
+verdict. The verdict is written to verification.json with the hashes of the verified
+files, so that a later change to them is detected.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ FILE_NAME = "verification.json"
 
 @dataclass(frozen=True)
 class Verification:
-    """What playing a run again showed.
+    """The result of verifying a run.
 
     Attributes:
         run_dir: The run.
-        method: Whether its log was fed to the emulator, or its agent decided again.
-        frames: Frames played again.
-        visits: The visits that were; all of them unless some were asked for.
-        difference: The first row or block that came out otherwise.
-        report: What validation found; None if only some visits were asked for.
+        method: Whether its log was replayed, or its agent re-executed.
+        frames: Number of frames replayed.
+        visits: The visits replayed; all of them unless some were selected.
+        difference: The first row or block that differs.
+        report: The validation report; None if only some visits were selected.
     """
 
     run_dir: Path
@@ -83,24 +83,24 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether everything came out as logged, and validation found nothing."""
+        """Whether every row was reproduced, and validation found nothing."""
         is_valid = self.report is None or self.report.is_valid
         return self.difference is None and is_valid
 
     @property
     def is_whole(self) -> bool:
-        """Whether the whole run was judged."""
+        """Whether the whole run was verified."""
         return self.report is not None
 
     def describe_failure(self) -> str:
-        """Says in one line why it did not pass."""
+        """Explains in one line why it did not pass."""
         if self.difference is not None:
             return str(self.difference)
         shown = self.report.findings.shown if self.report else []
         return f"validation found: {shown[0]}" if shown else "nothing was found"
 
     def to_record(self) -> VerificationRecord:
-        """How the verdict on a whole run is kept."""
+        """The record of a verdict on a whole run, for verification.json."""
         run = RunDirectory(self.run_dir)
         level = "replayed" if self.method == "replay" else "re-executed"
         return VerificationRecord(
@@ -119,7 +119,7 @@ class Verification:
         return {str(kind): count for kind, count in counts.items()}
 
     def to_json(self) -> dict[str, Any]:
-        """The verdict for machines."""
+        """The verdict as plain JSON values."""
         return {
             "run_dir": str(self.run_dir),
             "passed": self.passed,
@@ -139,21 +139,21 @@ def verify_run(
     visits: Sequence[int] = (),
     observer: ReplayObserver = ignore_replay,
 ) -> Verification:
-    """Plays the log of a run again, and validates the run.
+    """Replays the log of a run, and validates the run.
 
     Args:
         directory: A run directory, or an experiment with one run.
-        workers: Processes that play. More than one are spawned, so a script that
-            asks for them needs an `if __name__ == "__main__"`.
-        visits: Some visits only; the rest is then not looked at.
-        observer: Told how far it is.
+        workers: Number of replay processes. More than one are spawned, so the calling
+            script needs an `if __name__ == "__main__"`.
+        visits: Replay only these visits; the others are not checked.
+        observer: Receives the progress.
 
     Raises:
-        NotARunError: The folder holds no run, or several.
-        IncompleteRunError: The run has not ended.
-        DocumentError: A file without which nothing can be played is missing or broken.
-        CannotVerifyError: It is not a run of longplay's, or it differs and was made
-            with another emulator or ROM.
+        NotARunError: The folder contains no run, or several.
+        IncompleteRunError: The run is not complete.
+        DocumentError: A file that replay needs is missing or broken.
+        CannotVerifyError: The run was made by another tool, or it differs and was
+            made with another emulator or ROM.
     """
     run_dir = find_run(Path(directory))
     config = read_replayable(run_dir)
@@ -181,16 +181,16 @@ def reexecute(
     workers: int = 1,
     observer: Observer = ignore_progress,
 ) -> Verification:
-    """Lets the agent of a run decide it again, and validates the run.
+    """Runs the agent of a run again, and validates the run.
 
     Args:
         directory: A run directory, or an experiment with one run.
-        agent: Where the agent is, as for `run`; longplay's own need no reference.
-        workers: Processes that validate; an agent lives in one.
-        observer: Told how far it is.
+        agent: An agent spec, as for `run`; built-in agents need none.
+        workers: Number of validation processes; the agent runs in one.
+        observer: Receives the progress.
 
     Raises:
-        AgentLoadError: The agent cannot be loaded, or is not the one of the run.
+        AgentLoadError: The agent cannot be loaded, or is not the run's agent.
         AgentError: The agent raised.
         LongplayError: As `verify_run`.
     """
@@ -200,7 +200,7 @@ def reexecute(
     try:
         found = reexecute_run(run_dir, config, loaded, observer)
     except ConsoleError as error:
-        raise CannotVerifyError(f"cannot be played here: {error}") from error
+        raise CannotVerifyError(f"cannot be replayed here: {error}") from error
     difference = _first_of([found] if found else [], config)
     _refuse_other_emulator(config, difference)
     return Verification(
@@ -214,27 +214,27 @@ def reexecute(
 
 
 def write_verification(verification: Verification) -> VerificationRecord:
-    """Keeps the verdict on a whole run beside it."""
+    """Writes the verdict on a whole run to its verification.json."""
     record = verification.to_record()
     write_document(verification.run_dir / FILE_NAME, record)
     return record
 
 
-# --- What can be judged ---------------------------------------------------------
+# --- Which runs can be verified -------------------------------------------------
 
 
 def read_replayable(run_dir: Path) -> RunConfig:
-    """The config of a complete run of longplay's own, sound enough to be played.
+    """The config of a complete longplay run that can be replayed.
 
-    Whether it says what its suite says is validation's to judge; here only what would
-    end in anything but an answer is refused.
+    Validation checks the config against its suite; this refuses only a run whose
+    replay would not lead to a verdict.
     """
     run = RunDirectory(run_dir)
     config = run.config
     if not config.is_longplay:
         raise CannotVerifyError(
-            f"{run_dir}: expected a run of longplay's, found another tool's: it does "
-            "not say how its emulator was seeded, so it cannot be played again"
+            f"{run_dir}: expected a run made by longplay, found one made by another "
+            "tool: it does not record the emulator seeds, so it cannot be replayed"
         )
     check_playable(config)
     _check_complete(run)
@@ -242,7 +242,7 @@ def read_replayable(run_dir: Path) -> RunConfig:
 
 
 def check_playable(config: RunConfig) -> None:
-    """Refuses a config that no stream can be made of."""
+    """Refuses a config from which no stream can be built."""
     seeds = config.emulator_seeds or ()
     checks = {
         "benchmark_contract_version": (
@@ -255,7 +255,7 @@ def check_playable(config: RunConfig) -> None:
         ),
         "default_action_idx": (
             config.default_action_idx < len(GLOBAL_ACTION_SET),
-            f"an action, 0 … {len(GLOBAL_ACTION_SET) - 1}",
+            f"an action from 0 … {len(GLOBAL_ACTION_SET) - 1}",
         ),
         "schedule": (
             [visit.visit_idx for visit in config.schedule]
@@ -270,11 +270,11 @@ def check_playable(config: RunConfig) -> None:
         try:
             find_machine(game_id).read_rom(game_id)
         except ConfigError as error:
-            raise CannotVerifyError(f"cannot be played here: {error}") from error
+            raise CannotVerifyError(f"cannot be replayed here: {error}") from error
     try:
         track_of(config).make_driver(config)
     except (ConfigError, DocumentError) as error:
-        raise CannotVerifyError(f"cannot be played here: {error}") from error
+        raise CannotVerifyError(f"cannot be replayed here: {error}") from error
 
 
 def _check_complete(run: RunDirectory) -> None:
@@ -289,7 +289,7 @@ def _check_complete(run: RunDirectory) -> None:
     if frames < total or state != "COMPLETED":
         raise IncompleteRunError(
             f"{run.path}: the run is not complete: it has {min(frames, total):,} of "
-            f"{total:,} frames and its state is {state}; play it to its end first"
+            f"{total:,} frames and its state is {state}; finish it first"
         )
 
 
@@ -300,11 +300,11 @@ def _pick_visits(tasks: list[VisitTask], visits: Sequence[int]) -> list[VisitTas
     return [task for task in tasks if not visits or task.visit_idx in visits]
 
 
-# --- What was found -------------------------------------------------------------
+# --- Differences ----------------------------------------------------------------
 
 
 def _find_gaps(outcomes: Sequence[VisitOutcome]) -> list[RowDifference]:
-    """Visits whose ids do not go on where those of the last one ended."""
+    """Visits whose ids do not continue those of the visit before."""
     found = []
     expected = RowIds(0, 0)
     for outcome in outcomes:
@@ -322,14 +322,14 @@ def _find_gaps(outcomes: Sequence[VisitOutcome]) -> list[RowDifference]:
 
 
 def _first_of(found: Sequence[RowDifference], config: RunConfig) -> Difference | None:
-    """The difference with the lowest frame, placed in the run."""
+    """The difference with the lowest frame, with its visit and game."""
     if not found:
         return None
     first = min(found, key=lambda difference: difference.frame)
     ends = list(accumulate(visit.visit_frames for visit in config.played_schedule))
     visit = config.played_schedule[bisect_right(ends, first.frame)]
     first_frame = first.frame
-    if first.file == "digests.jsonl":  # it speaks of all frames since the row before
+    if first.file == "digests.jsonl":  # it covers all frames since the row before
         visit_start = ends[visit.visit_idx] - visit.visit_frames
         first_frame -= (first.frame - visit_start) % BLOCK_FRAMES
     return Difference(
@@ -346,31 +346,31 @@ def _first_of(found: Sequence[RowDifference], config: RunConfig) -> Difference |
 
 
 def _refuse_other_emulator(config: RunConfig, difference: Difference | None) -> None:
-    """A difference is a verdict only where the emulator is the run's own.
+    """Refuses a verdict if the emulator or a ROM is not the run's own.
 
-    A broken chain is one anywhere: it is about bytes, not about the emulator.
+    A broken chain is a verdict anyway: it depends on bytes, not on the emulator.
     """
     if difference is None or difference.field == "chain":
         return
     others = compare_emulators(config)
     if others:
         raise CannotVerifyError(
-            f"cannot verify here: {'; '.join(others)}. Under what is installed here "
-            f"the run differs at {difference}. Install what it was made with, and "
-            "verify again"
+            f"cannot verify here: {'; '.join(others)}. With the versions installed "
+            f"here the run differs at {difference}. Install the versions it was made "
+            "with, and verify again"
         )
 
 
 def compare_emulators(config: RunConfig) -> list[str]:
-    """What of the emulator and the ROMs is not as it was in a run, both named."""
+    """Describes how emulator and ROMs differ from those a run was made with."""
     others = []
     machine = machine_of(config.games)
     made_with = (config.versions or {}).get(machine.name, "an unnamed version")
     if made_with != machine.read_version():
         package = machine.name.replace("_", "-")
         others.append(
-            f"the run was made with {package} {made_with}, here is "
-            f"{machine.read_version()}"
+            f"the run was made with {package} {made_with}, found "
+            f"{machine.read_version()} here"
         )
     hashes = config.rom_sha256 or {}
     for game_id in dict.fromkeys(visit.game_id for visit in config.schedule):
@@ -378,13 +378,13 @@ def compare_emulators(config: RunConfig) -> list[str]:
         if hashes.get(game_id) != found:
             others.append(
                 f"the run was made with the ROM {hashes.get(game_id)} of {game_id}, "
-                f"here is {found}"
+                f"found {found} here"
             )
     return others
 
 
 def _read_versions(config: RunConfig) -> dict[str, str]:
-    """The versions that judge."""
+    """The versions that this verification uses."""
     machine = find_machine(config.schedule[0].game_id)
     return {
         "python": platform.python_version(),

@@ -1,4 +1,4 @@
-"""Agents in processes of their own, started by tests."""
+"""Fixtures that start agents in their own processes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def write(tmp_path: Path) -> Callable[[str, str], str]:
 def start(
     write: Callable[..., str],
 ) -> Iterator[Callable[..., tuple[IsolatedAgent, RemoteAgent]]]:
-    """Builds an agent in a process of its own, from source."""
+    """Builds an agent in its own process, from source."""
     built: list[RemoteAgent] = []
 
     def start(

@@ -1,4 +1,4 @@
-"""Messages, what is refused of them, and the shared memory."""
+"""Messages, invalid messages, and the shared memory."""
 
 from __future__ import annotations
 
@@ -61,15 +61,24 @@ def framed(body: bytes) -> bytes:
 
 BAD_MESSAGES = [
     (struct.pack("<I", 0xFFFFFFFF), "sent a message of 4,294,967,295 bytes; expected"),
-    (framed(b""), "sent what is no message"),
-    (framed(b"\xc1"), "sent what is no message"),
-    (framed(b"\x93\x01\x02"), "sent what is no message"),
-    (framed(msgspec.msgpack.encode({"type": "Answer", "value": "3"})), "no message"),
-    (framed(msgspec.msgpack.encode({"type": "Answer", "value": [1]})), "no message"),
-    (framed(msgspec.msgpack.encode({"type": "Batch", "percepts": []})), "no message"),
-    (framed(msgspec.msgpack.encode({"type": "os.system"})), "no message"),
-    (framed(b"\x91" * 50_000), "no message"),
-    (framed(b"\x82\xa4type\xa6Output\xa4text\xa2\xff\xfe"), "no message"),
+    (framed(b""), "sent an invalid message"),
+    (framed(b"\xc1"), "sent an invalid message"),
+    (framed(b"\x93\x01\x02"), "sent an invalid message"),
+    (
+        framed(msgspec.msgpack.encode({"type": "Answer", "value": "3"})),
+        "invalid message",
+    ),
+    (
+        framed(msgspec.msgpack.encode({"type": "Answer", "value": [1]})),
+        "invalid message",
+    ),
+    (
+        framed(msgspec.msgpack.encode({"type": "Batch", "percepts": []})),
+        "invalid message",
+    ),
+    (framed(msgspec.msgpack.encode({"type": "os.system"})), "invalid message"),
+    (framed(b"\x91" * 50_000), "invalid message"),
+    (framed(b"\x82\xa4type\xa6Output\xa4text\xa2\xff\xfe"), "invalid message"),
 ]
 
 
@@ -84,7 +93,7 @@ def test_bad_message_is_the_agents_error(
         reader.read(deadline_s=monotonic() + 1)
 
 
-def test_what_was_sent_before_the_end_is_read(pipe: tuple[int, int]) -> None:
+def test_message_sent_before_the_end_is_read(pipe: tuple[int, int]) -> None:
     read, write = pipe
     ended, other = os.pipe()
     reader = Reader(read, Reply, 1 << 20, watched=ended)
@@ -95,7 +104,7 @@ def test_what_was_sent_before_the_end_is_read(pipe: tuple[int, int]) -> None:
     os.close(ended)
 
 
-def test_failure_travels() -> None:
+def test_failure_is_sent_and_received() -> None:
     failure = Failure(
         "", "KeyError", "'x'", "KeyError: 'x' (a.py:3)", "Trace…", None, 2
     )

@@ -1,4 +1,4 @@
-"""What the kernel denies, tried in forked processes."""
+"""Tries, in forked processes, what the kernel must deny."""
 
 from __future__ import annotations
 

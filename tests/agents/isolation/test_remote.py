@@ -1,4 +1,4 @@
-"""An agent in its own process does what it does in the referee's, and dies cleanly."""
+"""An agent in its own process behaves as in the referee's, and dies cleanly."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ def test_global_generators_are_seeded_and_saved(write: Any, tmp_path: Path) -> N
     assert len(printed.splitlines()) == 5
 
 
-def test_agent_that_does_not_look_is_shown_nothing(start: Start) -> None:
+def test_agent_that_opts_out_gets_no_pixels_between_decisions(start: Start) -> None:
     source = agent_source("print(obs_rgb is None); return 3")
     loaded, agent = start(source + "    looks_between_decisions = False\n")
     assert agent.looks_between_decisions is False
@@ -275,7 +275,7 @@ def test_error_between_decisions_says_where(start: Start) -> None:
     assert ask(agent, decide=False) is None
     with pytest.raises(Exception, match="division by zero"):
         ask(agent)
-    assert agent.unconfirmed == 3  # it did not live through the last three frames
+    assert agent.unconfirmed == 3  # it did not process the last three frames
 
 
 LOADS_THAT_FAIL = [
@@ -307,7 +307,7 @@ def test_refusal_to_load_is_the_same(source: str, args: Any, write: Any) -> None
     assert messages[0] == messages[1]
 
 
-def test_what_is_printed_is_kept_in_order(start: Start, tmp_path: Path) -> None:
+def test_output_is_kept_in_order(start: Start, tmp_path: Path) -> None:
     source = agent_source(
         "print('step', self.n); sys.stdout.buffer.write(b'bytes\\n'); return 3",
         init="print('built', file=sys.stderr)",
@@ -329,7 +329,7 @@ def test_object_cannot_be_isolated() -> None:
         load_isolated_agent(Agent, PROCESS)
 
 
-def test_data_files_travel_and_must_not_change(write: Any, tmp_path: Path) -> None:
+def test_data_files_are_copied_and_must_not_change(write: Any, tmp_path: Path) -> None:
     init = "self.a = int(open(os.path.join(os.path.dirname(__file__), 'w.txt')).read())"
     path = write(agent_source("return self.a", init))
     weights = Path(write("5", "w.txt"))
@@ -379,7 +379,7 @@ def test_death_is_an_error_with_its_status(
 ) -> None:
     find = "os.write(4" in statement
     source = agent_source(statement)
-    if find:  # the pipe of replies, whatever its number is
+    if find:  # the descriptor of the reply pipe
         source = source.replace("os.write(4", "os.write(fd()") + (
             "def fd():\n"
             "    import fcntl\n"
@@ -394,7 +394,7 @@ def test_death_is_an_error_with_its_status(
     _, agent = start(source)
     with pytest.raises(AgentError, match=message):
         ask(agent)
-    agent.close()  # has nothing left to do
+    agent.close()  # does nothing
     assert not agent._process.folder.exists()
 
 
@@ -407,7 +407,7 @@ def is_alive(pid: int) -> bool:
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process that no one here waits for has not ended."""
+    """Whether a process that is not a child of this one is still alive."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
     except OSError:

@@ -1,1 +1,1 @@
-"""The agent in a process of its own, and what the operating system keeps from it."""
+"""Running the agent in its own process, with optional operating-system sandboxing."""

@@ -1,14 +1,14 @@
-"""How referee and agent talk when the agent has a process of its own.
+"""The messages between referee and agent when the agent has its own process.
 
 Two pipes carry messages: four bytes of length, then MessagePack. Nothing is unpickled;
-a message of the agent that is too long or not one of `REPLIES` is an error of the
-agent. Observations travel beside the pipes in shared memory, which the referee writes
-and never reads. It is sealed: the agent can neither resize it nor write to it.
+a message from the agent that is too long or not one of `Reply` is an error of the
+agent. Observations are passed in shared memory, which the referee writes and never
+reads. It is sealed: the agent can neither resize it nor write to it.
 
 A batch of percepts ends with a decision frame, because only the answers to those count.
-So a round trip is paid once per decision. Whoever waits first polls the pipe for a
-bounded time, if another core is free: being woken by the kernel takes longer than a
-light agent takes to answer.
+So there is one round trip per decision. A side that waits polls the pipe for a bounded
+time first, if another core is free: a wake-up by the kernel takes longer than the
+answer of a fast agent.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FRAME_BYTES = int(np.prod(OBSERVATION_SHAPE))
 _LENGTH = struct.Struct("<I")
 LARGEST_REQUEST_BYTES = 64 << 20
 LARGEST_REPLY_BYTES = 4 << 20
-# What is printed is sent in pieces of this length.
+# Printed text is sent in pieces of this length.
 OUTPUT_CHARS = 64 * 1024
 _READ_BYTES = 64 * 1024
 # Long enough for the frames between two decisions.
@@ -46,11 +46,11 @@ SPIN_S = 0.001
 _F_SEAL_FUTURE_WRITE = 0x0010
 
 
-# --- what the referee asks --------------------------------------------------------
+# --- requests of the referee ------------------------------------------------------
 
 
 class Import(msgspec.Struct, tag=True):
-    """Import the agent and say what it is."""
+    """Import the agent and describe it."""
 
 
 class Build(msgspec.Struct, tag=True):
@@ -71,7 +71,7 @@ class SentPercept(msgspec.Struct, array_like=True):
 
 
 class Batch(msgspec.Struct, tag=True):
-    """Frames in order; the answer to the last one is wanted."""
+    """Frames in order; the reply is the answer to the last one."""
 
     percepts: list[SentPercept]
     # How long the agent may poll for the next batch, as long as another core is free.
@@ -85,13 +85,13 @@ class Ask(msgspec.Struct, tag=True):
 
 
 class Save(msgspec.Struct, tag=True):
-    """Save the agent in a folder of its own."""
+    """Save the agent in a new folder."""
 
     directory: str
 
 
 class Load(msgspec.Struct, tag=True):
-    """Restore the agent from a folder of its own."""
+    """Restore the agent from a folder."""
 
     directory: str
 
@@ -99,17 +99,17 @@ class Load(msgspec.Struct, tag=True):
 Request = Import | Build | Batch | Ask | Save | Load
 
 
-# --- what the agent's process answers ---------------------------------------------
+# --- replies of the agent's process -----------------------------------------------
 
 
 class Output(msgspec.Struct, tag=True):
-    """Something that the agent printed; the answer is still to come."""
+    """Text that the agent printed; the reply itself follows."""
 
     text: str
 
 
 class Described(msgspec.Struct, tag=True):
-    """What was imported."""
+    """A description of the imported agent."""
 
     name: str
     is_functional: bool
@@ -118,7 +118,7 @@ class Described(msgspec.Struct, tag=True):
 
 
 class Built(msgspec.Struct, tag=True):
-    """What the agent that was built offers."""
+    """The optional methods and settings of the agent that was built."""
 
     methods: list[str]
     looks_between_decisions: bool
@@ -131,30 +131,30 @@ class Answer(msgspec.Struct, tag=True):
 
 
 class OddAnswer(msgspec.Struct, tag=True):
-    """An answer that is neither an action nor a number, as it can be shown."""
+    """An answer that is neither an action nor a number, as text."""
 
     type_name: str
     text: str
 
 
 class Numbers(msgspec.Struct, tag=True):
-    """What a method returned."""
+    """The return value of a method."""
 
     values: dict[str, int | float]
 
 
 class Failure(msgspec.Struct, tag=True):
-    """Something was raised.
+    """An exception was raised.
 
     Attributes:
         kind: `AgentError`, `AgentLoadError` or `LongplayError` for one of longplay's
-            own, else "".
-        type_name: The class of what was raised.
+            own exceptions, else "".
+        type_name: The class of the exception.
         message: Its text.
         description: Class, text and place, as errors show them.
-        traceback: As it is written to agent_output.txt.
-        cause: Of an AgentError: the class of the exception behind it.
-        percept: Which percept of a batch it was; 0 otherwise.
+        traceback: The text for agent_output.txt.
+        cause: For an AgentError, the class of the exception that caused it.
+        percept: Index of the percept in its batch; 0 otherwise.
     """
 
     kind: str
@@ -176,7 +176,7 @@ def send_message(fd: int, message: Request | Reply) -> None:
     """Writes one message to a pipe.
 
     Raises:
-        BrokenPipeError: There is no one at the other end.
+        BrokenPipeError: The other end is closed.
     """
     body = _encode(message)
     view = memoryview(_LENGTH.pack(len(body)) + body)
@@ -189,9 +189,9 @@ class MessageReader(Generic[_Message]):
 
     Args:
         fd: The pipe; it is made non-blocking.
-        kind: The union of messages that are expected.
+        kind: The union of expected messages.
         largest_bytes: A longer message is refused before it is read.
-        watched: A second descriptor; once it can be read, waiting ends.
+        watched: A second descriptor; waiting ends when it becomes readable.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class MessageReader(Generic[_Message]):
 
         Raises:
             TimeoutError: The deadline has passed.
-            AgentError: What came is no message.
+            AgentError: The data is not a valid message.
         """
         spin_until_s = perf_counter() + spin_s if spin_s else 0.0
         while True:
@@ -238,14 +238,14 @@ class MessageReader(Generic[_Message]):
             self._buffer += data
 
     def _wait(self, deadline_s: float | None) -> bool:
-        """Whether there is something to be read."""
+        """Waits; returns whether the pipe is readable."""
         timeout_ms = None
         if deadline_s is not None:
             timeout_ms = max(0.0, deadline_s - monotonic()) * 1000
         ready = self._poll.poll(timeout_ms)
         if not ready:
             raise TimeoutError
-        # What was sent before the end is still read.
+        # Data that was sent before the end is still read.
         return any(fd == self._fd for fd, _ in ready)
 
     def _take(self) -> _Message | None:
@@ -267,12 +267,12 @@ class MessageReader(Generic[_Message]):
             return self._decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise AgentError(
-                f"the agent's process sent what is no message: {error}"
+                f"the agent's process sent an invalid message: {error}"
             ) from error
 
 
 class FrameWriter:
-    """The referee's side of the shared memory: writes, and cannot be made to read."""
+    """The referee's side of the shared memory: writes, and never reads."""
 
     size_bytes: ClassVar[int] = SLOTS * _FRAME_BYTES
 
@@ -291,7 +291,7 @@ class FrameWriter:
         self._slots[slot][...] = observation
 
     def close(self) -> None:
-        """Gives the memory back."""
+        """Releases the memory."""
         self._slots = []
         if self.fd >= 0:
             os.close(self.fd)
@@ -299,14 +299,14 @@ class FrameWriter:
 
 
 class FrameReader:
-    """The agent's side of the shared memory; takes the descriptor over."""
+    """The agent's side of the shared memory; takes ownership of the descriptor."""
 
     def __init__(self, fd: int) -> None:
         memory = mmap.mmap(fd, FrameWriter.size_bytes, prot=mmap.PROT_READ)
-        os.close(fd)  # the mapping has one of its own
+        os.close(fd)  # the mapping has its own
         frames: Observation = np.frombuffer(memory, np.uint8)
         self._slots = list(frames.reshape(SLOTS, *OBSERVATION_SHAPE))
 
     def read(self, slot: int) -> Observation:
-        """An observation, in an array that is the agent's own."""
+        """An observation, in a new array for the agent."""
         return self._slots[slot].copy()

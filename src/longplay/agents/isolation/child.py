@@ -1,9 +1,9 @@
-"""The agent's interpreter: from its first line to the agent's last step.
+"""The agent's process: its start, the sandbox, and the agent's server.
 
 The referee starts `python -I -S -c BOOT FILE`, where FILE holds a `Setup` as JSON. The
-process forks: the parent becomes the keeper, the child gives up its privileges, puts
-itself into the sandbox, and only then imports NumPy and the agent. From there on it
-answers requests until the pipe ends.
+process forks: the parent becomes the keeper, the child drops its privileges, enters the
+sandbox, and only then imports NumPy and the agent. From there on it answers requests
+until the pipe closes.
 
 Only the standard library is imported at the top, because the sandbox comes first.
 """
@@ -28,19 +28,19 @@ BOOT = (
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """All that an agent's process is told, as plain JSON.
+    """Everything an agent's process gets at its start, as plain JSON.
 
     Attributes:
         sys_path: Where modules are found.
         requests, replies, frames: Descriptors of the agent.
         lifeline, status: Descriptors of the keeper.
-        folder: The agent's own; `files` in it holds the agent's files.
+        folder: The agent's own folder; the agent's files are in its folder `files`.
         rules: What Landlock allows; None for no sandbox.
         source: Name, reference, module, attribute and file of an `AgentSource`.
-        files: Paths of its files; None for longplay's own agents.
+        files: Paths of its files; None for built-in agents.
         modules, namespaces: As in `AgentFiles`.
         unlisted: Modules beside the agent that are not among its files.
-        agent_args: What the agent is built with.
+        agent_args: Arguments the agent is built with.
         memory_bytes: The limit of resident memory.
     """
 
@@ -62,7 +62,7 @@ class Setup:
 
 
 def main(given: dict[str, Any]) -> None:
-    """Becomes the keeper of an agent, and the agent."""
+    """Forks into the keeper and the agent."""
     setup = Setup(**given)
     landlock.become_subreaper()
     landlock.set_dumpable(False)
@@ -78,7 +78,7 @@ def main(given: dict[str, Any]) -> None:
             setup.folder,
         )
         os._exit(0)
-    # Its parent may have died before this took effect; then the pipes have ended.
+    # The parent may have died before this took effect; then the pipes are closed.
     landlock.die_with_parent(signal.SIGKILL)
     landlock.set_dumpable(True)
     for fd in (setup.lifeline, setup.status):
@@ -98,4 +98,4 @@ def _run_agent(setup: Setup) -> None:
     from longplay.agents.isolation.server import AgentServer
 
     AgentServer(setup).serve()
-    os._exit(0)  # threads of the agent's are not waited for
+    os._exit(0)  # does not wait for the agent's threads

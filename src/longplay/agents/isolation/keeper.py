@@ -1,8 +1,8 @@
-"""The process between referee and agent: nothing that the agent started outlives it.
+"""The process between referee and agent: no process of the agent outlives it.
 
 The keeper is the agent's parent and the reaper of its orphans, so every descendant of
-the agent ends up as the keeper's child. It reports how the agent ended and kills all
-that is left: when the agent ends, when its tree uses too much memory, and when the
+the agent becomes the keeper's child in the end. It reports how the agent ended and
+kills all descendants: when the agent ends, when they use too much memory, and when the
 referee closes the lifeline or dies. It never runs the agent's code.
 
 Only the standard library is imported here.
@@ -35,8 +35,8 @@ def keep(
         agent_pid: A child of this process.
         lifeline: A pipe whose other end the referee holds.
         status: A pipe to write `{"status", "memory_bytes"}` to.
-        memory_bytes: The most that the agent and its descendants may have resident.
-        folder: The agent's own; a referee that lives removes it itself.
+        memory_bytes: Limit of resident memory of the agent and its descendants.
+        folder: The agent's own folder; removed here only if the referee has died.
     """
     referee_pid = os.getppid()
     exceeded = _wait_for_end(agent_pid, lifeline, memory_bytes)
@@ -54,7 +54,7 @@ def keep(
 def _wait_for_end(
     agent_pid: int, lifeline: int, memory_bytes: int | None
 ) -> int | None:
-    """Returns the resident memory, if that is why the agent must end."""
+    """Waits; returns the resident memory if it exceeds the limit."""
     agent_fd = os.pidfd_open(agent_pid)
     poll = select.poll()
     poll.register(agent_fd, select.POLLIN)
@@ -69,7 +69,7 @@ def _wait_for_end(
 
 
 def _kill_descendants() -> None:
-    """Kills all, again and again: what is forked meanwhile becomes a child here."""
+    """Kills all descendants, repeatedly: new forks become children of this process."""
     while True:
         for pid in list_descendants(os.getpid()):
             with contextlib.suppress(ProcessLookupError):
@@ -81,7 +81,7 @@ def _kill_descendants() -> None:
 
 
 def list_descendants(ancestor: int) -> list[int]:
-    """Every process below one, by what /proc says at this moment."""
+    """All descendants of a process, read from /proc."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and (parent := _parent_of(entry)) is not None:
@@ -100,7 +100,7 @@ def _parent_of(process: Path) -> int | None:
         text = (process / "stat").read_bytes()
     except OSError:
         return None  # it has ended
-    # The name of a program stands in parentheses and may hold anything.
+    # The program's name is in parentheses and may contain any character.
     return int(text.rpartition(b")")[2].split()[1])
 
 

@@ -1,11 +1,12 @@
-"""What a process may touch, restricted by Linux: Landlock, prctl, capabilities.
+"""Restricts a process with Linux features: Landlock, prctl and capabilities.
 
-Landlock is an allow-list that a process puts on itself and its descendants and can
-never take off. Every right that the kernel's version (its ABI) knows is denied unless
+Landlock is an allow-list that a process applies to itself and its descendants and can
+never remove. Every right that the kernel's version (its ABI) supports is denied unless
 a rule allows it: files, TCP ports, and from ABI 6 on signals and abstract sockets of
-processes outside. There is no fallback: without ABI 3, `restrict` raises.
+outside processes. There is no fallback: without ABI 3, `restrict_files` raises.
 
-Only the standard library is imported, because this runs before NumPy and the agent are.
+Only the standard library is imported, because this runs before NumPy and the agent are
+imported.
 See `man 7 landlock` and the kernel's Documentation/userspace-api/landlock.rst.
 """
 
@@ -30,13 +31,13 @@ _RULE_PATH_BENEATH = 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = (1 << bit for bit in range(4))
 _MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
 _TRUNCATE, _IOCTL_DEV = 1 << 14, 1 << 15
-# Rights that mean something for a file that is not a directory.
+# Rights that apply to a file that is not a directory.
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 # Rights on files by ABI: 13 in the first, then REFER, TRUNCATE and IOCTL_DEV.
 _FILE_RIGHT_COUNT = {1: 13, 2: 14, 3: 15, 4: 15}
 _LATEST_FILE_RIGHT_COUNT = 16
-# What a rule allows: to list folders, to read, to read and execute, or everything but
-# to execute files and to make devices.
+# What a rule allows: listing folders, reading, reading and executing, or everything
+# except executing files and making devices.
 ACCESS = {
     "list": _READ_DIR,
     "r": _READ_FILE | _READ_DIR,
@@ -57,7 +58,7 @@ _LAST_CAPABILITY = 63
 
 
 class Rule(NamedTuple):
-    """A path, and what may be done with it and all below it.
+    """A path, and the access to it and everything below it.
 
     Attributes:
         path: An existing file or folder.
@@ -101,7 +102,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def find_abi() -> int:
-    """The version of Landlock that this kernel has; 0 if it has none."""
+    """The Landlock version of this kernel; 0 if it has none."""
     if sys.platform != "linux":
         return 0
     version = _libc.syscall(
@@ -114,10 +115,10 @@ def find_abi() -> int:
 
 
 def check_available() -> int:
-    """Returns the ABI, if it is enough for a sandbox.
+    """Returns the ABI, if it is sufficient for a sandbox.
 
     Raises:
-        SandboxError: Says what is missing.
+        SandboxError: Names what is missing.
     """
     if sys.platform != "linux":
         raise SandboxError(f"a sandbox needs Linux, found {sys.platform}")
@@ -132,7 +133,7 @@ def check_available() -> int:
 
 
 def restrict_files(rules: Iterable[Rule]) -> int:
-    """Denies this process everything that Landlock can deny, but for the rules.
+    """Denies this process everything that Landlock can deny, except for the rules.
 
     Returns:
         The ABI in force.
@@ -194,12 +195,12 @@ def _add_rule(ruleset: int, rule: Rule, handled: int) -> None:
 
 
 def forbid_new_privileges() -> None:
-    """From here on no program that is executed gains a privilege."""
+    """Prevents executed programs from gaining privileges."""
     _prctl("PR_SET_NO_NEW_PRIVS", _PR_SET_NO_NEW_PRIVS, 1)
 
 
 def drop_capabilities() -> None:
-    """Gives up every capability, for descendants too."""
+    """Drops every capability, for descendants too."""
     for capability in range(_LAST_CAPABILITY + 1):
         # Fails beyond the kernel's last one, and where there is nothing to drop.
         _libc.prctl(_PR_CAPBSET_DROP, capability, 0, 0, 0)
@@ -211,12 +212,12 @@ def drop_capabilities() -> None:
 
 
 def set_dumpable(is_dumpable: bool) -> None:
-    """Whether others of the same user may read this process's memory and files."""
+    """Sets whether other processes of the user may read this process's memory."""
     _prctl("PR_SET_DUMPABLE", _PR_SET_DUMPABLE, int(is_dumpable))
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Has the kernel send a signal when the parent dies."""
+    """Makes the kernel send this process a signal when its parent dies."""
     _prctl("PR_SET_PDEATHSIG", _PR_SET_PDEATHSIG, signal_number)
 
 

@@ -1,11 +1,11 @@
-"""How far an agent is kept from the referee, as it is asked for and written down.
+"""The isolation levels between agent and referee, and their options.
 
     none       the agent runs in the referee's process
-    process    it runs in an interpreter of its own, and gets percepts and nothing else
+    process    it runs in its own interpreter, and gets only percepts
     sandbox    the same, restricted by the operating system: Linux with Landlock
 
-Without `none` nothing is promised to an agent, with `process` nothing against an agent
-that runs as the user root or looks around in the file system.
+`none` gives no protection. `process` does not protect against an agent that runs as
+root or reads other files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from longplay.errors import ConfigError
 Level = Literal["none", "process", "sandbox"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 
-# What an agent's process keeps of the referee's environment.
+# Variables of the referee's environment that an agent's process gets.
 _KEPT_VARIABLES = (
     "PATH",
     "LANG",
@@ -40,14 +40,14 @@ _KEPT_VARIABLES = (
 
 @dataclass(frozen=True)
 class Isolation:
-    """What keeps an agent from the referee.
+    """How an agent is isolated from the referee.
 
     Attributes:
-        level: As the module's docstring says.
-        allowed: More paths of a sandbox, `PATH` or `PATH:rw`.
-        variables: Names of more environment variables that the agent gets.
-        step_timeout_s: The most a step may take; the first one is not counted.
-        memory_bytes: The most the agent and its descendants may have resident.
+        level: One of the levels in the module's docstring.
+        allowed: Additional paths for a sandbox, `PATH` or `PATH:rw`.
+        variables: Names of additional environment variables for the agent.
+        step_timeout_s: Time limit of a step; the first step has none.
+        memory_bytes: Limit of resident memory of the agent and its descendants.
     """
 
     level: Level = "none"
@@ -86,7 +86,7 @@ class Isolation:
         """Returns the version of Landlock in use; None without a sandbox.
 
         Raises:
-            ConfigError: This machine cannot isolate an agent so.
+            ConfigError: This machine does not support the level.
         """
         if self.level != "sandbox":
             return None
@@ -99,7 +99,7 @@ class Isolation:
         """The environment of the agent's process.
 
         Args:
-            own: What is set for it alone.
+            own: Variables that are set only for the agent.
         """
         kept = (*_KEPT_VARIABLES, *self.variables)
         return {**{n: os.environ[n] for n in kept if n in os.environ}, **own}

@@ -1,8 +1,8 @@
-"""The referee's side of an agent's process: start it, ask it, end it.
+"""The referee's side of an agent's process: starts it, sends requests, ends it.
 
-The process gets the agent's files in a folder of its own, two pipes and the shared
-memory. However it dies, the referee learns the exit status from the keeper, and by the
-time `close` returns no descendant of it is alive.
+The process gets the agent's files in its own folder, two pipes and the shared memory.
+However it dies, the keeper reports its exit status to the referee, and when `close`
+returns, none of its descendants is alive.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _HOME_FOLDER = "home"
 _SETUP_FILE = "setup.json"
 _NATIVE_OUTPUT = "native_output.txt"
 _LONGEST_NATIVE_OUTPUT_BYTES = 1 << 20
-# The time that a keeper has to report, and to clean up.
+# Time limit for a keeper to report, and to clean up.
 _KEEPER_S = 30.0
-# How often to look whether another core is free.
+# How often to check whether another core is free.
 _LOOK_S = 1.0
 _OWN_ERRORS: Mapping[str, type[LongplayError]] = {
     "AgentError": AgentError,
@@ -56,13 +56,13 @@ _OWN_ERRORS: Mapping[str, type[LongplayError]] = {
 
 
 class AgentProcess:
-    """A process with an agent in it.
+    """A process that runs an agent.
 
     Args:
         source: Where the agent is.
-        agent_args: What it is built with.
-        isolation: How it is kept from the referee.
-        output: Gets what the agent prints.
+        agent_args: Arguments it is built with.
+        isolation: How it is isolated from the referee.
+        output: Receives what the agent prints.
     """
 
     def __init__(
@@ -75,11 +75,11 @@ class AgentProcess:
         self._isolation = isolation
         self._output = output
         self._spin = _SpinGauge()
-        # Which percept of the last batch the agent failed at.
+        # The percept of the last batch at which the agent failed.
         self.failed_percept_idx = 0
         self.folder = Path(tempfile.mkdtemp(prefix="longplay-agent-"))
         self.frames = channel.FrameWriter()
-        # Others of this user must not read the referee's memory.
+        # Other processes of this user must not read the referee's memory.
         set_dumpable(False)
         self._start(source, agent_args)
 
@@ -90,7 +90,7 @@ class AgentProcess:
         self._status, status = os.pipe()
         given = (requests, replies, self.frames.fd, lifeline, status)
         fds = [self._requests, self._replies, self._lifeline, self._status]
-        # Should the process be forgotten, its keeper sees the pipes end.
+        # If this object is garbage-collected, the keeper sees the pipes close.
         self._finalizer = weakref.finalize(self, _clean_up, fds, self.folder)
         try:
             setup = self._make_setup(source, agent_args, given)
@@ -184,8 +184,8 @@ class AgentProcess:
         """Sends a request and waits for the reply.
 
         Raises:
-            AgentError: The process died, took too long or sent something else.
-            AgentLoadError, RemoteError: What the agent raised.
+            AgentError: The process died, timed out or sent an invalid message.
+            AgentLoadError, RemoteError: The agent raised.
         """
         with contextlib.suppress(BrokenPipeError):
             channel.send_message(self._requests, request)
@@ -214,22 +214,22 @@ class AgentProcess:
 
     @property
     def spin_s(self) -> float:
-        """How long it is worth to poll for the other side."""
+        """How long to poll for the other side before waiting."""
         return self._spin.seconds()
 
     def refuse(self, reply: channel.Reply) -> AgentError:
-        """Ends a process that answered another question."""
+        """Ends a process that sent an unexpected reply; returns the error."""
         self.close()
         name = type(reply).__name__
-        return AgentError(f"the agent's process sent {name} where it was not asked for")
+        return AgentError(f"the agent's process sent an unexpected {name}")
 
     @property
     def is_open(self) -> bool:
-        """Whether the process can be asked."""
+        """Whether the process accepts requests."""
         return self._finalizer.alive
 
     def _describe_end(self) -> str:
-        """How the process died, in words."""
+        """Describes how the process died."""
         report = self._wait_for_report()
         native = self._read_native_output()
         self.close()
@@ -237,16 +237,16 @@ class AgentProcess:
         return describe_status(report, self._isolation) + (f": {last}" if last else "")
 
     def _wait_for_report(self) -> dict[str, Any] | None:
-        """What the keeper says of the agent's end; None if it says nothing."""
+        """The keeper's report of how the agent ended; None if there is none."""
         poll = select.poll()
         poll.register(self._status, select.POLLIN)
         if not poll.poll(_KEEPER_S * 1000):
-            return None  # the pipe has ended, the agent has not
+            return None  # the agent closed its pipe but is still alive
         text = os.read(self._status, 4096)
         return json.loads(text) if text else None
 
     def _read_native_output(self) -> str:
-        """What compiled code and subprocesses printed; the first of it."""
+        """The beginning of what compiled code and subprocesses printed."""
         path = self.folder / _NATIVE_OUTPUT
         try:
             fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -260,7 +260,7 @@ class AgentProcess:
         """Ends the process and all its descendants; does nothing the second time."""
         if not self._finalizer.alive:
             return
-        # The keeper sees the pipe end, kills all that is left, and ends.
+        # The keeper sees the pipe close, kills all descendants, and ends.
         os.close(self._lifeline)
         try:
             self._popen.wait(_KEEPER_S)
@@ -274,7 +274,7 @@ class AgentProcess:
 
 
 def _make_numba_cache(files: AgentFiles | None) -> Path:
-    """Compiled code that is kept between runs; no agent writes another's."""
+    """A cache of compiled code that is kept between runs, one for each agent."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     name = "longplay" if files is None else files.sha256[:16]
     cache = Path(base) / "longplay" / "numba" / name
@@ -294,7 +294,7 @@ def list_sys_path() -> list[str]:
 
 
 class _SpinGauge:
-    """Says how long to poll: not at all unless a core is free for the other side."""
+    """Decides how long to poll: not at all unless a core is free for the other side."""
 
     def __init__(self) -> None:
         self._cores = len(os.sched_getaffinity(0))
@@ -314,18 +314,18 @@ class _SpinGauge:
             running = int(text.split()[3].partition("/")[0])
         except (OSError, ValueError, IndexError):
             return False
-        # This process and the agent's are among them.
+        # `running` includes this process and the agent's.
         return self._cores > 1 and running <= self._cores
 
 
 def describe_status(report: Mapping[str, Any] | None, isolation: Isolation) -> str:
-    """How an agent's process ended, in words."""
+    """Describes how an agent's process ended."""
     if report is None:
         return "the agent's process closed its pipe"
     if report["memory_bytes"] is not None:
         limit = isolation.memory_bytes or 0
         return (
-            f"the agent's process was stopped: it uses {report['memory_bytes']:,} "
+            f"the agent's process was stopped: it used {report['memory_bytes']:,} "
             f"bytes of memory, more than the {limit:,} of --agent-memory"
         )
     status = report["status"]
@@ -336,7 +336,7 @@ def describe_status(report: Mapping[str, Any] | None, isolation: Isolation) -> s
 
 
 def raise_failure(failure: channel.Failure) -> NoReturn:
-    """Raises what the agent raised, under its own name."""
+    """Raises the agent's exception under its own class name."""
     if kind := _OWN_ERRORS.get(failure.kind):
         cause = None
         if failure.cause is not None:
@@ -352,7 +352,7 @@ def _to_json(setup: Setup) -> str:
 
 
 def _copy_checked(source: Path, target: Path, sha256: str) -> None:
-    """Copies a file of the agent's that must still be the one that was hashed."""
+    """Copies a file of the agent, and checks that it is unchanged."""
     digest = hashlib.sha256()
     with source.open("rb") as read, target.open("wb") as written:
         while chunk := read.read(1 << 20):

@@ -1,7 +1,7 @@
-"""An agent in another process, with the methods of one in this process.
+"""An agent in another process, with the interface of an agent in this process.
 
 Frames between two decisions are collected and sent with the next decision frame. The
-agent still sees every frame, in order, before anything else is asked of it.
+agent still sees every frame, in order, before any other request.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _LONGEST_NAME = 200
 
 
 class RemoteAgent:
-    """An agent that answers from a process of its own.
+    """An agent that runs in its own process.
 
     Attributes:
-        unconfirmed: How many of the last frames the agent has not answered yet. After
-            an error it is how many frames the agent has not lived through, the one at
-            which it failed included.
+        unconfirmed: Number of the last frames that the agent has not answered yet.
+            After an error, the number of frames it has not processed, including the
+            one at which it failed.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class RemoteAgent:
         truncated: bool,
         info: dict[str, Any],
     ) -> Any:
-        """Collects a frame; asks the agent on decision frames."""
+        """Collects a frame; calls the agent on decision frames."""
         percepts = self._percepts
         slot = None
         if obs_rgb is not None:
-            # In turn: a core writes faster where the other has not just read.
+            # Slots rotate: a core writes faster where the other has not just read.
             slot = self._slot = (self._slot + 1) % channel.SLOTS
             self._process.frames.write(slot, obs_rgb)
         percepts.append(channel.SentPercept(slot, reward, terminated, truncated, info))
@@ -103,12 +103,12 @@ class RemoteAgent:
         raise self._process.refuse(reply)
 
     def settle(self) -> None:
-        """Has the agent live through the frames that were collected."""
+        """Sends the collected frames to the agent."""
         if self._percepts:
             self._send()
 
     def metrics(self) -> dict[str, float]:
-        """What the agent reports of the visit that just ended."""
+        """The metrics that the agent reports for the visit that just ended."""
         self.settle()
         return self._ask_numbers("metrics") if "metrics" in self._methods else {}
 
@@ -143,7 +143,7 @@ class RemoteAgent:
         return folder
 
     def close(self) -> None:
-        """Lets the agent close itself, and ends its process."""
+        """Closes the agent and ends its process."""
         try:
             if "close" in self._methods and self._process.is_open:
                 self.settle()
@@ -153,10 +153,10 @@ class RemoteAgent:
 
 
 def copy_regular_files(source: Path, target: Path) -> None:
-    """Copies a tree that an agent may have made: folders and regular files alone.
+    """Copies a tree that an agent may have written: only folders and regular files.
 
     Raises:
-        AgentError: There is something else in it, such as a link.
+        AgentError: It contains something else, such as a link.
     """
     with os.scandir(source) as entries:
         for entry in entries:
@@ -174,7 +174,7 @@ def copy_regular_files(source: Path, target: Path) -> None:
 
 
 def _copy_file(source: str, target: Path) -> None:
-    # The agent may have put something else there meanwhile.
+    # The agent may have replaced the file in the meantime.
     fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(fd, "rb") as read, target.open("xb") as written:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -183,19 +183,20 @@ def _copy_file(source: str, target: Path) -> None:
 
 
 def _make_stand_in(odd: channel.OddAnswer) -> object:
-    """An object that looks like an answer that could not travel."""
+    """An object that is shown like an answer that could not be sent."""
     text = odd.text[: _LONGEST_NAME + 1]
     return type(odd.type_name[:_LONGEST_NAME], (), {"__repr__": lambda self: text})()
 
 
 @dataclass(frozen=True)
 class IsolatedAgent(LoadedAgent):
-    """An agent that was found, and imported in a process of its own.
+    """An agent that is imported in its own process.
 
     Attributes:
-        source: Where it is.
-        isolation: How it is kept from the referee.
-        predicts: Whether its `init` needs no number of actions.
+        source: Where the agent is.
+        isolation: How it is isolated from the referee.
+        is_functional: Whether it is a module with `init` and `step`.
+        predicts: Whether its `init` takes no number of actions.
     """
 
     source: AgentSource = field(kw_only=True)
@@ -205,15 +206,15 @@ class IsolatedAgent(LoadedAgent):
 
     @property
     def is_predictor(self) -> bool:
-        """Whether its `init` needs no number of actions."""
+        """Whether its `init` takes no number of actions."""
         return self.predicts
 
     def build(self, seed: int) -> RemoteAgent:
-        """Starts a process and makes a new agent in it."""
+        """Starts a process and builds a new agent in it."""
         return self._start(len(GLOBAL_ACTION_SET), seed)
 
     def build_predictor(self, seed: int) -> RemoteAgent:
-        """Starts a process and makes a new predictor in it."""
+        """Starts a process and builds a new predictor in it."""
         return self._start(None, seed)
 
     def _start(self, num_actions: int | None, seed: int) -> RemoteAgent:
@@ -240,11 +241,11 @@ def load_isolated_agent(
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
 ) -> IsolatedAgent:
-    """Finds an agent, and imports it in a process of its own.
+    """Finds an agent, and imports it in its own process.
 
     Raises:
         AgentLoadError: It cannot be imported, or was given as an object.
-        ConfigError: This machine cannot isolate it so.
+        ConfigError: This machine does not support the isolation level.
         UnknownNameError: No agent has this name.
     """
     if not isinstance(reference, str):
@@ -257,7 +258,7 @@ def load_isolated_agent(
     described = _describe_agent(source, isolation, dict(agent_args or {}))
     name, revision = _check_name(described.name), described.revision
     if reference not in BUILT_IN_AGENTS:
-        revision = None  # only an agent of longplay has one
+        revision = None  # only a built-in agent has one
     config = source.describe(name, agent_args or {}, revision)
     return IsolatedAgent(
         name=source.name,

@@ -1,9 +1,9 @@
-"""What a sandboxed agent may read and write: the allow-list, path by path.
+"""The paths that a sandboxed agent may read and write.
 
 It reads the interpreter, the standard library, installed packages, longplay's code and
 shared libraries; it writes its own folder and a cache of compiled code. It reads
 neither the emulator and its ROMs, nor the recorded streams and values of the prediction
-track, nor anyone's home folder. `--sandbox-allow PATH[:rw]` adds to that.
+track, nor any home folder. `--sandbox-allow PATH[:rw]` allows more.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ def parse_allowed(text: str) -> Rule:
     """Reads `PATH` or `PATH:rw`, as `--sandbox-allow` takes it.
 
     Raises:
-        ConfigError: There is no such path.
+        ConfigError: The path does not exist.
     """
     path, access = (text[:-3], "rw") if text.endswith(":rw") else (text, "r")
     resolved = Path(path).resolve()
     if not path or not resolved.exists():
         raise ConfigError(
-            f"--sandbox-allow {text}: expected PATH or PATH:rw of something that "
-            "exists, found nothing there"
+            f"--sandbox-allow {text}: expected PATH or PATH:rw of an existing file or "
+            "folder, found none"
         )
     return Rule(str(resolved), access)
 
@@ -68,7 +68,7 @@ def list_rules(
     Args:
         sys_path: The module search path of the agent's process.
         writable: Its own folders.
-        allowed: What `--sandbox-allow` gave.
+        allowed: The values of `--sandbox-allow`.
     """
     rules = dict.fromkeys(
         (
@@ -102,7 +102,7 @@ def _list_packages(sys_path: Sequence[str]) -> Iterator[Rule]:
     for folder in map(Path, sys_path):
         if folder.name not in _SITE_FOLDERS or not folder.is_dir():
             continue
-        # Names can be listed, or nothing could be imported.
+        # Imports need to list the names.
         yield Rule(str(folder), "list")
         for entry in sorted(folder.iterdir()):
             if entry.name != _PACKAGE_DIR.name and not _is_hidden(entry):
@@ -115,7 +115,7 @@ def _is_hidden(entry: Path) -> bool:
 
 
 def _list_longplay(folder: Path) -> Iterator[Rule]:
-    """Longplay's own code, around the data that answers the prediction track."""
+    """Longplay's own code, without the targets of the prediction track."""
     yield Rule(str(folder), "list")
     for entry in sorted(folder.iterdir()):
         if entry == _HIDDEN_DATA or _is_hidden(entry):
@@ -129,6 +129,6 @@ def _list_longplay(folder: Path) -> Iterator[Rule]:
 def _list_libraries() -> Iterator[Rule]:
     for folder in dict.fromkeys(Path(name).resolve() for name in _LIBRARY_FOLDERS):
         for entry in sorted(folder.iterdir()) if folder.is_dir() else ():
-            # Pythons have their packages in there, the emulator perhaps among them.
+            # Python installations keep packages there, possibly the emulator.
             if not entry.name.startswith(("python", "pypy")):
                 yield Rule(str(entry), "r")

@@ -1,10 +1,10 @@
-"""System calls that a sandboxed agent does not need, denied by a seccomp filter.
+"""A seccomp filter that denies system calls which a sandboxed agent does not need.
 
-Landlock knows files and TCP. This filter adds what it does not: sockets of any kind
-(pairs excepted, which lead nowhere else), other processes' memory, io_uring, which
-would go round the filter, and kernel interfaces with a record of holes. A denied call
-fails with EPERM. Where the architecture is not known here there is no filter, and
-`install_filter` says so.
+Landlock covers files and TCP. This filter covers the rest: sockets of any kind (except
+socket pairs, which stay local), other processes' memory, io_uring, which would bypass
+the filter, and kernel interfaces with a history of vulnerabilities. A denied call fails
+with EPERM. On an unknown architecture there is no filter, and `install_filter` returns
+False.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _OFFSET_NUMBER, _OFFSET_ARCH = 0, 4
 _X32_BIT = 0x40000000
 
-# Calls that have the same number everywhere, as all since Linux 5.1 have.
+# Calls with the same number on all architectures, as for all since Linux 5.1.
 _COMMON = {
     "io_uring_setup": 425,
     "io_uring_enter": 426,
@@ -74,7 +74,7 @@ class _Program(ctypes.Structure):
 
 
 def install_filter() -> bool:
-    """Denies the calls for good, to this process and its descendants.
+    """Denies the calls permanently, to this process and its descendants.
 
     `forbid_new_privileges` must have been called.
 
@@ -82,7 +82,7 @@ def install_filter() -> bool:
         Whether there is a filter for this architecture.
 
     Raises:
-        SandboxError: The kernel refused it.
+        SandboxError: The kernel refused the filter.
     """
     known = _ARCHITECTURES.get(platform.machine())
     if known is None:
@@ -106,7 +106,7 @@ def _assemble(arch: int, denied: list[int]) -> bytes:
         (_JUMP_EQUAL, 1, 0, arch),
         (_RETURN, 0, 0, _RETURN_KILL),
         (_LOAD, 0, 0, _OFFSET_NUMBER),
-        # The x32 calls of x86-64 have numbers of their own.
+        # The x32 calls of x86-64 have their own numbers.
         (_JUMP_AT_LEAST, len(denied) + 1, 0, _X32_BIT),
     ]
     for index, number in enumerate(denied):

@@ -1,7 +1,7 @@
-"""The agent's process at work: requests in, the agent's answers out.
+"""The agent's process: reads requests, calls the agent and sends its answers.
 
-It runs in the same process as the agent, so nothing here is trusted: whatever the agent
-makes of this module, the referee reads no more than messages of the channel.
+It runs in the same process as the agent, so nothing here is trusted: even if the agent
+changes this module, the referee only reads messages of the channel.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ from longplay.errors import (
 )
 
 FILES_FOLDER = "files"
-# What a folder holds that an agent was saved in.
+# The content of a folder in which an agent was saved.
 SAVED_AGENT, SAVED_RANDOM_STATE = "agent", "global_random.json"
 _OPTIONAL = ("metrics", "usage", "close", "save", "load")
-# What longplay itself raises keeps its class on the way to the referee.
+# longplay's own exceptions keep their class on the way to the referee.
 _OWN_ERRORS = (AgentError, AgentLoadError, LongplayError)
 _STDOUT = 1
 
 
 class _Output(io.TextIOBase):
-    """`sys.stdout` and `sys.stderr`: what Python code prints goes to the referee."""
+    """`sys.stdout` and `sys.stderr`: sends what Python code prints to the referee."""
 
     def __init__(self, send: Callable[[channel.Reply], None]) -> None:
         self._send = send
@@ -75,8 +75,8 @@ class _Output(io.TextIOBase):
         return _STDOUT
 
     def write(self, text: str) -> int:
-        """Takes text as `print` gives it."""
-        if os.getpid() != self._pid:  # a fork of the agent's; the pipe is not its own
+        """Buffers text."""
+        if os.getpid() != self._pid:  # a fork of the agent must not use the pipe
             os.write(_STDOUT, describe_text(text).encode())
             return len(text)
         self._pending.append(text)
@@ -86,7 +86,7 @@ class _Output(io.TextIOBase):
         return len(text)
 
     def deliver(self) -> None:
-        """Sends what was printed so far."""
+        """Sends the buffered text."""
         if not self._pending:
             return
         text = "".join(self._pending)
@@ -97,7 +97,7 @@ class _Output(io.TextIOBase):
 
 
 class AgentServer:
-    """Imports, builds and asks one agent."""
+    """Imports, builds and calls one agent."""
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
@@ -164,7 +164,7 @@ class AgentServer:
 
     def _build(self, request: channel.Build) -> channel.Reply:
         self._num_actions = request.num_actions
-        # From here on the global generators are the agent's, and no one else's.
+        # From here on only the agent uses the global generators.
         self._lifetime.enter_context(GlobalRandom(request.seed).in_use())
         if request.num_actions is None:
             self._agent = self._loaded.build_predictor(request.seed)
@@ -215,10 +215,10 @@ class AgentServer:
 
 
 def pack_answer(answer: object, num_actions: int | None) -> channel.Reply:
-    """An answer as it can travel: what the stream would read of it, or how it looks.
+    """Packs an answer: the value the stream would read, or its text if invalid.
 
     Args:
-        answer: To a decision frame.
+        answer: The answer to a decision frame.
         num_actions: None for a predictor, whose answers are numbers.
     """
     value: int | float | None = None
@@ -237,7 +237,7 @@ def pack_answer(answer: object, num_actions: int | None) -> channel.Reply:
 
 
 def describe_failure(error: BaseException, percept_idx: int) -> channel.Failure:
-    """What was raised, in words."""
+    """Describes an exception."""
     kinds = [kind.__name__ for kind in _OWN_ERRORS if isinstance(error, kind)]
     shown = error
     if isinstance(error, AgentError) and error.__cause__ is not None:
