@@ -541,7 +541,8 @@ def test_export_refuses_it_by_its_own_name(
     assert answer.exit_code == 2
     message = " ".join(answer.stderr.split())
     assert (
-        f"{foreign_run}: expected a run of longplay's, found another tool's" in message
+        f"{foreign_run}: expected a longplay run, found a run of another tool"
+        in message
     )
 
 

@@ -211,7 +211,7 @@ def test_two_places_to_run_are_refused(invoke, tmp_path):
         invoke, tmp_path / "out", "0", "--ray", 2, "--ray-address", "127.0.0.1:1"
     )
     assert answer.exit_code == 2
-    assert "give one of them" in answer.json["error"]["message"]
+    assert "give only one of them" in answer.json["error"]["message"]
     assert not (tmp_path / "out").exists()
 
 
@@ -458,7 +458,7 @@ def test_retry_takes_the_stall_timeout(invoke, experiment):
     pretend_running(experiment, 1, host="elsewhere", heartbeat_utc=heartbeat)
     answer = invoke("retry", experiment)
     assert answer.exit_code == 1
-    assert "seed 1: under way elsewhere" in answer.stdout
+    assert "seed 1: running in another process" in answer.stdout
     assert invoke("retry", experiment, "--stall-timeout", 30).exit_code == 0
     assert all_completed(invoke, experiment)
 
@@ -737,7 +737,7 @@ def test_no_completed_seed_has_no_mean(invoke, experiment):
         (run_dir(experiment, seed) / "score.json").unlink()
     aggregate = invoke("show", experiment, "--json").json["aggregate"]
     assert (aggregate["n"], aggregate["mean"]) == (0, None)
-    assert "no interval" in invoke("show", experiment).stdout
+    assert "no mean: no run is complete" in invoke("show", experiment).stdout
 
 
 def test_show_of_one_run_of_several(invoke, played):

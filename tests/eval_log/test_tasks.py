@@ -43,7 +43,7 @@ def test_subset_record_counts_the_tasks(benchmark):
     ("seeds", "message"),
     [
         ([], "seeds: expected at least one, found none"),
-        ([3, 4, 3], "seeds: expected each once, found 3 twice"),
+        ([3, 4, 3], "seeds: expected distinct seeds, found 3 twice"),
         ([-1], "seed: expected 0 … 2147483647, found -1"),
         (["1"], "seed: expected an int, found '1'"),
     ],
