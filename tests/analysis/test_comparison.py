@@ -164,8 +164,7 @@ def test_unlike_seeds_are_told(tmp_path):
     changes, note = suite.notes
     assert changes == "stream-smoke-v1 with base_visit_frames = 60, jitter_pct = 0.0"
     assert note == (
-        "unlike seeds (alpha: 0–3; beta: 1–3, 9): "
-        "differences use the seeds that both have"
+        "different seeds (alpha: 0–3; beta: 1–3, 9): differences use the shared seeds"
     )
     assert suite.agents[1].difference is not None
     assert suite.agents[1].difference.n == 3
@@ -176,13 +175,16 @@ def test_unlike_seeds_are_told(tmp_path):
     [
         (
             {"agent_isolation": {"level": "sandbox"}},
-            "unlike isolation (alpha (isolation",
+            "different isolation (alpha (isolation",
         ),
         (
             {"versions": {"longplay": "0", "ale_py": "9"}},
-            "other runs of this suite were",
+            "other runs of this suite used another emulator",
         ),
-        ({"rom_md5": {"qbert": "0" * 32}}, "other runs of this suite were"),
+        (
+            {"rom_md5": {"qbert": "0" * 32}},
+            "other runs of this suite used another emulator",
+        ),
     ],
 )
 def test_unlike_runs_are_not_averaged(tmp_path, changes, note):

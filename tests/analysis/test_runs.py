@@ -111,7 +111,7 @@ def test_planned_runs_that_are_not_there_are_missing(tmp_path):
         ("missing", 1),
         ("missing", 3),
     ]
-    assert found.left_out[1].reason == "seed 1 was planned and not begun"
+    assert found.left_out[1].reason == "seed 1 was planned but not started"
 
 
 def test_same_run_twice_counts_once(tmp_path):

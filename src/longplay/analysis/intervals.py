@@ -132,7 +132,7 @@ def _interval(values: list[float], mean: float) -> _Interval:
 def estimate_difference(
     ours: Mapping[int, float], theirs: Mapping[int, float]
 ) -> Estimate | None:
-    """How much more one agent has than another.
+    """The difference between two agents.
 
     Args:
         ours: Seed -> value of one agent.

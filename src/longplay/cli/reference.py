@@ -319,7 +319,7 @@ def _show_making(work: Path, as_json: bool) -> None:
     progress = read_progress(work)
     if not progress:
         raise ConfigError(
-            f"{work}: expected a working folder of references, found none; "
+            f"{work}: expected a working folder of references, found no progress; "
             f"start with `longplay reference make --work {work}`"
         )
     if as_json:
