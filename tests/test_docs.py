@@ -1,4 +1,4 @@
-"""What the docs print is what the code does."""
+"""The docs agree with the code."""
 
 from __future__ import annotations
 

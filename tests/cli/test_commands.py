@@ -186,7 +186,7 @@ def test_dry_run_names_hash_task_size_and_time(invoke):
     assert plan["expected_seconds"] > 0
 
 
-def test_dry_run_is_what_is_run(invoke, finished_run):
+def test_dry_run_prints_the_plan_that_is_run(invoke, finished_run):
     settings = ("--set", "base_visit_frames=700", "--set", "jitter_pct=0.1")
     plan = invoke("run", "stream-smoke-v1", "--dry-run", "--json", *settings).json
     config = json.loads((finished_run / "config.json").read_bytes())
@@ -430,7 +430,7 @@ READING = ("validate", "score", "show")
 
 
 @pytest.mark.parametrize("command", READING)
-def test_folder_that_is_no_run_is_a_usage_error(invoke, tmp_path, command):
+def test_folder_without_a_run_is_a_usage_error(invoke, tmp_path, command):
     answer = invoke(command, tmp_path)
     assert answer.exit_code == 2
     assert "expected a run directory" in answer.stderr

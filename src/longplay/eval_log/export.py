@@ -183,7 +183,7 @@ def save_records(directory: Path, experiment: ExperimentRecord) -> int:
         The number of runs.
 
     Raises:
-        DocumentError: A run is damaged; the others have their records all the same.
+        DocumentError: A run is damaged; the records of the others are written anyway.
     """
     _write_if_changed(directory / EXPERIMENT_FILE, experiment)
     count, first_error = 0, None
