@@ -523,7 +523,7 @@ def test_show_counts_its_rows_and_advises_nothing_that_refuses(
     assert "`longplay score` scores it" in shown
     for visit_idx, (game, cycle, frames) in enumerate(VISITS):
         assert f"{visit_idx} {cycle} {game} {frames} – – – –" in shown
-    assert "another tool's run, which cannot be played again" in shown
+    assert "a run of another tool, which cannot be replayed" in shown
     assert "longplay verify" not in shown
     assert invoke("score", foreign_run).exit_code == 0
 
