@@ -1,5 +1,5 @@
-# Two commands do everything on a fresh machine: `make demo` and `make test`.
-# The first of these that runs and is new enough; PYTHON=… names another one.
+# On a fresh machine, `make demo` or `make test` installs everything it needs.
+# The first of these that is installed and new enough; override it with PYTHON=….
 PYTHONS := python3.11 python3.12 python3.13 python3
 IS_PYTHON = -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 PYTHON ?= $(firstword $(foreach python,$(PYTHONS),$(shell $(python) $(IS_PYTHON) && echo $(python))))
@@ -14,7 +14,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .PHONY: demo test test-learn test-view test-all check docs format schema facts bench bench-learners baselines prediction-baselines learning pictures doctor-traces leaderboard wheel clean help
 
-help: ## what can be made
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 29
 
 $(BIN)/python:
@@ -46,19 +46,19 @@ demo: $(INSTALLED_REPORT) ## set up, play stream-smoke-v1 with the random agent,
 	$(BIN)/longplay run stream-smoke-v1 --agent random --seed 0 --out $$out && \
 	$(BIN)/longplay report $$out -o $$out-report
 
-test: $(INSTALLED_DEV) ## the tests that run in minutes
+test: $(INSTALLED_DEV) ## run the fast tests (minutes)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-test-learn: $(INSTALLED_LEARN) ## install torch and numba, train for seconds
+test-learn: $(INSTALLED_LEARN) ## test training with torch and numba (seconds)
 	$(BIN)/python -m pytest tests/learn
 
 test-view: $(INSTALLED_DEV) ## open the pages in Chromium (Debian: apt install chromium)
 	$(BIN)/python -m pytest tests/view
 
-test-all: $(INSTALLED_LEARN) ## the slow and the exhaustive ones too
+test-all: $(INSTALLED_LEARN) ## run all tests, slow and exhaustive ones included
 	$(BIN)/python -m pytest -m '' tests tests/learn
 
-check: $(INSTALLED_DEV) ## formatting, lint, types
+check: $(INSTALLED_DEV) ## check formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -66,44 +66,45 @@ check: $(INSTALLED_DEV) ## formatting, lint, types
 docs: $(INSTALLED_DOCS) ## build the docs site into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-format: $(INSTALLED_DEV) ## let ruff mend what it can
+format: $(INSTALLED_DEV) ## format, and fix the lint errors ruff can fix
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-schema: $(INSTALLED_DEV) ## write JSON Schemas and the field tables in docs/ again
+schema: $(INSTALLED_DEV) ## regenerate the JSON Schemas and the field tables in docs/
 	$(BIN)/python -m longplay.contract.schema
 	$(BIN)/python -m longplay.eval_log.schema
 
-facts: $(INSTALLED_DEV) schema ## write all parts of docs/ that come from code again
+facts: $(INSTALLED_DEV) schema ## regenerate all parts of docs/ that come from code
 	$(BIN)/python docs/generate/import_graph.py
+	$(BIN)/python docs/generate/api.py
 
-bench: $(INSTALLED_DEV) ## speed against bare ALE and plain JSON
+bench: $(INSTALLED_DEV) ## measure speed against bare ALE and plain JSON
 	$(BIN)/python benchmarks/bench.py
 
-baselines: $(INSTALLED_DEV) ## measure the random agent again (about an hour on two cores)
+baselines: $(INSTALLED_DEV) ## regenerate the random baselines (about an hour on two cores)
 	$(BIN)/python benchmarks/random_baselines.py
 
-prediction-baselines: $(INSTALLED_DEV) ## measure the predictors of examples/ again (minutes)
+prediction-baselines: $(INSTALLED_DEV) ## regenerate the prediction baselines (minutes)
 	$(BIN)/python benchmarks/prediction_baselines.py
 
-bench-learners: $(INSTALLED_LEARN) ## time per decision of every learner, and of plain torch
+bench-learners: $(INSTALLED_LEARN) ## measure the time per decision of every learner and of plain torch
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_learners.py
 
-learning: $(INSTALLED_DEV) ## hold examples/control_linear_q.py against random again (minutes)
+learning: $(INSTALLED_DEV) ## compare examples/control_linear_q.py with random (minutes)
 	$(BIN)/python benchmarks/learning.py examples/control_linear_q.py --games qbert,road_runner
 
-pictures: $(INSTALLED_DEV) ## draw the pictures of docs/prediction.md again
+pictures: $(INSTALLED_DEV) ## regenerate the pictures of docs/prediction.md
 	$(BIN)/python benchmarks/pictures.py
 
-doctor-traces: $(INSTALLED_DEV) ## play the traces that `longplay doctor` compares with again
+doctor-traces: $(INSTALLED_DEV) ## regenerate the traces that `longplay doctor` compares with
 	$(BIN)/python -m longplay.verify.doctor
 
-leaderboard: $(INSTALLED_REPORT) ## the site of the shipped results/, into build/leaderboard
+leaderboard: $(INSTALLED_REPORT) ## build the site of the shipped results/ into build/leaderboard
 	rm -rf build/leaderboard
 	$(BIN)/longplay leaderboard results -o build/leaderboard
 
 wheel: $(INSTALLED_DEV) ## build the wheel into dist/
 	$(PIP) wheel --no-deps -w dist .
 
-clean: ## remove what was built
+clean: ## remove build products
 	rm -rf $(VENV) dist build site .pytest_cache .mypy_cache .ruff_cache

@@ -5,7 +5,7 @@
 `--random` are runs of the random agent on one suite, on its official seeds. `--upper`
 are runs of `prediction-v1` for `control-v1` (its reference policies play them), and
 runs of specialists on single games for a streaming suite. The suite's entry in FILE is
-written anew, the others stay; by default FILE is the document that is shipped.
+replaced, the others are kept; by default FILE is the shipped document.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What benchmarks measure with: clocks, a complete run, and the bare loop."""
+"""Shared by benchmarks: clocks, a complete run, and the bare loop."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def read_log(run_dir: Path) -> tuple[RunConfig, Log]:
 
 
 def play_bare(config: RunConfig, log: Log, pixels_from: int = 0) -> None:
-    """The same frames by the calls that nobody can do without.
+    """The same frames with only the calls that any loop needs.
 
     Args:
         config: The run's.
-        log: What it played.
-        pixels_from: The first frame of each visit whose pixels are asked for.
+        log: The actions to play.
+        pixels_from: The first frame of each visit whose pixels are fetched.
     """
     import ale_py
 
@@ -132,7 +132,7 @@ def import_seconds(statement: str) -> float:
 
 
 def cpu_timed(function: Callable[[], object]) -> float:
-    """As `timed`, without what other processes take; for a few per cent."""
+    """Like `timed`, in processor time, for differences of a few per cent."""
     start = time.process_time()
     function()
     return time.process_time() - start

@@ -1,9 +1,9 @@
-"""What is fast, measured against bare ALE and plain JSON in the same process.
+"""Speed, measured against bare ALE and plain JSON in the same process.
 
     python benchmarks/bench.py [--trials 5] [--visit-frames 20000] [--only run,verify,…]
 
-Absolute times differ from machine to machine and from minute to minute; the ratios are
-what is promised. The things compared take turns, and the median of the ratios counts.
+Absolute times differ from machine to machine and from minute to minute; the targets
+are ratios. Both sides alternate, and the result is the median of the ratios.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bench_trust import bench_evidence, bench_resume, bench_verify
 
 
 class Subject(NamedTuple):
-    """What is played against the bare loop."""
+    """A run to compare with the bare loop."""
 
     suite_id: str
     agent: str = "random"
@@ -67,7 +67,7 @@ def play_gymnasium(visit_frames: int, log: Log) -> None:
 def measure_run(
     folder: Path, visit_frames: int, subject: Subject, bare_first: bool
 ) -> dict[str, float]:
-    """Seconds of the bare loop over seconds of each contender, once."""
+    """Seconds of the bare loop over seconds of each subject, once."""
     suite_id, agent, seed = subject
 
     def play(name: str) -> None:
@@ -89,7 +89,7 @@ def measure_run(
 def measure_runs(
     trials: int, visit_frames: int, subject: Subject
 ) -> dict[str, list[float]]:
-    """What `measure_run` measures, a few times, taking turns who goes first."""
+    """Repeats `measure_run`, alternating which side runs first."""
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -146,7 +146,7 @@ def bench_prediction(trials: int, visit_frames: int) -> list[Row]:
 
 
 def sum_rewards(events: Path) -> float:
-    """The plain loop that everybody writes first."""
+    """The straightforward loop over JSON lines."""
     total = 0.0
     with events.open() as lines:
         for line in lines:
@@ -220,7 +220,7 @@ def bench_memory() -> list[Row]:
 
 
 def bench_import(trials: int) -> list[Row]:
-    """Importing longplay against importing what it stands on."""
+    """Importing longplay against importing its main dependencies."""
     ratios = [
         import_seconds("import longplay") / import_seconds("import numpy, pydantic")
         for _ in range(trials)

@@ -1,4 +1,4 @@
-"""What trust costs: digests and checkpoints, resuming, playing a log again."""
+"""The cost of trust: digests, checkpoints, resuming and replaying."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bare import (
 
 
 def play_stream(run_dir: Path, visit_frames: int, *, with_digests: bool) -> None:
-    """A run without its surroundings, with all evidence or with none."""
+    """The bare run of a stream, with all evidence or with none."""
     from longplay.agents.loading import load_agent
     from longplay.console.ale import AleConsole
     from longplay.contract.digests import Chain
@@ -72,9 +72,9 @@ def time_checkpoints(run_dir: Path, visit_frames: int) -> list[float]:
 
 
 def measure_digests(visit_frames: int, pairs: int) -> float:
-    """What digests add to a run: the best of many short runs against the best without.
+    """The overhead of digests: the best of many short runs against the best without.
 
-    A few per cent drown in what else goes on; the best of many is nearly undisturbed.
+    Noise hides a few per cent; the best of many runs is nearly undisturbed.
     """
     seconds: dict[bool, list[float]] = {True: [], False: []}
     with temporary_folder() as folder:
@@ -89,7 +89,7 @@ def measure_digests(visit_frames: int, pairs: int) -> float:
 
 
 def bench_evidence(trials: int, visit_frames: int) -> list[Row]:
-    """Runs with digests and without, in turns; and what a checkpoint takes."""
+    """Runs with digests and without, alternating; and the time of a checkpoint."""
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
@@ -178,7 +178,7 @@ def bench_resume(trials: int, killed_at: int) -> list[Row]:
 
 
 def measure_free_cores() -> float:
-    """What two processes get done that need nothing but a core, against one."""
+    """The speedup of two processes that need only a core each."""
     command = [sys.executable, "-c", "sum(range(10**8))"]
     alone_s = timed(lambda: subprocess.run(command, check=True))
 
@@ -190,7 +190,7 @@ def measure_free_cores() -> float:
 
 
 def bench_verify(trials: int, visit_frames: int) -> list[Row]:
-    """Playing a log again against the bare loop, and two processes against one."""
+    """Replaying a log against the bare loop, and two processes against one."""
     import ale_py
 
     from longplay.verify.verification import verify_run

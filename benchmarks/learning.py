@@ -1,11 +1,11 @@
-"""Does an agent learn? Single-game streams of an agent beside the random agent's.
+"""Does an agent learn? Compares it with the random agent on single-game streams.
 
     python benchmarks/learning.py examples/control_linear_q.py \
         [--games enduro,road_runner] [--seeds 5] [--timesteps 20000] [--folder DIR]
 
 Every run is one of `longplay run control-v1` with one game. The difference of the mean
-rewards is held against its standard error. A run that is in the folder and complete is
-not played again.
+rewards is compared with its standard error. A complete run in the folder is not played
+again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Runs that baselines are measured with: jobs -> complete run directories.
+"""Runs for measuring baselines: jobs -> complete run directories.
 
-Each is one of `longplay run --resume`: played unless it is there, gone on with if it
-was begun, refused if the folder holds another agent's. So measuring can be stopped and
-started.
+Each run uses `longplay run --resume`: it is played unless it is complete, resumed if it
+was started, and refused if the folder has another agent's run. So measuring can be
+stopped and restarted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Job:
 
 
 def measure(job: Job) -> RunDirectory:
-    """Plays one run unless it is there; returns it."""
+    """Plays one run unless it is complete; returns it."""
     # One write, so that lines of two threads do not mix.
     print(f"{job.suite_id}, {job.agent}, seed {job.seed}\n", end="", flush=True)
     command = [sys.executable, "-m", "longplay", "run", job.suite_id, "--quiet"]

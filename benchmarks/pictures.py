@@ -127,7 +127,7 @@ def _draw_visit(visit: PlayedVisit, found: VisitForecasts, top: float) -> str:
 def _draw_games(
     panel: Panel, line: Sequence[float], ends: Sequence[int], class_: str
 ) -> list[str]:
-    """A line for each game of the visit: nothing goes on over a game over."""
+    """One line per game episode of the visit: lines break at game over."""
     starts = [0, *(row + 1 for row in ends)]
     stops = [*starts[1:], len(line)]
     return [

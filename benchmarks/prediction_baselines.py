@@ -1,11 +1,11 @@
-"""Measures the predictors of examples/ with `longplay run`; writes what is shipped.
+"""Measures the predictors of examples/ with `longplay run`; writes the shipped data.
 
     python benchmarks/prediction_baselines.py [--folder runs/prediction-baselines]
         [--workers 2] [--suites prediction-smoke-v1,prediction-v1]
 
-Three seeds per suite and predictor. A run that is in the folder is not played again, so
-this can be stopped and started. Suites that are not asked for keep the figures they
-have. The table of docs/prediction.md is written with the data.
+Three seeds per suite and predictor. A run in the folder is not played again, so this
+can be stopped and restarted. Suites that are not requested keep their figures. The
+table of docs/prediction.md is written with the data.
 """
 
 from __future__ import annotations

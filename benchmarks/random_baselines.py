@@ -1,11 +1,11 @@
-"""Measures the random agent with `longplay run`, and writes what is shipped of it.
+"""Measures the random agent with `longplay run`, and writes the shipped data.
 
     python benchmarks/random_baselines.py [--folder runs/baselines] [--workers 2]
                                           [--suites control-smoke-v1,control-v1]
 
-Three seeds per suite, every suite but the 24-million-frame one. A run that is in the
-folder and complete is not played again, so this can be stopped and started. Suites
-that are not asked for keep the figures they have.
+Three seeds per suite, every suite but the 24-million-frame one. A complete run in the
+folder is not played again, so this can be stopped and restarted. Suites that are not
+requested keep their figures.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ DATA = Path(baselines.__file__).parent / "data" / "random.json"
 def measure_us_per_frame(suite_id: str, trials: int = 3) -> int:
     """Processor time of playing one frame, over the suite's games.
 
-    Wall time would depend on whoever else works on the machine.
+    Wall time would depend on the load of the machine.
     """
     config = plan_run(suite_id, 0).config
     games = tuple(dict.fromkeys(visit.game_id for visit in config.schedule))
@@ -115,7 +115,7 @@ def summarise(runs: list[RunDirectory]) -> dict[str, Any]:
 
 
 def summarise_totals(scores: list[Score]) -> dict[str, Any]:
-    """What control runs are compared by: sums per seed, and per game their means."""
+    """Totals of control runs: sums per seed, and their means per game."""
     control = [score for score in scores if isinstance(score, ControlScore)]
     if not control:
         return {}

@@ -1,4 +1,4 @@
-"""Stream Q(λ) written plainly in torch: what `learners/stream_q.py` is measured by.
+"""Stream Q(λ) in plain torch, the baseline of `learners/stream_q.py`.
 
 The algorithm of `longplay.learners.stream_q` with the same numbers, as one would write
 it down first: modules, autograd, one tensor of traces per parameter, a forward pass
@@ -82,7 +82,7 @@ class TorchStreamQ:
         self.decay = 0.0
 
     def values(self, image: torch.Tensor) -> torch.Tensor:
-        """What each action is worth."""
+        """The value of each action."""
         parts = torch.as_tensor(self.state.parts.of_action)
         return self.network(image)[0][parts].sum(dim=-1)
 

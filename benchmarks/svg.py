@@ -165,7 +165,7 @@ def render_picture(
 
     Args:
         size: Width and height in pixels.
-        title: What the picture shows, for those who cannot see it.
+        title: Description of the picture for screen readers.
         style: CSS for the classes that the parts use.
         parts: Elements, drawn one over the other.
     """

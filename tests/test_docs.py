@@ -1,4 +1,4 @@
-"""What the docs print is what the code does."""
+"""The docs agree with the code."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import longplay
+from api import UnlistedNameError, render_page
 from longplay.cli.app import app
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import ScheduledVisit
@@ -88,6 +90,18 @@ def test_boundary_table_is_what_step_sees() -> None:
     printed = page.split("<!-- end -->")[0].strip().splitlines()[2:]
     assert printed == boundary_table()[2:8]
     assert len(printed) == 6
+
+
+def test_api_page_matches_the_public_names() -> None:
+    assert read("docs/api.md") == render_page(), "run `make facts`"
+
+
+def test_api_page_lists_every_public_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = read("docs/api.md")
+    assert [name for name in longplay.__all__ if f"{name}`" not in page] == []
+    monkeypatch.setattr(longplay, "__all__", [*longplay.__all__, "__doc__"])
+    with pytest.raises(UnlistedNameError, match="__doc__"):
+        render_page()
 
 
 def test_readme_commands_exist() -> None:

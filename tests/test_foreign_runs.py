@@ -523,7 +523,7 @@ def test_show_counts_its_rows_and_advises_nothing_that_refuses(
     assert "`longplay score` scores it" in shown
     for visit_idx, (game, cycle, frames) in enumerate(VISITS):
         assert f"{visit_idx} {cycle} {game} {frames} – – – –" in shown
-    assert "another tool's run, which cannot be played again" in shown
+    assert "a run of another tool, which cannot be replayed" in shown
     assert "longplay verify" not in shown
     assert invoke("score", foreign_run).exit_code == 0
 
@@ -541,7 +541,8 @@ def test_export_refuses_it_by_its_own_name(
     assert answer.exit_code == 2
     message = " ".join(answer.stderr.split())
     assert (
-        f"{foreign_run}: expected a run of longplay's, found another tool's" in message
+        f"{foreign_run}: expected a longplay run, found a run of another tool"
+        in message
     )
 
 

@@ -161,15 +161,14 @@ def test_suites_get_tables_of_their_own(tmp_path):
         compare_all(tmp_path, suite="pong")
 
 
-def test_unlike_seeds_are_told(tmp_path):
+def test_different_seeds_are_noted(tmp_path):
     write_agent(tmp_path, "alpha", {0: 2.0, 1: 3.0, 2: 4.0, 3: 3.0})
     write_agent(tmp_path, "beta", {1: 2.0, 2: 3.0, 3: 2.0, 9: 2.0})
     suite = compare_one(tmp_path)
     changes, note = suite.notes
     assert changes == "stream-smoke-v1 with base_visit_frames = 60, jitter_pct = 0.0"
     assert note == (
-        "unlike seeds (alpha: 0–3; beta: 1–3, 9): "
-        "differences use the seeds that both have"
+        "different seeds (alpha: 0–3; beta: 1–3, 9): differences use the shared seeds"
     )
     assert suite.agents[1].difference is not None
     assert suite.agents[1].difference.n == 3
@@ -180,16 +179,19 @@ def test_unlike_seeds_are_told(tmp_path):
     [
         (
             {"agent_isolation": {"level": "sandbox"}},
-            "unlike isolation (alpha (isolation",
+            "different isolation (alpha (isolation",
         ),
         (
             {"versions": {"longplay": "0", "ale_py": "9"}},
-            "other runs of this suite were",
+            "other runs of this suite used another emulator",
         ),
-        ({"rom_md5": {"qbert": "0" * 32}}, "other runs of this suite were"),
+        (
+            {"rom_md5": {"qbert": "0" * 32}},
+            "other runs of this suite used another emulator",
+        ),
     ],
 )
-def test_unlike_runs_are_not_averaged(tmp_path, changes, note):
+def test_runs_under_different_conditions_are_not_averaged(tmp_path, changes, note):
     write_agent(tmp_path, "alpha", {0: 2.0})
     write_agent(tmp_path / "other", "alpha", {1: 4.0})
     edit(tmp_path / "other/alpha/1/config.json", **changes)
@@ -200,7 +202,7 @@ def test_unlike_runs_are_not_averaged(tmp_path, changes, note):
         assert any(found.startswith(note) for found in suite.notes)
 
 
-def test_agents_of_one_name_are_told_apart(tmp_path):
+def test_agents_with_one_name_get_distinct_labels(tmp_path):
     for seed, step_size in enumerate((0.1, 0.2)):
         write_agent(tmp_path / str(seed), "alpha", {0: 2.0 + seed})
         path = tmp_path / str(seed) / "alpha/0/config.json"
@@ -239,7 +241,7 @@ def test_documents_alone_give_whole_visit_numbers(tmp_path):
         assert "`longplay unpack`" in alpha.absent[name]
 
 
-def test_suite_without_revisits_says_so(tmp_path):
+def test_suite_without_revisits_has_a_reason(tmp_path):
     overrides = {**SHORT, "num_cycles": 1}
     write_agent(tmp_path, "alpha", {0: 2.0}, overrides=overrides)
     name = compare_one(tmp_path).suite
@@ -511,7 +513,7 @@ def test_same_agent_under_two_names_is_rarely_called_different(anchors):
     assert 1 <= called_different <= 16
 
 
-def test_json_has_no_path_but_of_what_is_left_out(tmp_path):
+def test_json_has_only_the_paths_of_left_out_runs(tmp_path):
     write_agent(tmp_path, "alpha", {0: 2.0})
     text = json.dumps(compare_all(tmp_path).model_dump(mode="json"))
     assert str(tmp_path) not in text

@@ -51,7 +51,7 @@ def slow_windows(run_dir: Path, column: str) -> dict[tuple[int, int], Fraction]:
 
 
 @pytest.mark.parametrize("name", ["v1", "control-v1", "prediction-v1"])
-def test_scan_is_what_the_rows_say(name):
+def test_scan_agrees_with_the_rows(name):
     found = scan_events(RunDirectory(GOLDEN / name))
     expected = slow_windows(GOLDEN / name, "reward")
     for (visit, window), total in expected.items():

@@ -98,7 +98,7 @@ def test_paired_difference_by_hand():
     assert not found.excludes_zero
 
 
-def test_pairing_sees_what_two_samples_cannot():
+def test_pairing_detects_differences_that_two_samples_cannot():
     ours = {seed: 10.0 * seed + 1 + 0.01 * seed for seed in range(5)}
     theirs = {seed: 10.0 * seed for seed in range(5)}
     paired = estimate_difference(ours, theirs)

@@ -92,7 +92,7 @@ def analyse(folder: Path, *plans: list[float]) -> AgentNumbers:
         (LOSING_ALL, 0.0, 1.8, 1.4),
     ],
 )
-def test_what_is_kept_and_lost_has_the_right_size(
+def test_retention_and_forgetting_have_the_right_size(
     tmp_path, second, retention, forgetting, recovery
 ):
     agent = analyse(tmp_path, LEARNING, second)
@@ -111,7 +111,7 @@ def test_performance_has_the_right_size(tmp_path):
 @pytest.mark.parametrize(
     ("first", "transfer"), [(LEARNING, 0.0), (REMEMBERING, 0.9), ([0.0] * 10, -0.9)]
 )
-def test_what_is_brought_along_has_the_right_size(tmp_path, first, transfer):
+def test_forward_transfer_has_the_right_size(tmp_path, first, transfer):
     """Alone on a game a fresh agent has a rate of 0.45 over as many frames."""
     for game in ("centipede", "ms_pacman", "qbert"):
         single = make_config(

@@ -28,7 +28,7 @@ def one_run(tmp_path: Path, name: str = "run", reward: float = 1.0, **config) ->
     return write_run(tmp_path / name, make_config(**config), [reward] * 360)
 
 
-def test_run_is_read_with_what_it_may_be_compared_by(tmp_path):
+def test_run_is_read_with_its_conditions(tmp_path):
     (run,) = READ([one_run(tmp_path, seed=5)]).runs
     assert run.seed == 5
     assert run.agent.name == "alpha"
@@ -100,7 +100,7 @@ def test_broken_run_is_left_out_and_the_others_are_read(tmp_path):
     assert "config.json: not readable as JSON" in left.reason
 
 
-def test_planned_runs_that_are_not_there_are_missing(tmp_path):
+def test_planned_runs_without_a_folder_are_missing(tmp_path):
     experiment = make_experiment(tmp_path / "exp", [0, 2])
     write_plan(experiment, [0, 1, 2, 3])
     write(run_dir_of(experiment, 2) / "status.json", make_status("FAILED", "Oops"))
@@ -111,7 +111,7 @@ def test_planned_runs_that_are_not_there_are_missing(tmp_path):
         ("missing", 1),
         ("missing", 3),
     ]
-    assert found.left_out[1].reason == "seed 1 was planned and not begun"
+    assert found.left_out[1].reason == "seed 1 was planned but not started"
 
 
 def test_same_run_twice_counts_once(tmp_path):
@@ -204,7 +204,7 @@ def test_packs_are_opened_by_the_caller(tmp_path):
     assert (left.kind, left.reason) == ("unreadable", "damaged")
 
 
-def test_progress_is_told(tmp_path):
+def test_progress_is_reported(tmp_path):
     one_run(tmp_path, "a"), one_run(tmp_path, "b", seed=1)
     told: list[tuple[int, int]] = []
     RunReader(on_scan=lambda *counts: told.append(counts)).read([tmp_path])

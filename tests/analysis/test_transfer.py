@@ -43,7 +43,7 @@ def test_adjacent_visits_are_no_revisit():
 
 
 @pytest.mark.parametrize("visits", [[3], [3, 4], [3, 4, 5]])
-def test_without_a_revisit_there_is_no_number(visits):
+def test_no_number_without_a_revisit(visits):
     v = np.array(visits)
     k = len(visits)
     assert math.isnan(retention(HEAD[:k], v))

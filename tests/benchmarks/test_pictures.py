@@ -72,7 +72,7 @@ def test_a_range_is_never_empty() -> None:
     assert find_range([2.0, 2.0]) == (1.5, 2.5)
 
 
-def test_thinning_keeps_what_stands_out() -> None:
+def test_thinning_keeps_extremes() -> None:
     column = [(0.0, 5.0), (0.5, 9.0), (1.0, 1.0), (1.5, 4.0)]
     assert thin_out([*column, (2.0, 3.0)]) == [(0.5, 9.0), (1.0, 1.0), (2.0, 3.0)]
 

@@ -1,4 +1,4 @@
-"""The commands, as somebody types them."""
+"""The commands as a user types them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
+from longplay.cli.app import app
+from longplay.cli.reference import reference_app
 
 SHORT = (
     *("--set", "base_visit_frames=40"),
@@ -61,6 +64,22 @@ def test_version(invoke):
 
 def test_version_of_the_module(spawn):
     assert spawn("--version").stdout == f"longplay {version('longplay')}\n"
+
+
+HELP_PAGES = [
+    [],
+    ["reference"],
+    *([command.name] for command in app.registered_commands),
+    *(["reference", command.name] for command in reference_app.registered_commands),
+]
+
+
+@pytest.mark.parametrize("command", HELP_PAGES, ids=" ".join)
+def test_help_shows_flags_without_a_type(invoke, command):
+    answer = invoke(*command, "--help")
+    assert answer.exit_code == 0
+    assert "--help" in answer.stdout
+    assert "<bool>" not in answer.stdout
 
 
 def test_help_names_every_command(invoke):
@@ -167,7 +186,7 @@ def test_dry_run_names_hash_task_size_and_time(invoke):
     assert plan["expected_seconds"] > 0
 
 
-def test_dry_run_is_what_is_run(invoke, finished_run):
+def test_dry_run_prints_the_plan_that_is_run(invoke, finished_run):
     settings = ("--set", "base_visit_frames=700", "--set", "jitter_pct=0.1")
     plan = invoke("run", "stream-smoke-v1", "--dry-run", "--json", *settings).json
     config = json.loads((finished_run / "config.json").read_bytes())
@@ -255,7 +274,7 @@ def test_run_for_people(invoke, tmp_path):
     )
     assert answer.exit_code == 0
     assert "final score" in answer.stdout
-    assert "valid: 120 frames judged" in answer.stdout
+    assert "valid: 120 frames checked" in answer.stdout
 
 
 def test_run_makes_a_folder_of_its_own(invoke, tmp_path, monkeypatch):
@@ -411,7 +430,7 @@ READING = ("validate", "score", "show")
 
 
 @pytest.mark.parametrize("command", READING)
-def test_folder_that_is_no_run_is_a_usage_error(invoke, tmp_path, command):
+def test_folder_without_a_run_is_a_usage_error(invoke, tmp_path, command):
     answer = invoke(command, tmp_path)
     assert answer.exit_code == 2
     assert "expected a run directory" in answer.stderr

@@ -98,7 +98,7 @@ def test_nothing_to_compare(invoke, tmp_path, runs):
     assert "FAILED: it broke" in answer.stderr
 
 
-def test_broken_run_is_told_and_the_others_are_compared(invoke, runs):
+def test_broken_run_is_reported_and_the_others_are_compared(invoke, runs):
     (runs / "alpha/0/config.json").write_text("{")
     answer = invoke("compare", runs)
     assert answer.exit_code == 0

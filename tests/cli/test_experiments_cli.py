@@ -140,7 +140,7 @@ def experiment(played: Path, tmp_path: Path) -> Path:
 
 
 def write_agent(folder: Path) -> Path:
-    """An agent in a file, failing at seed 1 until `mend`."""
+    """An agent in a file, failing at seed 1 until `repair`."""
     (folder / "raise-1").touch()
     path = folder / "failing_agent.py"
     path.write_text(AGENT)
@@ -152,7 +152,7 @@ def agent(tmp_path: Path) -> Path:
     return write_agent(tmp_path)
 
 
-def mend(agent: Path, seed: int = 1) -> None:
+def repair(agent: Path, seed: int = 1) -> None:
     (agent.parent / f"raise-{seed}").unlink()
 
 
@@ -212,7 +212,7 @@ def test_two_places_to_run_are_refused(invoke, tmp_path):
         invoke, tmp_path / "out", "0", "--ray", 2, "--ray-address", "127.0.0.1:1"
     )
     assert answer.exit_code == 2
-    assert "give one of them" in answer.json["error"]["message"]
+    assert "give only one of them" in answer.json["error"]["message"]
     assert not (tmp_path / "out").exists()
 
 
@@ -397,7 +397,7 @@ def test_no_run_has_begun_yet(invoke, experiment):
     ],
     ids=["alive", "gone", "hanging", "elsewhere"],
 )
-def test_stale_run_is_told_from_a_running_one(invoke, experiment, pid, changes, state):
+def test_stale_run_differs_from_a_running_one(invoke, experiment, pid, changes, state):
     pid = os.getpid() if pid == "mine" else dead_pid()
     pretend_running(experiment, 1, pid=pid, **changes)
     before = snapshot(experiment)
@@ -440,7 +440,7 @@ def mark_stale(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [cancel, lose_process, mark_stale])
-def test_retry_plays_again_what_did_not_end(invoke, played, experiment, damage):
+def test_retry_replays_runs_that_did_not_end(invoke, played, experiment, damage):
     damage(experiment)
     left_behind = rows_of(run_dir(experiment, 1))
     answer = invoke("retry", experiment, "--json")
@@ -453,18 +453,18 @@ def test_retry_plays_again_what_did_not_end(invoke, played, experiment, damage):
 
 
 def test_retry_takes_the_stall_timeout(invoke, experiment):
-    """Silent for a minute on another machine: nobody here can tell if it is alive."""
+    """Silent for a minute on another machine: it may or may not be alive."""
     silent = datetime.now(UTC) - timedelta(seconds=60)
     heartbeat = silent.strftime("%Y-%m-%dT%H:%M:%S.000Z")
     pretend_running(experiment, 1, host="elsewhere", heartbeat_utc=heartbeat)
     answer = invoke("retry", experiment)
     assert answer.exit_code == 1
-    assert "seed 1: under way elsewhere" in answer.stdout
+    assert "seed 1: running in another process" in answer.stdout
     assert invoke("retry", experiment, "--stall-timeout", 30).exit_code == 0
     assert all_completed(invoke, experiment)
 
 
-def test_retry_begins_what_never_began(invoke, played, experiment):
+def test_retry_starts_queued_runs(invoke, played, experiment):
     shutil.rmtree(run_dir(experiment, 1))
     answer = invoke("retry", experiment)
     assert answer.exit_code == 0, answer.stderr
@@ -505,7 +505,7 @@ def test_moved_experiment_keeps_its_id(invoke, played, experiment):
 
 
 def test_agent_of_a_file_is_asked_for_again(invoke, failed, agent):
-    mend(agent)
+    repair(agent)
     before = snapshot(failed / "episodes")
     answer = invoke("retry", failed)
     assert answer.exit_code == 2
@@ -515,7 +515,7 @@ def test_agent_of_a_file_is_asked_for_again(invoke, failed, agent):
 
 
 def test_another_agent_is_refused(invoke, failed, agent):
-    mend(agent)
+    repair(agent)
     before = snapshot(failed / "episodes")
     other = agent.with_name("other_agent.py")
     other.write_text(agent.read_text())
@@ -527,7 +527,7 @@ def test_another_agent_is_refused(invoke, failed, agent):
 
 
 def test_retry_of_a_failed_run(invoke, failed, agent):
-    mend(agent)
+    repair(agent)
     answer = invoke("retry", failed, "--agent", agent, "--json")
     assert answer.exit_code == 0, answer.stderr
     assert all_completed(invoke, failed)
@@ -544,7 +544,7 @@ def test_tries_are_counted(invoke, failed, agent):
         assert status_of(failed, 1)["state"] == "FAILED"
         assert status_of(failed, 1)["retries"] == n
         assert len(archives(failed, 1)) == n
-    mend(agent)
+    repair(agent)
     assert invoke("retry", failed, "--agent", agent).exit_code == 0
     assert status_of(failed, 1)["retries"] == 3
     tries = [read(path / "status.json")["retries"] for path in archives(failed, 1)]
@@ -552,7 +552,7 @@ def test_tries_are_counted(invoke, failed, agent):
 
 
 def test_archived_tries_are_not_counted_by_readers(invoke, failed, agent, tmp_path):
-    mend(agent)
+    repair(agent)
     assert invoke("retry", failed, "--agent", agent).exit_code == 0
     assert len(invoke("status", failed, "--json").json) == 3
     assert len(invoke("validate", failed, "--json").json) == 3
@@ -579,7 +579,7 @@ def test_lock_hinders_no_reader(invoke, experiment):
         assert invoke("show", experiment).exit_code == 0
 
 
-def test_retry_of_a_folder_that_is_no_experiment(invoke, tmp_path):
+def test_retry_refuses_a_folder_without_an_experiment(invoke, tmp_path):
     assert invoke("retry", tmp_path).exit_code == 2
     assert invoke("retry", tmp_path / "nowhere").exit_code == 2
     assert list(tmp_path.iterdir()) == []
@@ -649,7 +649,7 @@ def test_export_for_machines(invoke, played, tmp_path):
 
 
 @pytest.mark.parametrize("target", ["run", "experiment"])
-def test_export_spares_what_it_reads(invoke, experiment, target):
+def test_export_never_overwrites_its_inputs(invoke, experiment, target):
     run = run_dir(experiment, 0)
     file = (
         run / "episodes.jsonl"
@@ -741,7 +741,7 @@ def test_no_completed_seed_has_no_mean(invoke, experiment):
         (run_dir(experiment, seed) / "score.json").unlink()
     aggregate = invoke("show", experiment, "--json").json["aggregate"]
     assert (aggregate["n"], aggregate["mean"]) == (0, None)
-    assert "no interval" in invoke("show", experiment).stdout
+    assert "no mean: no run is complete" in invoke("show", experiment).stdout
 
 
 def test_show_of_one_run_of_several(invoke, played):

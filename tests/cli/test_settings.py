@@ -107,7 +107,7 @@ def test_seed_out_of_range(seed: int, refuse: Callable[..., str]) -> None:
 
 
 @pytest.mark.parametrize("seed", ["1.5", "one", ""])
-def test_seed_that_is_no_int(
+def test_seed_must_be_an_int(
     seed: str, invoke: Callable[..., Any], workplace: Path
 ) -> None:
     answer = invoke("run", SUITE, "--agent", "random", "--seed", seed)

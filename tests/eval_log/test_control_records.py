@@ -69,7 +69,7 @@ def test_rewards_of_visits_add_up_to_the_delivered_ones(
     ]
 
 
-def test_record_says_what_the_task_is(experiment: Path, tmp_path: Path) -> None:
+def test_record_describes_the_task(experiment: Path, tmp_path: Path) -> None:
     (record,) = export(experiment, tmp_path, "run")
     words = record["task_description"]
     assert "breakout, asterix" in words

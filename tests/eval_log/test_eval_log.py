@@ -141,7 +141,7 @@ def test_run_that_was_killed_is_counted_as_far_as_its_status_tells(experiment):
     assert record.timestamp == STARTED_S
 
 
-def test_run_that_failed_before_its_config_is_known_by_what_was_asked(experiment):
+def test_run_that_failed_before_its_config_is_described_by_its_request(experiment):
     run_dir = run_dir_of(experiment, 1)
     write(run_dir / "status.json", make_status("FAILED", "AgentLoadError"))
     for name in ("score.json", "run_summary.json", "config.json"):

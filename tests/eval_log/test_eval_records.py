@@ -190,12 +190,12 @@ def test_zero_reward_without_error_is_a_failure_and_no_crash():
         ({"total_cost_usd": 2}, {"total_cost_usd": 2.0}),
     ],
 )
-def test_usage_is_what_the_statistics_know(stats, expected):
+def test_usage_comes_from_the_statistics(stats, expected):
     assert UsageSummary.from_summary_stats(stats) == UsageSummary(**expected)
 
 
 @pytest.mark.parametrize("bad", [-1, 1.5, "3", True, float("nan")])
-def test_usage_that_is_no_count_is_refused(bad):
+def test_usage_must_be_a_count(bad):
     with pytest.raises(ValidationError):
         UsageSummary.from_summary_stats({"prompt_tokens": bad})
 

@@ -43,7 +43,7 @@ def test_subset_record_counts_the_tasks(benchmark):
     ("seeds", "message"),
     [
         ([], "seeds: expected at least one, found none"),
-        ([3, 4, 3], "seeds: expected each once, found 3 twice"),
+        ([3, 4, 3], "seeds: expected distinct seeds, found 3 twice"),
         ([-1], "seed: expected 0 … 2147483647, found -1"),
         (["1"], "seed: expected an int, found '1'"),
     ],
@@ -179,7 +179,7 @@ def test_run_of_another_tool_has_no_task():
         TaskConfig.from_config(config)
 
 
-def test_suite_that_is_not_in_the_catalogue_keeps_what_was_given():
+def test_suite_outside_the_catalogue_keeps_the_given_settings():
     config = plan_run(SUITE, 0).config
     given = config.config_given.model_copy(
         update={"suite": "stream-9x9-v9", "overrides": {"delay": 1}}
@@ -191,7 +191,7 @@ def test_suite_that_is_not_in_the_catalogue_keeps_what_was_given():
 # --- names --------------------------------------------------------------------------
 
 
-def test_a_custom_suite_is_named_alike_for_one_seed_and_for_many():
+def test_custom_suite_has_one_name_for_one_seed_and_for_many():
     alone = Benchmark.from_suite(SUITE, [4], {"delay": 5})
     together = Benchmark.from_suite(SUITE, [3, 4], {"delay": 5})
     assert alone.benchmark_metadata.name == together.benchmark_metadata.name

@@ -137,7 +137,7 @@ def test_steps_are_read_one_by_one(copy_of, finished_run):
         next(steps)
 
 
-def test_run_without_events_says_so(run_dir):
+def test_run_without_events_is_an_error(run_dir):
     with pytest.raises(DocumentError, match=r"events\.jsonl: missing in"):
         next(Trajectory(run_dir).steps)
 

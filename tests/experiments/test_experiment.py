@@ -147,7 +147,7 @@ def test_summary_tells_how_each_run_ended(tmp_path, monkeypatch):
     assert "no more" in json.dumps(runs[1]["error"])
 
 
-def test_running_again_plays_only_what_is_left(tmp_path, monkeypatch):
+def test_running_again_plays_only_incomplete_runs(tmp_path, monkeypatch):
     fail_on(monkeypatch, 1)
     experiment = play(tmp_path / "out", (0, 1), Failing)
     whole, broken = run_dirs(experiment)
@@ -240,7 +240,7 @@ def test_usage_in_numbers_of_numpy(tmp_path, monkeypatch):
     assert (record.usage.prompt_tokens, record.usage.total_cost_usd) == (5, 0.5)
 
 
-def test_what_was_found_afterwards_is_kept(tmp_path):
+def test_later_findings_are_kept(tmp_path):
     experiment = play(tmp_path / "out", (0, 1))
     log = experiment.export_eval_log()
     found = Findings(difficulty="hard", feasible=True, failure_root_cause=None)
@@ -305,7 +305,7 @@ def test_provenance_of_another_checkout(tmp_path):
     assert log.experiment.agent.agent_id == planned["agent"]["agent_id"]
 
 
-def test_eval_log_shows_what_was_left_out(tmp_path):
+def test_eval_log_shows_missing_runs(tmp_path):
     """Planned runs that never began have no record, but are counted."""
     experiment = begin(plan(tmp_path / "out", (0, 1, 2)))
     assert experiment.export_eval_log().episodes == []

@@ -24,7 +24,7 @@ def test_existing_out_is_refused(refuse: Callable[..., str], tmp_path: Path) -> 
     out.mkdir()
     (out / "precious.txt").write_text("precious")
     message = refuse("run", SUITE, "--agent", "random", "--out", out, *ONE_VISIT)
-    assert "mine exists already; give --out a folder that does not" in message
+    assert "mine exists already; choose a new folder for --out" in message
     assert [path.name for path in out.iterdir()] == ["precious.txt"]
 
 

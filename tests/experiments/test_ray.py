@@ -277,7 +277,7 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lab, int]:
         process.wait()
 
 
-def test_one_failed_run_is_told(troubled):
+def test_one_failed_run_is_reported(troubled):
     lab, exit_code = troubled
     assert exit_code == 1, lab.errors
     states = {row["seed"]: row["state"] for row in lab.answer()["runs"]}
@@ -311,7 +311,7 @@ def test_started_again_means_the_same_bytes(troubled, both, seed):
         assert (lab.run_dir(seed) / name).read_bytes() == expected, name
 
 
-def test_lost_run_goes_on_from_a_checkpoint(both, tmp_path):
+def test_lost_run_resumes_from_a_checkpoint(both, tmp_path):
     lab = make_lab(tmp_path, "slow")
     lab.agent.write_text(AGENT + SAVING)
     process = lab.start("0", *RAY, "--retries", "1")
@@ -356,7 +356,7 @@ def test_no_worker_is_left(troubled):
 
 
 @pytest.mark.parametrize("options", [(), RAY], ids=["sequential", "ray"])
-def test_killed_driver_leaves_what_a_retry_finishes(lab, options):
+def test_retry_finishes_the_runs_of_a_killed_driver(lab, options):
     process = lab.start("0-2", *options)
     running = wait_for(lambda: lab.running(2 if options else 1), 45, "runs begin")
     process.kill()

@@ -1,4 +1,4 @@
-"""Gymnasium environments: the stream of a run, driven by somebody else's loop."""
+"""Gymnasium environments: the stream of a run, driven by the user's loop."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_only_the_last_step_ends_the_episode(both: Any) -> None:
     assert {type(step[1]) for step in steps} == {float}
 
 
-def test_last_observation_is_what_is_on_screen(both: Any) -> None:
+def test_last_observation_is_the_final_screen(both: Any) -> None:
     last, before = both[0][-1][0], both[0][-2][0]
     assert last.shape == (210, 160, 3)
     assert last.any()
@@ -345,7 +345,7 @@ def test_reset_ends_a_recording_and_the_next_seed_begins_another(
     assert [status and status.state for status in states] == ["CANCELLED"] * 2
 
 
-def test_run_that_is_there_is_not_written_over(tmp_path: Path) -> None:
+def test_existing_run_is_not_overwritten(tmp_path: Path) -> None:
     with make(record=tmp_path) as env:
         drive(env)
         (run_dir,) = tmp_path.iterdir()

@@ -163,7 +163,7 @@ def test_making_references_that_fail_is_an_error(
     Workplace(tmp_path, "breakout").result("train").write_bytes(b"not safetensors")
     answer = invoke("reference", "make", "--work", tmp_path, "--game", "breakout")
     assert answer.exit_code == 1
-    assert "given up after three failures: breakout" in answer.stderr
+    assert "gave up after three failures: breakout" in answer.stderr
 
 
 @pytest.mark.parametrize("command", ["train", "make"])

@@ -57,7 +57,7 @@ def test_agents_are_ranked_on_the_official_seeds(tmp_path):
     assert suite.entries[0].trust == "claimed"
 
 
-def test_anchors_decide_what_ranks(tmp_path):
+def test_anchors_decide_the_ranking(tmp_path):
     write_entry(tmp_path, "alpha", 1.0)
     games = dict.fromkeys(("pong", "breakout", "space_invaders"), make_game())
     (suite,) = build(tmp_path, anchors=make_anchors(SUITE, **games)).suites
@@ -86,7 +86,7 @@ def test_trust_is_that_of_the_run_proven_least(tmp_path):
     assert suite.entries[0].trust == "claimed"
 
 
-def test_what_is_refused_is_listed_and_refuses_nothing_else(tmp_path):
+def test_refused_runs_are_listed_and_do_not_affect_others(tmp_path):
     write_entry(tmp_path, "alpha", 1.0)
     write_entry(tmp_path, "beta", 1.0, seeds=(7,))
     config = make_config(SUITE, 0, {"base_visit_frames": 60}, "gamma")
@@ -151,7 +151,7 @@ def test_site(tmp_path):
         write_leaderboard(tmp_path / "site", board, found.runs)
 
 
-def test_empty_board_says_so(tmp_path):
+def test_empty_board_has_a_message(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/bad.longplay").write_bytes(b"")
     board = build(tmp_path / "in")
@@ -179,7 +179,9 @@ def one(path: Path, cache: Path | None = None) -> MeasuredRun:
     return run
 
 
-def test_pack_and_directory_are_judged_once(packed, control_run, tmp_path, monkeypatch):
+def test_pack_and_directory_are_verified_once(
+    packed, control_run, tmp_path, monkeypatch
+):
     judge = Judge(tmp_path / "verdicts", tmp_path / "curves")
     assert one(packed, tmp_path / "curves").curves is None
     assert judge.judge(one(packed)) == Verdict(level="replayed")

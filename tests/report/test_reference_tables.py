@@ -80,7 +80,7 @@ def test_show_tells_how_far_the_making_is(
     assert answer.json == [{"game": "pong", "stage": "train", "timesteps": 4096}]
 
 
-def test_show_of_a_folder_where_nothing_is_made_says_so(
+def test_show_of_a_folder_without_progress_is_an_error(
     tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
     for options in ((), ("--json",)):

@@ -66,7 +66,7 @@ def test_rows_are_filled_from_the_facts() -> None:
     )
 
 
-def test_without_games_there_is_no_table() -> None:
+def test_no_table_without_games() -> None:
     assert render_rollouts([]) == "Not measured yet.\n"
 
 
@@ -78,7 +78,7 @@ def test_the_printed_table_is_that_of_the_shipped_facts() -> None:
 
 
 @pytest.mark.parametrize("game", SHIPPED)
-def test_shipped_rollouts_are_what_was_promised(game: str) -> None:
+def test_shipped_rollouts_meet_the_targets(game: str) -> None:
     facts = SHIPPED[game]
     assert facts.seeds == (0, 1, 2, 3, 4)
     assert facts.continuations >= 8

@@ -127,7 +127,7 @@ def test_agents_table():
     assert table.rows[1][3].value == pytest.approx(0.56234)
 
 
-def test_one_agent_is_compared_with_nobody():
+def test_single_agent_has_no_comparison():
     assert make_agents_table(suite(agent("alone"))).columns[-1] == "forgetting"
 
 
@@ -249,7 +249,7 @@ def test_csv_comes_back_exactly():
     assert rows[0]["seeds"] == "0 1 2 3 4"
 
 
-def test_csv_quotes_what_needs_it():
+def test_csv_quotes_special_characters():
     odd = suite(agent('a "b", c\nd'))
     text = comparison_to_csv(COMPARISON.model_copy(update={"suites": (odd,)}))
     assert next(csv.DictReader(io.StringIO(text)))["agent"] == 'a "b", c\nd'

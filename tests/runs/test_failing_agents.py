@@ -36,7 +36,7 @@ def failed_run(
         f"the agent raised ValueError: boom (some_agent.py:9) at frame 137 of {game_id}"
         in message
     )
-    assert f"what was recorded: {left.run_dir}\n" in message
+    assert f"recorded so far: {left.run_dir}\n" in message
     return left
 
 

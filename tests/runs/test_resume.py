@@ -169,7 +169,7 @@ def test_run_locked_by_another_process_is_refused(
         for directory in (stopped.out, stopped.run_dir):
             answer = invoke("resume", directory)
             assert answer.exit_code == 2
-            assert "another longplay is at work" in answer.stderr
+            assert "another longplay process runs this" in answer.stderr
     assert read_tree(stopped.out) == before
 
 

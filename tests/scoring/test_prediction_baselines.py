@@ -182,7 +182,7 @@ def test_show_of_several_seeds_names_the_baselines(
         "nmse of the baselines: zero 20, running mean 2, TD(λ) 1; mean of 3 seeds"
         in shown
     )
-    assert "nmse (less is better): " in shown
+    assert "nmse (lower is better): " in shown
 
 
 # --- the page -------------------------------------------------------------------

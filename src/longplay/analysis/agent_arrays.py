@@ -28,8 +28,8 @@ class AgentArrays:
         seeds: (R,) of the runs, ascending.
         per_run: Number -> (R,).
         per_game: Number of a game -> (R, G), NaN where a game has none.
-        contest: (R, G) what runs are ranked by, more is better; NaN where unknown.
-        absent: Number -> why it is not there.
+        contest: (R, G) the ranking criterion, higher is better; NaN where unknown.
+        absent: Number -> why it is missing.
         game_means: Number of a game -> game -> estimate, where runs are not known one
             by one.
     """
@@ -84,7 +84,7 @@ def measure_play(
     Args:
         runs: Of one agent under one set of conditions.
         scale: Of the suite's games.
-        alone: What the same agent gets on single games.
+        alone: Rates of the same agent on single games.
     """
     rates = [run.measure() for run in runs]
     per_game = {"rate": _stack(rates, "average")}

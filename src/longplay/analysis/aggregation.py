@@ -1,9 +1,9 @@
-"""Games -> one number per run, and two agents -> who is better.
+"""Games -> one number per run; two agents -> probability of improvement.
 
 Arrays are (runs, games). The formulas of IQM, optimality gap, performance profile and
 probability of improvement are those of Agarwal et al., *Deep Reinforcement Learning at
-the Edge of the Statistical Precipice* (2021). One thing is different on purpose: the
-aggregate is taken over games within a run, and runs are what intervals are made of.
+the Edge of the Statistical Precipice* (2021). There is one deliberate difference: the
+aggregate is taken over games within a run, and intervals are taken over runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from longplay.analysis.intervals import (
 
 Reals = NDArray[np.float64]
 
-# Below this many games a quarter of them is hardly a game.
+# With fewer games, a quarter of them is about one game or none.
 FEWEST_GAMES_FOR_IQM = 8
 # A profile is read off at these z.
 PROFILE_THRESHOLDS: Reals = np.round(np.linspace(-0.5, 1.5, 41), 2)
@@ -101,7 +101,7 @@ def estimate_improvement(ours: Reals, theirs: Reals) -> Estimate | None:
         return None
     outcomes, n = pair_outcomes(ours, theirs), min(len(ours), len(theirs))
     mean = float(outcomes.mean())
-    # Where one agent always wins, its runs do not vary, and tell nothing of an error.
+    # If one agent always wins, its outcomes do not vary and give no error estimate.
     if n < FEWEST_FOR_INTERVAL or mean in (0.0, 1.0):
         return Estimate(mean=mean, n=n)
     if n >= FEWEST_FOR_BOOTSTRAP:

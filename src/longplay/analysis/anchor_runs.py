@@ -1,4 +1,4 @@
-"""Runs -> the measurements that anchors are made of.
+"""Runs -> the measurements behind the anchors.
 
 lower, any suite     runs of the random agent on the suite
 upper, control       runs of a prediction suite: there the reference policies play,
@@ -25,7 +25,7 @@ _LAST_THIRD = 1 / 3
 
 
 def measure_random(runs: Sequence[MeasuredRun]) -> dict[str, RandomMeasurement]:
-    """Game -> what the random agent does there, run by run."""
+    """Game -> measurements of the random agent, run by run."""
     rates = [run.measure() for run in runs]
     found = {}
     for column, game in enumerate(runs[0].config.games):
@@ -42,7 +42,7 @@ def measure_random(runs: Sequence[MeasuredRun]) -> dict[str, RandomMeasurement]:
 
 
 def measure_policies(runs: Sequence[MeasuredRun]) -> dict[str, UpperMeasurement]:
-    """Game -> what its reference policy collects, run by run of a prediction suite."""
+    """Game -> reward rate of its reference policy, per run of a prediction suite."""
     games = runs[0].config.games
     rates = np.array([run.measure().average for run in runs])
     return {
@@ -52,10 +52,10 @@ def measure_policies(runs: Sequence[MeasuredRun]) -> dict[str, UpperMeasurement]
 
 
 def measure_specialists(runs: Sequence[MeasuredRun]) -> dict[str, UpperMeasurement]:
-    """Game -> what its specialist collects in the last third of each run.
+    """Game -> reward rate of its specialist in the last third of each run.
 
     Raises:
-        ConfigError: A run has several games, or its rows are not there.
+        ConfigError: A run has several games, or its rows are missing.
     """
     rates: dict[str, list[float]] = {}
     for run in runs:

@@ -1,12 +1,12 @@
-"""The lower and upper anchor of every game: frozen data, and how it is made.
+"""The lower and upper anchor of every game: frozen data, and its computation.
 
     lower    b: the random agent's reward per frame, mean over its seeds and visits
     upper    u: control suites: the reference policy's over its recorded visits;
              streaming suites: the specialist's over the last third of its run
 
 `anchors-1` is shipped as `data/anchors-1.json`. It never changes: a better learner is
-not a new upper anchor, and new anchors get a new name. Beside b it has the random
-agent's own forgetting and recovery cost, which are what resets alone do to a rate.
+not a new upper anchor, and new anchors get a new name. It also has the random
+agent's forgetting and recovery cost: the effect of resets alone on a rate.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SuiteAnchors(Document):
 
 
 class Anchors(Document):
-    """A set of anchors: what `data/anchors-1.json` holds."""
+    """A set of anchors: the content of `data/anchors-1.json`."""
 
     schema_version: int = SCHEMA_VERSION
     name: str
@@ -72,7 +72,7 @@ class Anchors(Document):
 
 @cache
 def shipped_anchors() -> Anchors:
-    """The anchors that come with the package."""
+    """The anchors shipped with the package."""
     folder = resources.files("longplay.analysis") / "data"
     with resources.as_file(folder / f"{ANCHORS_NAME}.json") as path:
         return read_anchors(path)
@@ -82,7 +82,7 @@ def read_anchors(path: Path) -> Anchors:
     """Reads a set of anchors.
 
     Raises:
-        DocumentError: It is not one.
+        DocumentError: The file is not a set of anchors.
     """
     return read_document(path, Anchors)
 

@@ -1,4 +1,4 @@
-"""The figures that come with the package -> agents that can be compared with."""
+"""Shipped baselines -> agents to compare with."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_BY_RUN = "the shipped figures have no rates run by run"
 
 
 def shipped_agents(run: MeasuredRun) -> dict[AgentKey, AgentArrays]:
-    """The baselines that stand beside a run: none if its suite was changed."""
+    """The baselines of a suite; none for a customised suite."""
     suite, games = run.conditions.suite, run.config.games
     if run.track.predicts:
         return {

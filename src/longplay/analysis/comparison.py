@@ -1,7 +1,7 @@
-"""Runs -> who is better, by how much, and how sure.
+"""Runs -> differences between agents, with intervals.
 
-Runs are sorted into tables by `Conditions` and into agents by `AgentKey`; nothing
-unlike is averaged. What cannot be compared without a word gets one, in `notes`.
+Runs are sorted into tables by `Conditions` and into agents by `AgentKey`; only
+comparable runs are averaged. Caveats of a comparison are listed in `notes`.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from longplay.errors import UnknownNameError
 
 @dataclass(frozen=True)
 class Request:
-    """What to compare.
+    """The comparison to make.
 
     Attributes:
-        anchors: What z refers to.
+        anchors: The anchors that define z.
         suite: Only this suite, if given.
         versus: Label of the agent that others are compared with; the first if None.
-        with_baselines: Whether the shipped figures stand beside the runs.
+        with_baselines: Whether to include the shipped baselines.
     """
 
     anchors: Anchors
@@ -78,7 +78,7 @@ def compare(found: FoundRuns, request: Request) -> Comparison:
     """Compares agents, suite by suite.
 
     Raises:
-        UnknownNameError: The suite or the agent asked for is not among the runs.
+        UnknownNameError: The requested suite or agent is not among the runs.
     """
     tables = _make_tables(found, request)
     suites = [table.compare() for table in tables]
@@ -155,7 +155,7 @@ def _make_tables(found: FoundRuns, request: Request) -> list[_Table]:
 def _find_home(
     left: LeftOut, runs: Mapping[Conditions, Sequence[MeasuredRun]]
 ) -> Conditions | None:
-    """The table where a run that is left out is counted.
+    """The table that counts a run that was left out.
 
     Its emulator may not be known: the first table of its suite that has its agent, or
     else the first of its suite.
@@ -170,7 +170,7 @@ def _find_home(
 
 @dataclass
 class _Table:
-    """Runs under one set of conditions, and those that should have been among them."""
+    """Runs under one set of conditions, and those that are missing."""
 
     conditions: Conditions
     runs: list[MeasuredRun]
@@ -186,7 +186,7 @@ class _Table:
         self.error, self.error_note = self._choose_error()
 
     def _choose_error(self) -> tuple[str | None, str | None]:
-        """The error that all runs have, and what to say about the choice."""
+        """The error that all runs have, and a note about the choice."""
         if not self.track.predicts:
             return None, None
         rollouts = {getattr(run.score, "rollouts_sha256", None) for run in self.runs}
@@ -202,13 +202,13 @@ class _Table:
 
     @property
     def lead(self) -> str:
-        """What differences are about."""
+        """The metric whose differences are shown."""
         if self.error is not None:
             return "error"
         return "average" if self.scale.has_z.any() else "headline"
 
     def compare(self) -> SuiteComparison:
-        """Puts the agents side by side."""
+        """Compares the agents of the table."""
         contestants = self._gather()
         labels = label_agents([(c.key, c.config) for c in contestants])
         for contestant, label in zip(contestants, labels, strict=True):
@@ -271,22 +271,22 @@ class _Table:
         seeds = {label: c.arrays.seeds for label, c in named.items() if c.arrays.seeds}
         if len({frozenset(s) for s in seeds.values()}) > 1:
             told = "; ".join(f"{n}: {describe_seeds(s)}" for n, s in seeds.items())
-            yield f"unlike seeds ({told}): differences use the seeds that both have"
+            yield f"different seeds ({told}): differences use the shared seeds"
         for name in ("isolation", "tuning_frames"):
             values = {label: getattr(c.key, name) for label, c in named.items()}
             if len(set(values.values())) > 1:
-                told = ", ".join(f"{n}: {v or 'none told'}" for n, v in values.items())
-                yield f"unlike {name.replace('_', ' ')} ({told})"
+                told = ", ".join(f"{n}: {v or 'unknown'}" for n, v in values.items())
+                yield f"different {name.replace('_', ' ')} ({told})"
         if self.has_namesakes:
             yield (
-                "other runs of this suite were played with another emulator, other "
-                "ROMs or other references, and are in a table of their own"
+                "other runs of this suite used another emulator, other ROMs or other "
+                "references, and are in a separate table"
             )
         if self.error_note is not None:
             yield self.error_note
 
     def _describe_changes(self) -> str:
-        """What `<suite>+<8 hex>` stands for."""
+        """The overrides behind the name `<suite>+<8 hex>`."""
         given = self.runs[0].config.config_given
         if given is None or self.conditions.suite == given.suite:
             return ""
@@ -305,7 +305,7 @@ class _Table:
             improvement = _estimate_improvement(arrays, versus.arrays)
             if improvement is None:
                 absent.setdefault(
-                    "improvement", "no game has a number in every run of both agents"
+                    "improvement", "no game has a value in every run of both agents"
                 )
         return AgentNumbers(
             label=contestant.label,
@@ -325,7 +325,7 @@ class _Table:
         )
 
     def _count_left_out(self, key: AgentKey) -> dict[str, tuple[int | None, ...]]:
-        """Kind -> seeds of the agent's runs that do not count."""
+        """Kind -> seeds of the agent's runs that were left out."""
         found: dict[str, list[int | None]] = {}
         for left in self.left_out:
             if left.agent is not None and left.agent.agent_id == key.agent_id:

@@ -1,11 +1,11 @@
 """events.jsonl -> sums per sixtieth of each visit, from one scan, cached.
 
-A visit of n frames is cut into 60 windows; frame i is in window floor(60 i / n). Sixty
-has a tenth, a third and a half, so every window of the definitions is a range of them.
-The first tenth has ceil(n / 10) frames, the last one floor(n / 10).
+A visit of n frames is divided into 60 windows; frame i is in window floor(60 i / n).
+Sixty is divisible by 10, 3 and 2, so every window of the definitions is a range of
+them. The first tenth has ceil(n / 10) frames, the last one floor(n / 10).
 
-The scan holds 60 sums per visit, however long a run is. What it finds is kept outside
-the run directory, under a name made of what identifies the rows: the head of the digest
+The scan keeps 60 sums per visit, however long a run is. The result is cached outside
+the run directory, under a name that identifies the rows: the head of the digest
 chain and the size of events.jsonl, or the file's SHA-256 where a run has no chain.
 """
 
@@ -141,11 +141,11 @@ def read_curves(run: RunDirectory, cache: Path | None = None) -> Curves:
     """The windows of a run, from the cache or from a scan.
 
     Args:
-        run: With its row files.
-        cache: Folder to keep scans in; None for no cache.
+        run: The run, with its row files.
+        cache: Cache folder; None for no cache.
 
     Raises:
-        DocumentError: Rows are missing, twice or broken.
+        DocumentError: Rows are missing, repeated or malformed.
     """
     if cache is None:
         return scan_events(run)
@@ -161,7 +161,7 @@ def read_curves(run: RunDirectory, cache: Path | None = None) -> Curves:
 
 
 def find_curves(run: RunDirectory, events_bytes: int, cache: Path) -> Curves | None:
-    """The windows of a run whose rows are not here, if they were scanned before.
+    """The windows of a run without rows, if they were scanned before.
 
     Args:
         run: Its documents, with the head of the digest chain.
@@ -176,12 +176,12 @@ def find_curves(run: RunDirectory, events_bytes: int, cache: Path) -> Curves | N
 
 
 def cache_folder() -> Path:
-    """Where scans are kept."""
+    """The cache folder of scans."""
     return machine_cache() / "curves"
 
 
 def machine_cache() -> Path:
-    """$LONGPLAY_CACHE, or longplay's part of the platform's folder for caches."""
+    """$LONGPLAY_CACHE, or longplay's folder in the platform's cache folder."""
     if given := os.environ.get("LONGPLAY_CACHE"):
         return Path(given)
     if sys.platform == "darwin":
@@ -194,7 +194,7 @@ def machine_cache() -> Path:
 
 
 def identify_rows(run: RunDirectory) -> str:
-    """A name for what a scan of the run would find.
+    """The cache key of a run's scan.
 
     Raises:
         DocumentError: There is no events.jsonl.
@@ -221,7 +221,7 @@ def scan_events(run: RunDirectory) -> Curves:
     """One pass over events.jsonl.
 
     Raises:
-        DocumentError: Rows are missing, twice or broken.
+        DocumentError: Rows are missing, repeated or malformed.
     """
     sums = dict(_SUMS)
     needs = ["visit_idx", "visit_frame_idx", "global_frame_idx", "reward"]
@@ -260,7 +260,7 @@ def _to_curves(
 def _not_gapless(count: int, last_frame: int) -> DocumentError:
     return DocumentError(
         "events.jsonl: expected frames 0, 1, 2, … once each, all in their visits, "
-        f"found {count} rows up to frame {last_frame}; `longplay validate` says more"
+        f"found {count} rows up to frame {last_frame}; see `longplay validate`"
     )
 
 
@@ -274,7 +274,7 @@ def _to_json(curves: Curves) -> dict[str, Any]:
 
 
 def _read_cached(config: RunConfig, path: Path) -> Curves | None:
-    """What an earlier scan found; None if there is none, or it is damaged."""
+    """The result of an earlier scan; None if it is missing or damaged."""
     lengths = [visit.visit_frames for visit in config.played_schedule]
     shape = (len(lengths), WINDOWS)
     try:

@@ -154,7 +154,7 @@ def bootstrap_interval(
 def estimate_difference(
     ours: Mapping[Hashable, float], theirs: Mapping[Hashable, float]
 ) -> Estimate | None:
-    """How much more one agent has than another.
+    """The difference between two agents.
 
     Args:
         ours: Seed -> value of one agent.

@@ -1,4 +1,4 @@
-"""Agents of one table -> names that tell them apart."""
+"""Agents of one table -> distinct labels."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One run -> its rates per game: what every number of a comparison is made of.
+"""One run -> its rates per game, the basis of every number of a comparison.
 
 Rates are delivered reward per frame, one column per game in the order of the suite.
-Whole visits come from run_summary.json; what needs windows comes from `Curves` and is
-NaN where the rows are not there.
+Whole visits come from run_summary.json; values over windows come from `Curves` and are
+NaN without rows.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Reals = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class VisitTotals:
-    """What was played of each of V visits.
+    """The played part of each of V visits.
 
     Attributes:
         games: (V,) game of each visit.
@@ -36,7 +36,7 @@ class VisitTotals:
 
     @classmethod
     def from_summary(cls, summary: RunSummary) -> VisitTotals:
-        """The visits begun, the last perhaps cut short."""
+        """The started visits; the last one may be incomplete."""
         visits = summary.visits
         return cls(
             tuple(visit.game_id for visit in visits),
@@ -94,7 +94,7 @@ def measure_games(
         schedule: Its V visits.
         games: Columns of the result.
         totals: Of the V visits.
-        curves: Of the V visits; None if the rows are not there.
+        curves: Of the V visits; None without rows.
     """
     visits = {g: [v.visit_idx for v in schedule if v.game_id == g] for g in games}
     whole = ratio(totals.rewards, totals.frames)

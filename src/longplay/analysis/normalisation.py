@@ -26,7 +26,7 @@ _SIGNIFICANT_ERRORS = 2.0
 
 @dataclass(frozen=True)
 class Scale:
-    """What turns rates of the games of a suite into z.
+    """Converts rates of the games of a suite into z.
 
     Attributes:
         games: The games of the suite, in its order; they give arrays their columns.

@@ -1,8 +1,8 @@
-"""What a comparison says: documents that can be written as `analysis.json`.
+"""The result of a comparison, written as `analysis.json`.
 
-A number that cannot be computed is not there, and `absent` says why. Nothing in them
-depends on the clock, the machine or where the runs lie but for the paths of runs that
-were left out.
+A number that cannot be computed is missing, and `absent` says why. Nothing depends on
+the clock, the machine or the paths of the runs, except for the paths of runs that were
+left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from longplay.analysis.intervals import Estimate
 from longplay.contract.records import Document
 from longplay.contract.versions import SCHEMA_VERSION
 
-# Names of numbers -> what people read, in the order of tables.
+# Names of metrics -> headings, in the order of tables.
 METRICS = {
     "headline": "headline",
     "average": "average",
@@ -109,7 +109,7 @@ class SuiteComparison(Document):
 
 
 class LeftOutRun(Document):
-    """A run that does not count."""
+    """A run that was left out."""
 
     kind: str = Field(description="As in `AgentNumbers.left_out`.")
     path: str
@@ -120,7 +120,7 @@ class LeftOutRun(Document):
 
 
 class Comparison(Document):
-    """Everything that `longplay compare` says."""
+    """The whole output of `longplay compare`."""
 
     schema_version: int = SCHEMA_VERSION
     anchors: str = Field(description="Name of the anchors that z refers to.")

@@ -1,6 +1,6 @@
-"""Paths -> runs that can be compared, and the ones that cannot, each with a reason.
+"""Paths -> runs that can be compared, and those that cannot, with the reason.
 
-Two runs belong into one table if they share their `Conditions`: the same suite, played
+Two runs belong in one table if they share their `Conditions`: the same suite, played
 on the same emulator with the same ROMs and references. They belong to one agent if they
 share their `AgentKey`: the same agent, isolated alike, tuned with the same budget.
 """
@@ -40,7 +40,7 @@ ScanObserver = Callable[[int, int], None]
 
 @dataclass(frozen=True, order=True)
 class Conditions:
-    """What runs must share to stand in one table.
+    """The conditions that runs of one table share.
 
     Attributes:
         suite: The name that all seeds of the suite share.
@@ -57,13 +57,13 @@ class Conditions:
 
 @dataclass(frozen=True, order=True)
 class AgentKey:
-    """What runs must share to be runs of one agent.
+    """The identity that runs of one agent share.
 
     Attributes:
-        name: What the agent is called where people read.
+        name: The agent's name in tables.
         agent_id: Digest of its config; None of another tool's run.
-        isolation: How far the agent was kept from the referee.
-        tuning_frames: Frames spent on tuning it; None if nobody said.
+        isolation: The isolation level of the agent's process.
+        tuning_frames: Frames spent on tuning it; None if unknown.
     """
 
     name: str
@@ -79,15 +79,15 @@ LeftOutKind = Literal[
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A run that is counted, and does not count.
+    """A run that was left out of the comparison.
 
     Attributes:
-        kind: What is the matter with it.
-        path: Where it is, or the experiment that planned it.
-        reason: For people.
-        suite: As far as it is known.
-        agent: As far as it is known.
-        seed: As far as it is known.
+        kind: The kind of problem.
+        path: The run, or the experiment that planned it.
+        reason: The reason as text.
+        suite: None if unknown.
+        agent: None if unknown.
+        seed: None if unknown.
     """
 
     kind: LeftOutKind
@@ -104,13 +104,13 @@ class MeasuredRun:
 
     Attributes:
         path: Run directory or pack.
-        agent: Whose run it is.
-        conditions: What it may be compared with.
-        seed: The run's; None of another tool's run.
+        agent: The agent of the run.
+        conditions: The conditions it can be compared under.
+        seed: The run seed; None for a run of another tool.
         config: All its settings.
         score: score.json.
-        totals: What was played of each visit.
-        curves: Windows of each visit; None if the rows are not there.
+        totals: The played part of each visit.
+        curves: Windows of each visit; None without rows.
         identity: Equal for two copies of the same run.
     """
 
@@ -138,7 +138,7 @@ class MeasuredRun:
 
 @dataclass(frozen=True)
 class FoundRuns:
-    """What was found at some paths."""
+    """The runs found at some paths."""
 
     runs: tuple[MeasuredRun, ...]
     left_out: tuple[LeftOut, ...]
@@ -146,12 +146,12 @@ class FoundRuns:
 
 @dataclass(frozen=True)
 class RunReader:
-    """How runs are read.
+    """Reads runs from paths.
 
     Attributes:
-        cache: Folder where scans are kept; None for no cache.
+        cache: Cache folder of scans; None for no cache.
         open_pack: Reads the documents of a pack; None refuses packs.
-        on_scan: Told (runs read, runs in all) after each.
+        on_scan: Called with (runs read, total runs) after each run.
         leaves_out_conflicts: Whether different runs of one agent, suite and seed are
             left out, all of them, and not an error.
         scans: Whether rows that are not in the cache are scanned; without them, a run
@@ -165,7 +165,7 @@ class RunReader:
     scans: bool = True
 
     def read(self, paths: Iterable[Path]) -> FoundRuns:
-        """Reads everything at or below some paths; the same run twice counts once.
+        """Reads all runs at or below some paths; copies of a run count once.
 
         Raises:
             NotARunError: A path holds no run.
@@ -311,7 +311,7 @@ def _drop_copies(
         reason = (
             f"{first.path} and {others[0].path} are different runs of the same agent, "
             f"suite and seed ({first.agent.name}, {first.conditions.suite}, "
-            f"{first.seed}); give one of them"
+            f"{first.seed}); give only one of them"
         )
         suite = first.conditions.suite
         conflicts += [
@@ -322,7 +322,7 @@ def _drop_copies(
 
 
 def _seed_of(path: Path) -> int | None:
-    """The seed that a run which cannot be read was asked for."""
+    """The planned seed of an unreadable run."""
     try:
         asked_for = read_json(path / "episode_config.json")
     except DocumentError:
@@ -335,7 +335,7 @@ def _seed_of(path: Path) -> int | None:
 
 
 def conditions_of(config: RunConfig) -> Conditions:
-    """What a run may be compared with."""
+    """The conditions that a run can be compared under."""
     roms = config.rom_sha256 or config.rom_md5
     suite = name_benchmark(config)
     return Conditions(
@@ -351,7 +351,7 @@ def _digest(value: Any) -> str:
 
 
 def key_of_run(run: RunDirectory) -> AgentKey:
-    """Whose run it is."""
+    """The identity of a run's agent."""
     config = run.config
     isolation = (
         config.model_dump(include={"agent_isolation"}).get("agent_isolation") or {}
@@ -370,7 +370,7 @@ def _key_of(
 
 
 def name_agent(config: Mapping[str, Any]) -> str:
-    """What an agent is called: its file, or its module if it is one of longplay's."""
+    """The name of an agent: its file, or its module if it is built in."""
     if file := config.get("file"):
         return Path(str(file)).stem
     *modules, name = str(config.get("_type", "agent")).split(".")

@@ -1,4 +1,4 @@
-"""Runs of an agent on one game alone: what forward transfer is measured against."""
+"""Runs of an agent on one game alone, the baseline of forward transfer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from longplay.scoring.metrics import mean_or_none
 
 
 class SingleGameRuns:
-    """The runs on single games among those that were given."""
+    """The single-game runs among the given runs."""
 
     def __init__(self, runs: Iterable[MeasuredRun]) -> None:
         self._runs: dict[Any, list[MeasuredRun]] = {}
@@ -23,9 +23,9 @@ class SingleGameRuns:
                 self._runs.setdefault(key, []).append(run)
 
     def rates_for(self, run: MeasuredRun) -> AloneRate:
-        """What the same agent gets on single games by the same rules, mean over runs.
+        """Rates of the same agent and settings on single games, mean over runs.
 
-        A single-game run that is shorter than asked for does not count.
+        Single-game runs shorter than the requested length are ignored.
         """
 
         def find(game: str, frames: int) -> float | None:
@@ -41,7 +41,7 @@ class SingleGameRuns:
 
 
 def _rules_of(config: RunConfig) -> tuple[Any, ...]:
-    """All rules of playing but the schedule."""
+    """All settings of a run except the schedule."""
     return (
         config.benchmark_contract_version,
         config.decision_interval,

@@ -83,7 +83,7 @@ def make_table(runs: Iterable[MeasuredRun]) -> Table:
     parts = [_rows_of(n, run) for n, run in enumerate(runs) if run.curves is not None]
     return Table(
         {
-            # The empty one gives the type where there is no run.
+            # The empty array sets the type if there are no runs.
             name: np.concatenate([np.empty(0, kind), *(part[name] for part in parts)])
             for name, kind in _COLUMNS.items()
         }

@@ -1,4 +1,4 @@
-"""Rates within the visits of one game -> what was kept, lost and brought along.
+"""Rates within the visits of one game -> retention, forgetting and transfer.
 
 All arrays are about the K visits of one game in one run, in order:
 
@@ -8,7 +8,7 @@ All arrays are about the K visits of one game in one run, in order:
     visit_idx    (K,) position of the visit in the schedule
 
 Rates are reward per frame. `normalisation.py` brings the differences onto the scale of
-z and takes the random agent's own differences off. A number without a revisit is NaN.
+z and subtracts the random agent's own differences. A number without a revisit is NaN.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 
 def find_revisits(visit_idx: Ints) -> NDArray[np.bool_]:
-    """(K,) -> (K - 1,): whether something was played between visits j and j + 1.
+    """(K,) -> (K - 1,): whether other visits lie between visits j and j + 1.
 
     Two visits next to each other in the schedule are one long visit.
     """
@@ -31,7 +31,7 @@ def find_revisits(visit_idx: Ints) -> NDArray[np.bool_]:
 def retention(head: Reals, visit_idx: Ints) -> float:
     """Mean over revisits of their head minus the head of the first visit.
 
-    Both windows begin at a reset, so starting a game over cannot look like forgetting.
+    Both windows begin at a reset, so a reset cannot look like forgetting.
     """
     return _mean((head[1:] - head[:1])[find_revisits(visit_idx)])
 
@@ -53,7 +53,7 @@ def _mean(values: Reals) -> float:
 def forward_transfer(
     first: Reals, alone: Reals, is_first_game: NDArray[np.bool_]
 ) -> Reals:
-    """What was played before is worth to the first visit of each game.
+    """The effect of earlier games on the first visit of each game.
 
     Args:
         first: (games,) rate of a game's first visit.

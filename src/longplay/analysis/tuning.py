@@ -1,4 +1,4 @@
-"""A run that was stopped on purpose -> the one number that tuning maximises.
+"""A tuning run -> the number that tuning maximises.
 
     control, streaming   mean over the games visited so far of z over all their frames;
                          of a game without z, x / b
@@ -38,12 +38,12 @@ TUNING_FILE = "tuning.json"
 
 
 class TuningScore(Document):
-    """What tuning compares runs by; more is better.
+    """The metric that tuning maximises.
 
     Attributes:
         value: Mean over games.
         per_game: Game -> its part of the mean.
-        units: Game -> what that part is.
+        units: Game -> the unit of its part.
         left_out: Game visited -> why it has no part.
     """
 
@@ -65,8 +65,8 @@ def score_play(
     """The metric of a control or streaming run, complete or stopped anywhere.
 
     Args:
-        totals: The visits begun.
-        suite: Whose anchors count.
+        totals: The started visits.
+        suite: The suite whose anchors are used.
         anchors: May lack the suite.
         lower: Game -> the random agent's rate, for games without z.
 
@@ -137,7 +137,7 @@ def score_tuning(
     Args:
         run: With run_summary.json.
         anchors: Usually `shipped_anchors()`.
-        cache: Where scans are kept; None for no cache.
+        cache: Cache folder of scans; None for no cache.
 
     Raises:
         IncompleteRunError: It has no summary, or no game has a number.
@@ -165,7 +165,7 @@ def _lower(anchors: Anchors, suite: str) -> dict[str, float]:
 
 
 class TuningRecord(Document):
-    """tuning.json: the result of a tuning run, in place of a score."""
+    """tuning.json: the result of a tuning run, instead of a score."""
 
     schema_version: int = SCHEMA_VERSION
     stop_frame: int = Field(description="Frames played.")
@@ -177,7 +177,7 @@ class TuningRecord(Document):
 
 
 def write_tuning(run_dir: Path) -> Path:
-    """Writes tuning.json of a run that was stopped on purpose; returns the file."""
+    """Writes tuning.json of a tuning run; returns the file."""
     run = RunDirectory(run_dir)
     frames = run.config.total_frames
     try:

@@ -1,4 +1,4 @@
-"""The command line, put together."""
+"""The command line: every command, in the order the help lists them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from longplay.cli import comparing, creating, proving, reading, running
-from longplay.cli.guard import guard
+from longplay.cli.guard import Command, CommandGroup, guard
 from longplay.cli.reference import reference_app
 from longplay.provenance import longplay_version
 
 app = typer.Typer(
     name="longplay",
+    cls=CommandGroup,
     help="A continual-learning benchmark on Atari: run, resume, score, verify.",
     no_args_is_help=True,
     add_completion=False,
@@ -21,7 +22,7 @@ app = typer.Typer(
 )
 app.add_typer(reference_app, name="reference")
 
-# In the order in which the help lists them.
+# The help lists them in this order.
 _COMMANDS = (
     running.run,
     running.resume,
@@ -58,7 +59,10 @@ def _root(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print it, exit."
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Show the version and exit.",
         ),
     ] = False,
 ) -> None:
@@ -66,4 +70,5 @@ def _root(
 
 
 for _command in _COMMANDS:
-    app.command(_command.__name__.replace("_", "-"))(guard(_command))
+    _name = _command.__name__.replace("_", "-")
+    app.command(_name, cls=Command)(guard(_command))

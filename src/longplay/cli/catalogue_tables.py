@@ -1,4 +1,4 @@
-"""What can be run, and what a run would be: tables for people, data for machines."""
+"""Suites, games, agents and run plans as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -43,22 +43,23 @@ def _plan_cost(plan: RunPlan) -> dict[str, float]:
 
 
 def plan_to_json(plan: RunPlan) -> dict[str, Any]:
-    """A plan for machines."""
+    """A plan as JSON."""
     config = plan.config.model_dump(mode="json", exclude_none=True)
     return {"task_id": plan.task_id, **config, **_plan_cost(plan)}
 
 
 def show_plan(plan: RunPlan) -> list[RenderableType]:
-    """A plan for people."""
+    """A plan as tables."""
     config = plan.config
+    unit = track_of(config).frame_noun
     cost = _plan_cost(plan)
     schedule = make_table(
         f"{plan.suite_name}, seed {plan.seed}",
         "visit",
         "cycle",
         "game",
-        "frames",
-        "first frame",
+        f"{unit}s",
+        f"first {unit}",
         left=(2,),
     )
     first = 0
@@ -73,7 +74,7 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
         )
         first += visit.visit_frames
     facts = make_facts(
-        ("frames", f"{config.total_frames:,}"),
+        (f"{unit}s", f"{config.total_frames:,}"),
         _describe_answers(config),
         ("scored on", _describe_scored(config)),
         ("contract hash", config.benchmark_contract_hash),
@@ -81,7 +82,7 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
         (
             "time",
             f"about {_minutes(cost['expected_seconds'])}; "
-            "what the agent computes comes on top",
+            "plus the agent's own computation",
         ),
     )
     return [schedule, facts, Text("dry run: nothing was written", "dim")]
@@ -89,11 +90,12 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
 
 def _describe_scored(config: RunConfig) -> str:
     scoring = config.scoring_defaults
+    track = track_of(config)
     windows = (
-        f"last {scoring.window_frames:,} frames; forgetting and plasticity on "
-        f"{scoring.revisit_frames:,}"
+        f"last {scoring.window_frames:,} {track.frame_noun}s; forgetting and "
+        f"plasticity on {scoring.revisit_frames:,}"
     )
-    return track_of(config).scored_on.format(windows=windows)
+    return track.scored_on.format(windows=windows)
 
 
 def _describe_answers(config: RunConfig) -> tuple[str, str]:
@@ -110,7 +112,7 @@ def _describe_answers(config: RunConfig) -> tuple[str, str]:
 
 
 def suite_to_json(plan: RunPlan) -> dict[str, Any]:
-    """A suite for machines."""
+    """A suite as JSON."""
     return {
         "suite": plan.suite_name,
         "purpose": plan.suite.purpose,
@@ -120,7 +122,7 @@ def suite_to_json(plan: RunPlan) -> dict[str, Any]:
 
 
 def suites_table(plans: Sequence[RunPlan]) -> Table:
-    """The catalogue for people."""
+    """The catalogue of suites as a table."""
     table = make_table(
         "",
         "suite",
@@ -129,7 +131,7 @@ def suites_table(plans: Sequence[RunPlan]) -> Table:
         "frames",
         "time",
         "disk",
-        "what for",
+        "purpose",
         left=(0, 6),
     )
     for plan in plans:
@@ -145,16 +147,13 @@ def suites_table(plans: Sequence[RunPlan]) -> Table:
             plan.suite.purpose,
         )
     table.columns[0].no_wrap = True
-    table.caption = (
-        "time: one core of the machine it was measured on, "
-        "without what an agent computes"
-    )
+    table.caption = "time: measured on one core, without the agent's own computation"
     table.caption_justify = "left"
     return table
 
 
 def list_games() -> list[dict[str, Any]]:
-    """Every game of the emulator, playable ones first."""
+    """Every game of the emulator, supported ones first."""
     playable = [
         {
             "game": game,
@@ -171,7 +170,7 @@ def list_games() -> list[dict[str, Any]]:
 
 
 def games_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """The games for people."""
+    """The games as a table."""
     table = make_table("", "game", "suites", left=(0, 1))
     for row in rows:
         if row["playable"]:
@@ -182,7 +181,7 @@ def games_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 
 def list_named_agents() -> list[dict[str, Any]]:
-    """Agents with a name; only our own are imported to be described."""
+    """Built-in and installed agents; only built-in ones are imported."""
     rows = []
     for name, location in sorted(list_agents().items()):
         summary = _summarise_agent(location) if name in BUILT_IN_AGENTS else ""
@@ -191,7 +190,7 @@ def list_named_agents() -> list[dict[str, Any]]:
 
 
 def _summarise_agent(location: str) -> str:
-    """The first line of an agent's docstring, or what it lacks."""
+    """The first line of an agent's docstring, or the extra it needs."""
     module_name, _, attribute = location.partition(":")
     try:
         module = importlib.import_module(module_name)
@@ -202,7 +201,7 @@ def _summarise_agent(location: str) -> str:
 
 
 def agents_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """The agents for people."""
+    """The agents as a table."""
     table = make_table("", "agent", "what it does", left=(0, 1))
     for row in rows:
         add_row(table, row["agent"], row["summary"] or row["location"])

@@ -29,12 +29,12 @@ Paths = Annotated[
 ]
 Against = Annotated[
     str | None,
-    typer.Option(metavar="baselines", help="Show the shipped figures beside them."),
+    typer.Option(metavar="baselines", help="Also show the shipped baselines."),
 ]
 OnlySuite = Annotated[str | None, typer.Option("--suite", help="Only this suite.")]
 Versus = Annotated[
     str | None,
-    typer.Option(metavar="AGENT", help="Compare with this agent, not the first."),
+    typer.Option(metavar="AGENT", help="Compare with this agent instead of the first."),
 ]
 
 _WIDTH = 80
@@ -59,7 +59,7 @@ def compare(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Compare agents: by how much is one better, and how sure is that."""
+    """Compare agents: score differences with confidence intervals."""
     from longplay.report.tables import comparison_to_csv, comparison_to_latex
 
     found = read_runs(paths, quiet=quiet or as_json)
@@ -92,14 +92,15 @@ def plot(
     suite: OnlySuite = None,
     versus: Versus = None,
     columns: Annotated[
-        int, typer.Option(min=1, max=2, help="Width in columns of a paper.")
+        int,
+        typer.Option(min=1, max=2, help="Width in columns of a paper.", metavar="1|2"),
     ] = 1,
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the figure's data.")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Draw a figure for a paper."""
+    """Draw one figure for a paper."""
     from longplay.analysis.anchors import shipped_anchors
     from longplay.analysis.comparison import runs_by_label
     from longplay.analysis.normalisation import make_scale
@@ -123,14 +124,14 @@ def plot(
 def report(
     paths: Paths,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to create.")
     ],
     against: Against = None,
     suite: OnlySuite = None,
     versus: Versus = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a report: pages that open from disk, figures, tables, all numbers."""
+    """Write an HTML report: figures, tables and all numbers, readable offline."""
     from longplay.analysis.anchors import shipped_anchors
     from longplay.report.report import ReportInput, write_report
     from longplay.report.verdicts import read_trust
@@ -150,19 +151,24 @@ def report(
 
 def leaderboard(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Packs and experiments, anywhere.")
+        Path,
+        typer.Argument(
+            metavar="FOLDER", help="Folder of packs and experiments, at any depth."
+        ),
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="A new folder.")
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to create.")
     ],
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Replay what this machine has not verified yet."),
+        typer.Option(
+            "--verify", help="Replay the runs this machine has not verified yet."
+        ),
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write a leaderboard: a static site of a folder of packs and experiments."""
+    """Write a leaderboard, a static site, from a folder of packs and experiments."""
     from longplay.analysis.anchors import shipped_anchors
     from longplay.analysis.curves import cache_folder, machine_cache
     from longplay.report.leaderboard import (
@@ -203,7 +209,7 @@ def _compare(
 
 
 def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
-    """Reads runs with the cache of this machine, showing how far it is.
+    """Reads runs with the cache of this machine, showing progress.
 
     Raises:
         NotARunError: No run at the paths is complete.

@@ -1,4 +1,4 @@
-"""Commands that make something to start from: new-agent."""
+"""Commands that create files to start from: new-agent."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from longplay.cli.guard import print_tables
 
 def new_agent(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE.py", help="File to make; never overwritten.")
+        Path,
+        typer.Argument(metavar="FILE.py", help="File to create; never overwritten."),
     ],
     template: Annotated[
         str,
         typer.Option(help="control, streaming, prediction, stream-q or dqn."),
     ] = "control",
 ) -> None:
-    """Write a starting file for an agent of your own."""
+    """Write a template for your own agent."""
     from longplay.learners.templates import write_template
 
     write_template(template, file)
-    print_tables(Text(f"{file} is written; next: longplay check-agent {file}"))
+    print_tables(Text(f"wrote {file}; next: longplay check-agent {file}"))

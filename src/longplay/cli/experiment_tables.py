@@ -1,4 +1,4 @@
-"""The runs of an experiment side by side: tables for people, data for machines."""
+"""The runs of an experiment as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _aggregate(scores: Sequence[float]) -> dict[str, Any]:
 
 
 def _headlines(views: Sequence[RunView]) -> list[float]:
-    """The number that runs of the track are compared by, of those that have one."""
+    """The headlines of the completed runs that have one."""
     headlines = [score.headline for view in views if (score := _score_of(view))]
     return [value for value in headlines if value is not None]
 
@@ -43,7 +43,7 @@ def _score_of(view: RunView) -> Score | None:
 
 
 def experiment_to_json(directory: Path, views: Sequence[RunView]) -> dict[str, Any]:
-    """An experiment for machines."""
+    """An experiment as JSON."""
     return {
         "experiment_dir": str(directory),
         "runs": [
@@ -61,7 +61,7 @@ def experiment_to_json(directory: Path, views: Sequence[RunView]) -> dict[str, A
 def results_to_json(
     directory: Path, views: Sequence[RunView], results: Sequence[RunResult]
 ) -> dict[str, Any]:
-    """An experiment for machines, with the results of the runs just played."""
+    """An experiment as JSON, with the results of the runs just played."""
     document = experiment_to_json(directory, views)
     by_seed = {result.seed: result for result in results}
     for entry in document["runs"]:
@@ -80,7 +80,7 @@ def _score_to_json(view: RunView) -> dict[str, Any] | None:
 
 
 def show_experiment(directory: Path, views: Sequence[RunView]) -> list[RenderableType]:
-    """One row per seed, and what they come to."""
+    """One row per seed, and their mean."""
     columns = _choose_columns(views)
     table = make_table(str(directory), "seed", "state", *columns, left=(1,))
     for view in views:
@@ -99,7 +99,7 @@ def show_experiment(directory: Path, views: Sequence[RunView]) -> list[Renderabl
 
 
 def _choose_columns(views: Sequence[RunView]) -> Mapping[str, str]:
-    """Heading -> key; rollout values lead where all runs have the same ones."""
+    """Heading -> key; rollout values come first if all runs use the same ones."""
     columns = track_of(views[0].plan.config).score_columns
     scores = [score for view in views if (score := _score_of(view)) is not None]
     digests = {getattr(score, "rollouts_sha256", None) for score in scores}
@@ -109,7 +109,7 @@ def _choose_columns(views: Sequence[RunView]) -> Mapping[str, str]:
 
 
 def describe_errors(views: Sequence[RunView]) -> list[RenderableType]:
-    """What went wrong, run by run."""
+    """The error of each failed run."""
     return [
         _indent(f"seed {view.plan.seed}: {view.status.error.message}", "red")
         for view in views
@@ -118,14 +118,14 @@ def describe_errors(views: Sequence[RunView]) -> list[RenderableType]:
 
 
 def _indent(text: str, style: str) -> Padding:
-    """A paragraph that stays off the edge, however long it is."""
+    """An indented paragraph, wrapped lines included."""
     return Padding(Text(text, style), (0, 0, 0, 1))
 
 
 def describe_remaining(
     views: Sequence[RunView], results: Sequence[RunResult]
 ) -> list[RenderableType]:
-    """How runs were resumed, and what remains to be done."""
+    """How runs were resumed, and which still need attention."""
     told = {
         view.status.error.message for view in views if view.status and view.status.error
     }
@@ -135,13 +135,13 @@ def describe_remaining(
         if result.error is not None and result.error not in told
     ]
     lines += [
-        f"seed {result.seed}: findings; `longplay validate` on its folder names them"
+        f"seed {result.seed}: invalid; run `longplay validate` on its folder"
         for result in results
         if result.is_valid is False
     ]
     lines += [
-        f"seed {view.plan.seed}: under way elsewhere ({view.status.host}, process "
-        f"{view.status.pid}); if it is lost, --stall-timeout tells when to give it up"
+        f"seed {view.plan.seed}: running in another process ({view.status.host}, pid "
+        f"{view.status.pid}); if that died, retry with a lower --stall-timeout"
         for view in views
         if view.state in ("RUNNING", "QUEUED")
         and view.status is not None
@@ -162,11 +162,11 @@ def _describe_aggregate(views: Sequence[RunView]) -> str:
     scores = _headlines(views)
     total = _aggregate(scores)
     if total["mean"] is None:
-        return "no run is complete: no mean, no interval"
+        return "no mean: no run is complete"
     track = track_of(views[0].plan.config)
     name = track.headline.replace("_", " ")
     if track.less_is_better:
-        name += " (less is better)"
+        name += " (lower is better)"
     seeds = "1 seed" if len(scores) == 1 else f"{len(scores)} seeds"
     words = f"{name}: {format_number(total['mean'])}, mean of {seeds}"
     if total["low"] is None:
@@ -203,12 +203,13 @@ def _describe_age(utc: str) -> str:
 
 
 def show_status(views: Sequence[RunView]) -> Group:
-    """Where every run is, and what went wrong."""
+    """The progress of every run, and its error if it failed."""
     return Group(_status_table(views), *describe_errors(views))
 
 
 def _status_table(views: Sequence[RunView]) -> Table:
-    columns = ("seed", "state", "game", "frame", "fps", "heartbeat", "retries")
+    unit = track_of(views[0].plan.config).frame_noun if views else "frame"
+    columns = ("seed", "state", "game", unit, "fps", "heartbeat", "retries")
     table = make_table("", *columns, left=(1, 2))
     styles = {"COMPLETED": "green", "FAILED": "red", "STALE": "red"}
     for view in views:

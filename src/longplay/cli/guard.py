@@ -1,4 +1,4 @@
-"""What every command shares: options, how it prints, how its errors end it."""
+"""Shared by all commands: options, printing, and errors turned into exit codes."""
 
 from __future__ import annotations
 
@@ -14,22 +14,47 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
+from typer.core import TyperCommand, TyperGroup
 
 from longplay.errors import LongplayError, RunCancelled
 
 Directory = Annotated[
-    Path, typer.Argument(metavar="DIR", help="An experiment or a run directory.")
+    Path, typer.Argument(metavar="DIR", help="Experiment or run directory.")
 ]
 AgentFilePatterns = Annotated[
     list[str] | None,
     typer.Option(
         "--agent-files",
         metavar="GLOB",
-        help="More files of the agent: weights, modules with computed names.",
+        help="More files of the agent, such as weights or plugins.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress.")]
+
+
+def _hide_flag_types(params: list[Any]) -> list[Any]:
+    """Flags take no value: the help shows `--quiet`, not `--quiet <bool>`."""
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
+class Command(TyperCommand):
+    """A command whose help shows flags without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options and arguments, `--help` included."""
+        return _hide_flag_types(super().get_params(ctx))
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands whose help shows flags without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options and arguments, `--help` included."""
+        return _hide_flag_types(super().get_params(ctx))
 
 
 def print_json(document: Any) -> None:
@@ -43,31 +68,31 @@ def print_runs(documents: list[dict[str, Any]]) -> None:
 
 
 def print_tables(*renderables: RenderableType) -> None:
-    """Prints what is meant for people."""
+    """Prints tables and text for people."""
     console = Console()
     for renderable in renderables:
         console.print(renderable)
 
 
 def error_to_json(error: LongplayError) -> dict[str, Any]:
-    """An error for machines."""
+    """An error as JSON."""
     where = {"run_dir": str(error.run_dir)} if error.run_dir else {}
     return {"error": {"type": type(error).__name__, "message": str(error), **where}}
 
 
 def print_error(error: LongplayError, as_json: bool) -> None:
-    """Prints an error, as JSON on standard output if that was asked for."""
+    """Prints an error, as JSON on standard output if requested."""
     if as_json:
         print_json(error_to_json(error))
         return
     message = Text.assemble(("error: ", "bold red"), str(error))
     if error.run_dir is not None:
-        message.append(f"\nwhat was recorded: {error.run_dir}")
+        message.append(f"\nrecorded so far: {error.run_dir}")
     Console(stderr=True).print(message, soft_wrap=True)
 
 
 def guard(function: Callable[..., None]) -> Callable[..., None]:
-    """A command whose errors become a message and an exit code."""
+    """Wraps a command: errors become a message and an exit code."""
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> None:
@@ -83,15 +108,15 @@ def guard(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def is_inside(path: Path, folder: Path) -> bool:
-    """Whether a file would be in a folder."""
+    """Whether a path is inside a folder."""
     return path.resolve().is_relative_to(folder.resolve())
 
 
 @contextlib.contextmanager
 def stdout_kept_clean() -> Iterator[None]:
-    """Sends what C code and subprocesses of an agent print to standard error.
+    """Redirects output of an agent's C code and subprocesses to standard error.
 
-    What Python prints is kept beside the run; this is for what goes around Python.
+    Python's own output is captured with the run; this covers file descriptor 1.
     """
     sys.stdout.flush()
     real_stdout = os.dup(1)

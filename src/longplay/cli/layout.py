@@ -1,4 +1,4 @@
-"""How tables look: no lines, words to the left, numbers to the right."""
+"""Layout of tables: no lines, text left-aligned, numbers right-aligned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.text import Text
 
 
 class _HeadedTable(Table):
-    """A table under a line of its own: Rich folds a title at the table's width."""
+    """A table under a heading line: Rich would wrap a title at the table's width."""
 
     def __init__(self, heading: str) -> None:
         super().__init__(box=None)
@@ -26,7 +26,7 @@ class _HeadedTable(Table):
 
 
 def make_table(title: str, *columns: str, left: Iterable[int] = (0,)) -> Table:
-    """An empty table without lines; `left` are the columns that hold words."""
+    """An empty table without lines; `left` lists the columns of text."""
     table = _HeadedTable(title)
     for position, column in enumerate(columns):
         justify = "left" if position in left else "right"
@@ -35,18 +35,18 @@ def make_table(title: str, *columns: str, left: Iterable[int] = (0,)) -> Table:
 
 
 def add_row(table: Table, *cells: RenderableType, style: str = "") -> None:
-    """Adds a row of plain text: a name may hold what Rich takes for markup."""
+    """Adds a row of plain text: Rich must not read names as markup."""
     plain = (Text(cell) if isinstance(cell, str) else cell for cell in cells)
     table.add_row(*plain, style=style)
 
 
 def format_number(value: float | None, digits: int = 5) -> str:
-    """A number of a few digits; a dash for none."""
+    """A number with a few digits; a dash for None."""
     return "–" if value is None else f"{value:.{digits}g}"
 
 
 def make_facts(*rows: tuple[str, str]) -> Padding:
-    """Names and values side by side; a long value is folded."""
+    """Names and values side by side; long values wrap."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim")
     grid.add_column(overflow="fold")

@@ -1,4 +1,4 @@
-"""How a run shows itself: one live line on a terminal, plain lines elsewhere."""
+"""Progress of a run: one live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _format_seconds(seconds: float) -> str:
 
 
 def describe_progress(progress: Progress, *, is_short: bool = False) -> dict[str, str]:
-    """The parts of a progress line, in order; without most words if it is short."""
+    """The parts of a progress line, in order; abbreviated if it is short."""
     fps = progress.fps or 0.0
     left = (progress.frames_total - progress.frame) / fps if fps else None
     last = "–" if progress.last_return is None else f"{progress.last_return:g}"
@@ -66,10 +66,10 @@ def describe_replay(progress: ReplayProgress) -> str:
 
 
 class ProgressLine:
-    """An observer of a run; use as a context manager."""
+    """Observes a run and shows its progress; use as a context manager."""
 
     def __init__(self, *, quiet: bool) -> None:
-        # Bound to the real stream now: during the run stderr is the agent's.
+        # Bound to the real stream now: during the run stderr captures the agent.
         console = Console(stderr=True)
         self._console = Console(
             file=console.file, force_terminal=console.is_terminal, width=console.width
@@ -101,22 +101,22 @@ class ProgressLine:
             self._live.stop()
 
     def __call__(self, progress: Progress) -> None:
-        """Shows where the run is."""
+        """Shows the progress of a run."""
         self._show(
             lambda: _live_line(progress, self._console.width),
             lambda: " · ".join(filter(None, describe_progress(progress).values())),
         )
 
     def show_replay(self, progress: ReplayProgress) -> None:
-        """Shows how far a run was played again."""
+        """Shows the progress of a replay."""
         self.show_words(describe_replay(progress))
 
     def show_words(self, words: str) -> None:
-        """Shows a line as it is."""
+        """Shows a line of text."""
         self._show(lambda: Text(words), lambda: words)
 
     def show_runs(self, views: Sequence[RunView]) -> None:
-        """Shows where many runs are."""
+        """Shows the progress of several runs."""
         text = _describe_runs(views)
         self._show(lambda: Text(text), lambda: text)
 
@@ -131,7 +131,7 @@ class ProgressLine:
             elif time.monotonic() >= self._next_plain_s:
                 self._next_plain_s = time.monotonic() + _PLAIN_EVERY_S
                 print(plain_line(), file=self._console.file, flush=True)
-        except (OSError, ValueError):  # the terminal is gone; the run goes on
+        except (OSError, ValueError):  # the terminal is gone; the run continues
             self._quiet = True
 
 
@@ -147,7 +147,7 @@ def _describe_runs(views: Sequence[RunView]) -> str:
 
 
 def _live_line(progress: Progress, width: int) -> Table:
-    """The line with a bar where there is room for both, a short one elsewhere."""
+    """The line with a bar on a wide terminal, the short line on a narrow one."""
     is_short = width < _ROOM_FOR_WORDS
     done = round(_BAR_CELLS * progress.frame / progress.frames_total)
     bar = Text("━" * done, "green") + Text("━" * (_BAR_CELLS - done), "bright_black")

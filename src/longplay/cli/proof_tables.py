@@ -1,4 +1,4 @@
-"""Verdicts, proofs and diagnoses -> lines and tables, 80 columns wide."""
+"""Verifications and diagnoses -> lines and tables, 80 columns wide."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MARKS: dict[State, tuple[str, str]] = {
 
 
 def show_verification(verdict: Verification) -> list[RenderableType]:
-    """A verdict for people."""
+    """The result of a verification as lines."""
     lines: list[RenderableType] = [_verdict_line(verdict)]
     if verdict.difference is not None:
         lines.append(Text(f"   first difference: {verdict.difference}"))
@@ -41,19 +41,19 @@ def _verdict_line(verdict: Verification) -> Text:
         visits = f" of visit {', '.join(map(str, verdict.visits))}"
     frames = f"{verdict.frames:,} frames{visits}"
     if verdict.passed:
-        how = "decided again" if verdict.method == "re-execution" else "played again"
-        return Text(f" ✓ true: {frames} {how}, all as logged", "green")
-    return Text(f" ✗ not true: {frames} judged", "bold red")
+        how = "re-executed" if verdict.method == "re-execution" else "replayed"
+        return Text(f" ✓ verified: {frames} {how}, all identical to the log", "green")
+    return Text(f" ✗ does not reproduce: {frames} checked", "bold red")
 
 
 def _list_changed(run: RunDirectory, sha256: Mapping[str, str]) -> list[str]:
-    """The files that are not any more what a verdict was about."""
+    """The files that changed since the verification."""
     judged = run.verification.sha256 if run.verification else {}
     return [name for name in judged if sha256.get(name) != judged[name]]
 
 
 def proof_to_json(run: RunDirectory, sha256: Mapping[str, str]) -> dict[str, Any]:
-    """How far a run is proven, for machines."""
+    """The trust level of a run as JSON."""
     record = run.verification
     return {
         "verification": record and record.model_dump(mode="json"),
@@ -62,15 +62,15 @@ def proof_to_json(run: RunDirectory, sha256: Mapping[str, str]) -> dict[str, Any
 
 
 def proof_line(run: RunDirectory, sha256: Mapping[str, str]) -> Text:
-    """How far a run is proven.
+    """The trust level of a run.
 
     Args:
-        run: Its verification.json says what was found.
-        sha256: The hashes of its files now; the verdict is about those it names.
+        run: The run, with its verification.json.
+        sha256: The current hashes of its files, compared with the verified ones.
     """
     record = run.verification
     if not run.config.is_longplay:
-        words = " claimed: another tool's run, which cannot be played again"
+        words = " claimed: a run of another tool, which cannot be replayed"
         return Text(words, "dim")
     if record is None:
         return Text(" claimed: not verified yet (`longplay verify`)", "dim")
@@ -79,7 +79,7 @@ def proof_line(run: RunDirectory, sha256: Mapping[str, str]) -> Text:
         return Text(words, "bold red")
     if not record.passed:
         why = record.first_difference or ", ".join(record.findings)
-        return Text(f" claimed: verified, and found not true: {why}", "bold red")
+        return Text(f" claimed: verification failed: {why}", "bold red")
     versions = f"longplay {record.versions.get('longplay')}"
     return Text(f" {record.level}: {record.frames:,} frames, by {versions}", "green")
 
@@ -94,8 +94,8 @@ def pack_line(path: Path, size_bytes: int, run_bytes: int) -> Text:
 
 
 def show_diagnosis(diagnosis: Diagnosis) -> list[RenderableType]:
-    """What the doctor found, for people."""
-    machine = make_table("machine", "", "what", "here", "suites mean", left=range(4))
+    """A diagnosis as tables."""
+    machine = make_table("machine", "", "check", "here", "expected", left=range(4))
     for symptom in diagnosis.machine:
         found, expected = symptom.found, symptom.expected
         add_row(machine, _mark(symptom), symptom.name, found, expected)
@@ -117,7 +117,7 @@ def _mark(symptom: Symptom) -> Text:
 
 
 def _show_meanings(diagnosis: Diagnosis) -> list[RenderableType]:
-    """What follows from each thing that is not as expected."""
+    """The consequence of each unexpected result."""
     meanings: list[RenderableType] = [
         Padding(Text(f"{symptom.name}: {symptom.meaning}"), (0, 0, 0, 3))
         for symptom in (*diagnosis.machine, *diagnosis.games)
@@ -129,8 +129,8 @@ def _show_meanings(diagnosis: Diagnosis) -> list[RenderableType]:
 def _health(diagnosis: Diagnosis) -> Text:
     games = len(diagnosis.games)
     if diagnosis.is_healthy:
-        words = f"\n ✓ healthy: {games} games play here as they should"
+        words = f"\n ✓ healthy: {games} games play identically here"
         return Text(words, "green")
     ill = sum(symptom.state == "differs" for symptom in diagnosis.games)
-    words = f"\n ✗ something differs: {ill} of {games} games play otherwise"
+    words = f"\n ✗ not healthy: {ill} of {games} games play differently here"
     return Text(words, "bold red")

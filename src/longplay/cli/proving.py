@@ -1,4 +1,4 @@
-"""Commands that prove: verify, pack, unpack, doctor."""
+"""Commands that verify: verify, pack, unpack, doctor."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from longplay.verify.verification import Verification
 
 Workers = Annotated[
-    int | None, typer.Option(min=1, help="Processes that play; all cores by default.")
+    int | None,
+    typer.Option(min=1, metavar="N", help="Worker processes (default: all cores)."),
 ]
 
 
@@ -40,23 +41,30 @@ def verify(
     workers: Workers = None,
     visit: Annotated[
         list[int] | None,
-        typer.Option(metavar="K", help="This visit only; nothing is kept of it."),
+        typer.Option(
+            metavar="K", help="Verify only this visit; the result is not kept."
+        ),
     ] = None,
     reexecute: Annotated[
-        bool, typer.Option("--reexecute", help="Let the agent decide all of it again.")
+        bool,
+        typer.Option(
+            "--reexecute", help="Run the agent again and compare its decisions."
+        ),
     ] = False,
     agent: Annotated[
         str | None,
-        typer.Option(help="With --reexecute: the agent, if not one of longplay's own."),
+        typer.Option(help="With --reexecute: the agent, unless it is built in."),
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Play a run again and compare every frame; keeps the verdict beside it."""
+    """Replay a run and compare every frame; writes verification.json."""
     if agent is not None and not reexecute:
         raise ConfigError("--agent: only with --reexecute")
     if visit and reexecute:
-        raise ConfigError("--visit: not with --reexecute, an agent has one life")
+        raise ConfigError(
+            "--visit: not with --reexecute: an agent runs from start to end"
+        )
     from longplay.verify.verification import write_verification
 
     how = _Judging(workers or os.cpu_count() or 1, visit or [], reexecute, agent, quiet)
@@ -73,7 +81,7 @@ def verify(
             if verdict.is_whole:
                 write_verification(verdict)
             exit_code = max(exit_code, 0 if verdict.passed else 1)
-        except LongplayError as error:  # the other runs can be judged all the same
+        except LongplayError as error:  # the other runs can still be verified
             exit_code = max(exit_code, error.exit_code)
             documents.append({"run_dir": str(run_dir), **error_to_json(error)})
             if not as_json:
@@ -115,7 +123,7 @@ def pack(
     directory: Directory,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="File to make; RUN.longplay by default."),
+        typer.Option("-o", "--output", help="File to create (default: RUN.longplay)."),
     ] = None,
     workers: Workers = None,
     quiet: Quiet = False,
@@ -153,12 +161,14 @@ def unpack(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A packed run.")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Folder to make; named as the file is."),
+        typer.Option(
+            "-o", "--output", help="Folder to create (default: named after the file)."
+        ),
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Play a packed run again, which makes its run directory."""
+    """Restore a run directory by replaying a packed run."""
     from longplay.verify.pack import unpack_run
 
     target = output or Path(file.name.removesuffix(PACK_SUFFIX))
@@ -167,11 +177,11 @@ def unpack(
     if as_json:
         print_json({"run_dir": str(target)})
     else:
-        print_tables(Text(f"every row played again as it was: {target}"))
+        print_tables(Text(f"restored, every row identical: {target}"))
 
 
 def doctor(as_json: Json = False) -> None:
-    """Tell whether this machine's emulator is the one that suites' numbers mean."""
+    """Check that this machine's emulator is the one the scores were made with."""
     from longplay.verify.doctor import diagnose
 
     with ProgressLine(quiet=as_json) as progress:

@@ -1,4 +1,4 @@
-"""Commands that read: validate, score, show; and what there is to be run."""
+"""Commands that read runs (validate, score, show) and list suites, games, agents."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from longplay.tracks.catalogue import track_of
 
 
 def validate(directory: Directory, as_json: Json = False) -> None:
-    """Hold every row of a run against the contract."""
+    """Check every row of a run against the contract."""
     from longplay.validation import validate_run
 
     workers = os.cpu_count() or 1
@@ -55,21 +55,27 @@ def validate(directory: Directory, as_json: Json = False) -> None:
 def score(
     directory: Directory,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Count the complete visits only.")
+        bool, typer.Option("--partial", help="Score the complete visits only.")
     ] = False,
-    window_frames: Annotated[int | None, typer.Option(help="Other window.")] = None,
-    revisit_frames: Annotated[int | None, typer.Option(help="Other window.")] = None,
-    bottom_k_frac: Annotated[float | None, typer.Option(help="Other share.")] = None,
+    window_frames: Annotated[
+        int | None, typer.Option(help="Override the scoring window.")
+    ] = None,
+    revisit_frames: Annotated[
+        int | None, typer.Option(help="Override the revisit window.")
+    ] = None,
+    bottom_k_frac: Annotated[
+        float | None, typer.Option(help="Override the bottom-k fraction.")
+    ] = None,
     output: Annotated[
-        Path | None, typer.Option(help="Write the score to this file.")
+        Path | None, typer.Option(help="Write the score to this file instead.")
     ] = None,
     explain: Annotated[
         str | None,
-        typer.Option(metavar="GAME", help="Show the sums behind a game's numbers."),
+        typer.Option(metavar="GAME", help="Show how a game's numbers are computed."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Score a run; writes score.json if scored whole with the run's own windows."""
+    """Score a run; writes score.json for a complete run with its own settings."""
     changes = {
         "window_frames": window_frames,
         "revisit_frames": revisit_frames,
@@ -77,7 +83,9 @@ def score(
     }
     runs = find_runs(directory)
     if output is not None and len(runs) > 1:
-        raise ConfigError(f"--output: {directory} holds {len(runs)} runs, give one")
+        raise ConfigError(
+            f"--output: {directory} holds {len(runs)} runs; name one of them"
+        )
     documents = []
     for run_dir in runs:
         documents.append(
@@ -104,7 +112,9 @@ def _score_one(
         hint = f"(this run plays {', '.join(own_config.games)})"
         raise UnknownNameError("game", explain, own_config.games, hint)
     if output is not None and is_inside(output, run_dir):
-        raise ConfigError(f"--output: {output} is in the run directory; choose another")
+        raise ConfigError(
+            f"--output: {output} is in the run directory; choose another file"
+        )
     run_directory.config = scores.change_scoring(own_config, changes)
     play = read_play(run_directory, partial=partial)
     if not partial:
@@ -133,7 +143,7 @@ def show(
     ],
     as_json: Json = False,
 ) -> None:
-    """Show a run or an experiment: scores beside the random agent's, provenance."""
+    """Show a run or an experiment: scores against random, and provenance."""
     if directory.suffix == PACK_SUFFIX and directory.is_file():
         _show_pack(directory, as_json)
         return
@@ -160,7 +170,7 @@ def show(
 
 
 def _show_pack(path: Path, as_json: bool) -> None:
-    """Shows the documents of a pack; nothing of it is played."""
+    """Shows the documents of a pack without playing it."""
     from longplay.verify.pack_file import PackFile
 
     with PackFile(path) as packed:
@@ -179,7 +189,7 @@ def _show_pack(path: Path, as_json: bool) -> None:
 
 
 def suites(as_json: Json = False) -> None:
-    """List the suites, and what each costs."""
+    """List the suites and their cost."""
     plans = [
         plan_run(name, reference_sha256=suite.references)
         for name, suite in SUITES.items()
@@ -191,7 +201,7 @@ def suites(as_json: Json = False) -> None:
 
 
 def games(as_json: Json = False) -> None:
-    """List the games that can be played, and those that are refused."""
+    """List the supported games, and why others are not supported."""
     rows = catalogue_tables.list_games()
     if as_json:
         print_json(rows)
@@ -200,7 +210,7 @@ def games(as_json: Json = False) -> None:
 
 
 def agents(as_json: Json = False) -> None:
-    """List the agents that have a name."""
+    """List the built-in and installed agents."""
     rows = catalogue_tables.list_named_agents()
     if as_json:
         print_json(rows)
@@ -209,15 +219,18 @@ def agents(as_json: Json = False) -> None:
 
 
 def check_agent(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help="As for `run`.")],
+    agent: Annotated[
+        str,
+        typer.Argument(metavar="AGENT", help="Name, file.py[:attr] or module:attr."),
+    ],
     agent_arg: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="An argument for the agent."),
+        typer.Option(metavar="KEY=VALUE", help="Argument passed to the agent."),
     ] = None,
     agent_files: AgentFilePatterns = None,
     as_json: Json = False,
 ) -> None:
-    """Check an agent against the agent contract, without any ROM."""
+    """Check an agent against the agent contract; needs no ROM."""
     from longplay.agents.loading import load_agent
     from longplay.runs.conformance import check_agent as check
 

@@ -1,4 +1,4 @@
-"""`longplay reference`: how the fixed policies and their values are made and shown."""
+"""`longplay reference`: train, audit, ship and show the reference policies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from longplay.cli.guard import guard, print_json, print_tables
+from longplay.cli.guard import (
+    Command,
+    CommandGroup,
+    Json,
+    guard,
+    print_json,
+    print_tables,
+)
 from longplay.cli.layout import add_row, make_table
 from longplay.errors import ConfigError, MissingExtraError, ReferenceFailed
 
@@ -17,21 +24,22 @@ if TYPE_CHECKING:
     from longplay.reference.facts import ReferenceFacts
 
 reference_app = typer.Typer(
-    help="The prediction track's fixed policies and values: make them, show them.",
+    cls=CommandGroup,
+    help="Make and show the reference policies and values of the prediction track.",
     no_args_is_help=True,
 )
 
-Game = Annotated[str, typer.Option(help="One of the track's games.")]
-Work = Annotated[Path, typer.Option(help="Folder where references are made.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Game = Annotated[str, typer.Option(help="Game of the prediction track.")]
+Work = Annotated[Path, typer.Option(help="Working folder of the pipeline.")]
 
 
 def _command(function: Callable[..., None]) -> Callable[..., None]:
-    return reference_app.command(function.__name__.replace("_", "-"))(guard(function))
+    name = function.__name__.replace("_", "-")
+    return reference_app.command(name, cls=Command)(guard(function))
 
 
 def require_torch() -> None:
-    """Says what to install if the package to learn with is missing.
+    """Checks that torch is installed.
 
     Raises:
         MissingExtraError: torch cannot be imported.
@@ -50,11 +58,11 @@ def train(
     game: Game,
     work: Work,
     timesteps: Annotated[
-        int, typer.Option(min=1, help="How long to train.")
+        int, typer.Option(min=1, help="Timesteps of training.")
     ] = 1_500_000,
     seed: Annotated[int, typer.Option(min=0, help="Training seed.")] = 0,
 ) -> None:
-    """Train a policy, or go on where its training stopped."""
+    """Train a policy, or resume its training."""
     require_torch()
     from longplay.reference.training import stages
     from longplay.reference.training.recipe import Recipe
@@ -70,10 +78,10 @@ def freeze(
     game: Game,
     work: Work,
     games: Annotated[
-        int, typer.Option(min=2, help="Whole games to measure scores over.")
+        int, typer.Option(min=2, help="Complete games to measure the score on.")
     ] = 32,
 ) -> None:
-    """Freeze the trained policy; measure its game score beside random's."""
+    """Freeze the trained policy and measure its game score against random."""
     require_torch()
     from longplay.reference.training import stages
     from longplay.reference.workplace import Workplace
@@ -88,10 +96,10 @@ def values(
     game: Game,
     work: Work,
     visits: Annotated[
-        int, typer.Option(min=1, help="Visits of 10,000 timesteps to learn from.")
+        int, typer.Option(min=1, help="Training visits, 10,000 timesteps each.")
     ] = 52,
     held_out_visits: Annotated[
-        int, typer.Option(min=1, help="More visits, to measure the error on.")
+        int, typer.Option(min=1, help="Held-out visits to measure the error on.")
     ] = 10,
 ) -> None:
     """Play the frozen policy and fit its value function."""
@@ -111,13 +119,13 @@ def audit(
     game: Game,
     work: Work,
     visits: Annotated[
-        int, typer.Option(min=1, help="Visits to take states from, five each.")
+        int, typer.Option(min=1, help="Visits to sample states from, five per visit.")
     ] = 10,
     continuations: Annotated[
-        int, typer.Option(min=2, help="How often to go on from each state.")
+        int, typer.Option(min=2, help="Continuations per state.")
     ] = 32,
 ) -> None:
-    """Hold the values against many continuations of the same states."""
+    """Check the values against Monte Carlo continuations of sampled states."""
     require_torch()
     from longplay.reference.training import stages
     from longplay.reference.workplace import Workplace
@@ -134,10 +142,12 @@ def make(
     games: Annotated[
         list[str] | None, typer.Option("--game", help="Only these games.")
     ] = None,
-    until: Annotated[str, typer.Option(help="The last stage to do.")] = "audit",
-    workers: Annotated[int, typer.Option(min=1, help="Games at a time.")] = 1,
+    until: Annotated[str, typer.Option(help="Last stage to run.")] = "audit",
+    workers: Annotated[
+        int, typer.Option(min=1, help="Games to work on in parallel.")
+    ] = 1,
 ) -> None:
-    """All stages of all games; goes on where it was killed."""
+    """Run all stages for all games; resumes after an interruption."""
     require_torch()
     from longplay.reference.library import REFERENCE_GAMES
     from longplay.reference.training.driver import make_references
@@ -149,15 +159,15 @@ def make(
     failed = make_references(work, games or REFERENCE_GAMES, stages, workers)
     if failed:
         raise ReferenceFailed(
-            f"given up after three failures: {', '.join(failed)}; the logs are in the "
-            f"folders of the games in {work}"
+            f"gave up after three failures: {', '.join(failed)}; see the logs in the "
+            f"games' folders in {work}"
         )
 
 
 @_command
 def collect(
     work: Work,
-    out: Annotated[Path, typer.Option(help="Folder for what is shipped.")],
+    out: Annotated[Path, typer.Option(help="Folder to write the shipped files to.")],
     games: Annotated[
         list[str] | None, typer.Option("--game", help="Only these games.")
     ] = None,
@@ -166,11 +176,11 @@ def collect(
         typer.Option(
             exists=True,
             dir_okay=False,
-            help="A page whose table of games to make anew.",
+            help="Docs page whose table of games to update.",
         ),
     ] = None,
 ) -> None:
-    """Write the networks and facts of finished games as they are shipped."""
+    """Write the shipped files (networks and facts) of the finished games."""
     require_torch()
     from longplay.contract.files import write_file
     from longplay.reference.library import REFERENCE_GAMES, read_all_facts
@@ -191,15 +201,15 @@ def collect(
 @_command
 def record(
     game: Game,
-    data: Annotated[Path, typer.Option(help="Folder of its reference, as shipped.")],
+    data: Annotated[Path, typer.Option(help="Folder of shipped references.")],
     seeds: Annotated[
-        str, typer.Option(metavar="0-4", help="Run seeds, one visit each.")
+        str, typer.Option(metavar="0-4", help="Run seeds, one visit per seed.")
     ] = "0-4",
     timesteps: Annotated[
         int, typer.Option(min=1, help="Length of the visits.")
     ] = 10_000,
 ) -> None:
-    """Record what a policy does in its visit of prediction-v1, for some seeds."""
+    """Record a policy playing its visit of prediction-v1, once per seed."""
     from longplay.cli.settings import parse_seeds
     from longplay.console.machines import make_console
     from longplay.contract.records import ScheduledVisit
@@ -227,32 +237,34 @@ def record(
 @_command
 def rollouts(
     games: Annotated[
-        list[str], typer.Option("--game", help="One of the track's games; repeatable.")
+        list[str],
+        typer.Option("--game", help="Game of the prediction track; repeatable."),
     ],
     work: Work,
     data: Annotated[
-        Path, typer.Option(help="Folder of its reference and recordings, as shipped.")
+        Path, typer.Option(help="Folder of shipped references and recordings.")
     ],
     seeds: Annotated[
-        str, typer.Option(metavar="0-4", help="Run seeds, one recorded visit each.")
+        str, typer.Option(metavar="0-4", help="Run seeds, one recorded visit per seed.")
     ] = "0-4",
     continuations: Annotated[
-        int, typer.Option(min=2, help="How often to continue from each state.")
+        int, typer.Option(min=2, help="Continuations per state.")
     ] = 8,
     horizon: Annotated[
-        int, typer.Option(min=1, help="Timesteps before the network's value is used.")
+        int,
+        typer.Option(min=1, help="Timesteps before bootstrapping from the network."),
     ] = 100,
     every: Annotated[
-        int, typer.Option(min=1, help="Timesteps from state to state.")
+        int, typer.Option(min=1, help="Timesteps between sampled states.")
     ] = 40,
     page: Annotated[
         Path | None,
         typer.Option(
-            exists=True, dir_okay=False, help="A page whose table to make anew."
+            exists=True, dir_okay=False, help="Docs page whose table to update."
         ),
     ] = None,
 ) -> None:
-    """Measure what the states of recorded visits are worth, or resume doing so."""
+    """Estimate values of recorded states by Monte Carlo rollouts; resumable."""
     from longplay.cli.settings import parse_seeds
     from longplay.contract.files import write_file
     from longplay.reference.rollouts import RolloutPlan, RolloutWork, ship_rollouts
@@ -283,11 +295,12 @@ def rollouts(
 @_command
 def show(
     work: Annotated[
-        Path | None, typer.Option(help="How far things are in this folder instead.")
+        Path | None,
+        typer.Option(help="Show the progress in this working folder instead."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the references that are shipped, or how far the making of new ones is."""
+    """Show the shipped references, or the progress of new ones."""
     if work is not None:
         _show_making(work, as_json)
         return
@@ -306,21 +319,21 @@ def _show_making(work: Path, as_json: bool) -> None:
     progress = read_progress(work)
     if not progress:
         raise ConfigError(
-            f"{work}: expected a folder where references are made, found no progress; "
-            f"`longplay reference make --work {work}` begins"
+            f"{work}: expected a working folder of references, found no progress; "
+            f"start with `longplay reference make --work {work}`"
         )
     if as_json:
         print_json(progress)
         return
     columns = ("game", "stage", "figures")
-    table = make_table("References in the making", *columns, left=range(3))
+    table = make_table("References in progress", *columns, left=range(3))
     for row in describe_progress(work):
         add_row(table, *row)
     print_tables(table)
 
 
 def references_table(references: list[ReferenceFacts]) -> Table:
-    """One row per game: what the policy scores, how good its values are."""
+    """One row per game: the score of the policy and the accuracy of its values."""
     from longplay.report.reference_tables import describe_r2
 
     columns = ("game", "score", "random", "value std", "bias", "RMSE", "R²")

@@ -1,4 +1,4 @@
-"""One run: tables for people, and the same as plain data for machines."""
+"""One run as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from longplay.contract.records import RunConfig
 from longplay.contract.rundir import RunDirectory
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import prediction_baselines
+from longplay.tracks.catalogue import track_of
 
 if TYPE_CHECKING:
     from longplay.tracks.base import Explanation
@@ -31,14 +32,15 @@ def show_run(run: RunDirectory) -> list[RenderableType]:
         return [_show_tuning(run)]
     why: str = run.status.state if run.status else "no status"
     if not run.config.is_longplay:
-        why = "a run of another tool; `longplay score` scores it"
+        why = "run of another tool; score it with `longplay score`"
     return [Text(f"{run.path.name}: not scored ({why})", "yellow")]
 
 
 def _show_tuning(run: RunDirectory) -> Text:
-    """The result of a run that was stopped on purpose."""
+    """The result of a tuning run."""
     path = run.path / TUNING_FILE
-    played = f"{run.path.name}: tuning run, {run.config.total_frames:,} frames"
+    unit = track_of(run.config).frame_noun
+    played = f"{run.path.name}: tuning run, {run.config.total_frames:,} {unit}s"
     if not path.is_file():
         return Text(f"{played}, no result", "yellow")
     found = read_document(path, TuningRecord)
@@ -50,14 +52,15 @@ def _show_tuning(run: RunDirectory) -> Text:
 
 
 def show_details(run: RunDirectory) -> list[RenderableType]:
-    """What `show` adds: the visits, and where the run comes from."""
+    """What `show` adds: the visits and the provenance."""
+    unit = track_of(run.config).frame_noun
     columns = (
         "visit",
         "cycle",
         "game",
-        "frames",
+        f"{unit}s",
         "reward",
-        "per frame",
+        f"per {unit}",
         "episodes",
         "s",
     )
@@ -85,9 +88,10 @@ def show_details(run: RunDirectory) -> list[RenderableType]:
 
 
 def _count_frames(run: RunDirectory) -> list[int]:
-    """Frames played of each visit; without a summary, by where the run is.
+    """Frames played in each visit.
 
-    A run under way says so in its status; of another tool's, the rows are counted.
+    Without a summary they follow from the status of a run in progress, or from the
+    number of rows of another tool's run.
     """
     schedule = run.config.played_schedule
     if run.summary is not None:
@@ -111,7 +115,7 @@ def _count_rows(run: RunDirectory) -> int:
 
 
 def _show_metrics(run: RunDirectory) -> list[RenderableType]:
-    """What the agent itself reported, visit by visit."""
+    """The metrics the agent reported, per visit."""
     visits = run.summary.visits if run.summary else ()
     names = sorted({name for visit in visits for name in visit.metrics})
     if not names:
@@ -127,9 +131,12 @@ def _provenance(run: RunDirectory) -> Padding:
     config = run.config
     rows = [("run", str(run.path))]
     if run.status is not None:
-        status = run.status
+        status, unit = run.status, track_of(config).frame_noun
         rows.append(
-            ("state", f"{status.state}, frame {status.frame:,}/{status.frames_total:,}")
+            (
+                "state",
+                f"{status.state}, {unit} {status.frame:,}/{status.frames_total:,}",
+            )
         )
         if status.error is not None:
             rows.append(("error", f"{status.error.type}: {status.error.message}"))
@@ -150,7 +157,7 @@ def _provenance(run: RunDirectory) -> Padding:
 
 
 def run_to_json(run: RunDirectory) -> dict[str, Any]:
-    """A run for machines: its documents, and the baselines' figures."""
+    """A run as JSON: its documents, and the baselines."""
     baseline = random_baseline(run.config.suite or "")
     documents = {
         "config": run.config,
@@ -196,17 +203,17 @@ def _totals_to_json(baseline: RandomBaseline) -> dict[str, Any]:
 
 
 def report_line(report: Report) -> Text:
-    """The verdict in one line."""
+    """The result of a validation in one line."""
     if report.is_valid:
         kind = "valid run of another tool" if report.findings.is_foreign else "valid"
-        return Text(f" ✓ {kind}: {report.frames:,} frames judged", "green")
+        return Text(f" ✓ {kind}: {report.frames:,} frames checked", "green")
     count = sum(report.findings.counts.values())
     noun = "finding" if count == 1 else "findings"
     return Text(f" ✗ not valid: {count:,} {noun}", "bold red")
 
 
 def show_report(report: Report) -> list[RenderableType]:
-    """The verdict, the findings per kind, and the first few of each."""
+    """The result, the findings per kind, and the first few of each."""
     found = report.findings
     parts: list[RenderableType] = [
         Text(str(report.run_dir), "dim"),
@@ -218,7 +225,7 @@ def show_report(report: Report) -> list[RenderableType]:
     ):
         if not counts:
             continue
-        table = make_table(title, "count", "kind", "first places", left=(1, 2))
+        table = make_table(title, "count", "kind", "first found at", left=(1, 2))
         table.columns[2].overflow = "fold"
         for kind, count in counts.most_common():
             places = [Text(str(f)) for f in shown if f.kind == kind]
@@ -231,7 +238,7 @@ def show_report(report: Report) -> list[RenderableType]:
 
 
 def show_explanation(game_id: str, explanation: Explanation) -> list[RenderableType]:
-    """The sums behind a game's numbers, for people."""
+    """How a game's numbers are computed, as a table."""
     table = make_table(f"why: {game_id}", *explanation.headings.values())
     for row in explanation.rows:
         add_row(table, *(_format_cell(row[key]) for key in explanation.headings))

@@ -1,4 +1,4 @@
-"""Commands that play: run, resume, retry; and what is seen of that: status, export."""
+"""Commands of experiments: run, resume, retry, status, export."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from longplay.cli.guard import (
     AgentFilePatterns,
     Directory,
     Json,
+    Quiet,
     is_inside,
     print_error,
     print_json,
@@ -50,47 +51,58 @@ if TYPE_CHECKING:
     from longplay.runs.status import RunView
 
 RayWorkers = Annotated[
-    int | None, typer.Option(min=1, help="Runs at a time, on a Ray of its own.")
+    int | None,
+    typer.Option(min=1, help="Play N runs in parallel on a local Ray.", metavar="N"),
 ]
-RayAddress = Annotated[str | None, typer.Option(help="A Ray cluster's address.")]
+RayAddress = Annotated[str | None, typer.Option(help="Address of a Ray cluster.")]
 Retries = Annotated[
-    int, typer.Option(min=0, help="How often a run whose worker is lost starts again.")
+    int,
+    typer.Option(
+        min=0, metavar="N", help="Restarts of a run whose worker was lost (Ray only)."
+    ),
 ]
 StallTimeout = Annotated[
     float,
     typer.Option(
         # Heartbeats are 5 s apart.
         min=6,
-        help="Seconds without a heartbeat that mean lost.",
+        metavar="SECONDS",
+        help="A run without a heartbeat for this long is lost.",
     ),
 ]
 
 
 def run(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's id.")],
+    suite: Annotated[
+        str,
+        typer.Argument(metavar="SUITE", help="Id of a suite; see `longplay suites`."),
+    ],
     agent: Annotated[
         str | None,
-        typer.Option(help="A name, file.py[:attr] or module:attr."),
+        typer.Option(help="Name, file.py[:attr] or module:attr."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Run seed, 0 … 2147483647; 0 if not given.")
+        int | None, typer.Option(help="Seed of the run, 0 to 2147483647 (default: 0).")
     ] = None,
     seeds: Annotated[
-        str | None, typer.Option(metavar="0-4,7", help="Several seeds, one run each.")
+        str | None,
+        typer.Option(metavar="0-4,7", help="Several seeds, one run per seed."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Experiment directory to make.")
+        Path | None, typer.Option(help="Experiment directory to create.")
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=JSON", help="Change a setting."),
+        typer.Option(
+            "--set", metavar="KEY=JSON", help="Override a setting of the suite."
+        ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="Settings to change, .toml or .json.")
+        Path | None, typer.Option(help="File of overrides, .toml or .json.")
     ] = None,
     agent_arg: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="An argument for the agent."),
+        typer.Option(metavar="KEY=VALUE", help="Argument passed to the agent."),
     ] = None,
     agent_files: AgentFilePatterns = None,
     ray: RayWorkers = None,
@@ -101,24 +113,24 @@ def run(
         float | None,
         typer.Option(
             metavar="FRACTION",
-            help="Make a tuning run of the first part of the stream.",
+            help="Tuning run: play only this fraction of the stream.",
         ),
     ] = None,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Resume --out DIR if it was started, else start it."
+            "--resume", help="Resume --out DIR if it exists, otherwise create it."
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan, write nothing.")
+        bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
     ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Send an agent through a suite; validate, score and show the run."""
+    """Run an agent on a suite, then validate, score and show the run."""
     if seed is not None and seeds is not None:
-        raise ConfigError("--seed and --seeds: give one of them")
+        raise ConfigError("--seed and --seeds: give only one of them")
     if resume and out is None:
         raise ConfigError(
             "--resume: expected --out DIR, the experiment to resume or to start"
@@ -168,7 +180,7 @@ class _Where:
         stall_timeout_s: float,
     ) -> _Where:
         if ray_workers is not None and ray_address is not None:
-            raise ConfigError("--ray and --ray-address: give one of them")
+            raise ConfigError("--ray and --ray-address: give only one of them")
         return cls(ray_workers, ray_address, retries, stall_timeout_s)
 
     @property
@@ -176,7 +188,7 @@ class _Where:
         return self.ray_workers is not None or self.ray_address is not None
 
     def play(self, experiment: Experiment, progress: ProgressLine) -> list[RunResult]:
-        """Plays what is not complete."""
+        """Plays the runs that are not complete."""
         if self.is_ray:
             return experiment.run_with_ray(
                 self.ray_workers,
@@ -193,12 +205,12 @@ class _Where:
 
 
 def _play(experiment: Experiment, where: _Where, quiet: bool, as_json: bool) -> None:
-    """Plays what is not complete, and shows the result."""
+    """Plays the runs that are not complete, and shows the results."""
     from longplay.runs.signals import defer_preemption
 
     try:
         with (
-            # A driver of Ray has no loop of its own to ask.
+            # With Ray, runs play in workers: this process has no loop to stop.
             contextlib.nullcontext() if where.is_ray else defer_preemption(),
             ProgressLine(quiet=quiet) as progress,
             stdout_kept_clean(),
@@ -240,16 +252,16 @@ def retry(
     directory: Directory,
     agent: Annotated[
         str | None,
-        typer.Option(help="The agent again, if it is not one of longplay's own."),
+        typer.Option(help="The agent, unless it is built in."),
     ] = None,
     ray: RayWorkers = None,
     ray_address: RayAddress = None,
     retries: Retries = 1,
     stall_timeout: StallTimeout = 600.0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Finish failed, lost, cancelled and unstarted runs, from a checkpoint or anew."""
+    """Retry failed, lost, cancelled and queued runs, from a checkpoint if possible."""
     from longplay.experiments.experiment import Experiment, Mode
 
     where = _Where.choose(ray, ray_address, retries, stall_timeout)
@@ -262,10 +274,10 @@ def resume(
     directory: Directory,
     agent: Annotated[
         str | None,
-        typer.Option(help="The agent again, if it is not one of longplay's own."),
+        typer.Option(help="The agent, unless it is built in."),
     ] = None,
     stall_timeout: StallTimeout = 600.0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress.")] = False,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Resume stopped runs; the result is bit-identical to an uninterrupted run."""
@@ -278,7 +290,7 @@ def resume(
         views = view_runs(directory, stall_timeout)
         if any(view.state != "COMPLETED" for view in views):
             raise
-        _show_results(directory, views, [], as_json)  # that takes no agent
+        _show_results(directory, views, [], as_json)  # nothing to play, no agent needed
         return
     _play(experiment, _Where(None, None, 0, stall_timeout), quiet, as_json)
 
@@ -288,7 +300,7 @@ def status(
     stall_timeout: StallTimeout = 600.0,
     as_json: Json = False,
 ) -> None:
-    """Show where every run of an experiment is; live on a terminal."""
+    """Show the progress of every run of an experiment; live on a terminal."""
     from longplay.experiments.experiment import view_runs
 
     views = view_runs(directory, stall_timeout)
@@ -310,20 +322,23 @@ def status(
 
 def export(
     directory: Directory,
-    jsonl: Annotated[Path, typer.Option(help="File to write, one record a line.")],
-    level: Annotated[str, typer.Option(help="run or visit.")] = "run",
+    jsonl: Annotated[Path, typer.Option(help="File to write, one record per line.")],
+    level: Annotated[
+        str, typer.Option(help="One record per run or per visit.", metavar="run|visit")
+    ] = "run",
     description: Annotated[
         str | None,
-        typer.Option(help="The agent in words, kept in experiment_record.json."),
+        typer.Option(help="Describe the agent (kept in experiment_record.json)."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the EvalLog of an experiment to one JSONL file."""
+    """Export the EvalLog of an experiment as one JSONL file."""
     from longplay.eval_log import export as eval_log
 
     own = (*find_started_runs(directory), *directory.glob("*.json"))
     if any(is_inside(jsonl, path) for path in own):
-        raise ConfigError(f"--jsonl: {jsonl} belongs to the experiment; choose another")
+        message = f"--jsonl: {jsonl} is part of the experiment; choose another file"
+        raise ConfigError(message)
     if description is not None:
         eval_log.describe_agent(directory, description)
     lines = eval_log.export_jsonl(directory, jsonl, level)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A score -> a table: per game beside the baselines' figures, and the totals."""
+"""A score -> a table: each game next to the baselines, and the totals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Caption = Callable[[Score, RunConfig], Iterator[str]]
 
 
 def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
-    """The table of the run's track, and what its columns mean."""
+    """The table of the run's track, and a caption that explains its columns."""
     table, captions = _TABLES.get(type(score), (_tabulate_totals, _caption_nothing))
     lines = [*captions(score, config), *_caption_play(score, config)]
     tables = [table(score, config)]
@@ -80,9 +80,17 @@ def _tabulate_streaming(score: Score, config: RunConfig) -> Table:
 
 
 def _tabulate_control(score: Any, config: RunConfig) -> Table:
-    """Totals per game, delivered and the game's own, beside the random agent's."""
+    """Delivered reward and game score per game, next to the random agent's."""
     baseline = _own_baseline(config)
-    columns = ("game", "reward", "random", "game score", "random", "episodes", "steps")
+    columns = (
+        "game",
+        "reward",
+        "random",
+        "game score",
+        "random",
+        "episodes",
+        "timesteps",
+    )
     table = make_table(_describe_run(config), *columns)
     for game in config.games:
         random = baseline.totals.get(game) if baseline else None
@@ -96,7 +104,7 @@ def _tabulate_control(score: Any, config: RunConfig) -> Table:
             str(score.per_game_episode_counts.get(game, 0)),
             f"{score.per_game_visit_frames.get(game, 0):,}",
         )
-    total = baseline if score.complete else None  # a part has nothing to stand beside
+    total = baseline if score.complete else None  # a partial total is not comparable
     add_row(
         table,
         Text("total", "bold"),
@@ -109,12 +117,12 @@ def _tabulate_control(score: Any, config: RunConfig) -> Table:
 
 
 def _tabulate_prediction(score: Any, config: RunConfig) -> Table:
-    """Errors per game and their means, beside those of the baselines.
+    """Errors per game and their means, next to those of the baselines.
 
-    All visits have the same length, so that no column says it.
+    All visits have the same length, so no column shows it.
     """
     baselines = _prediction_baselines(score, config)
-    # Broken, so that the table fits into 80 columns.
+    # Wrapped to fit the table into 80 columns.
     labels = [baseline.label.replace(" ", "\n") for baseline in baselines]
     columns = ("game", "nmse", *labels, "mse", "return mse", "episodes")
     table = make_table(_describe_run(config), *columns)
@@ -167,12 +175,12 @@ def _tabulate_values(score: Any, config: RunConfig) -> Table:
 
 
 def _format_beside(errors: Iterable[float | None]) -> list[str]:
-    """A baseline's errors, in few digits: they are there to compare with."""
+    """A baseline's errors, with fewer digits than the run's own."""
     return [format_number(error, digits=4) for error in errors]
 
 
 def _add_baseline(table: Table, baseline: PredictorBaseline, beside: int) -> None:
-    """A row of what a baseline got over all games, under the run's own."""
+    """A row with a baseline's errors over all games."""
     errors = baseline.errors
     add_row(
         table,
@@ -186,14 +194,14 @@ def _add_baseline(table: Table, baseline: PredictorBaseline, beside: int) -> Non
 
 
 def _prediction_baselines(score: Score, config: RunConfig) -> list[PredictorBaseline]:
-    """Means over other games would say nothing, so a part of a run has none."""
+    """Baselines of a complete run: means over other games are not comparable."""
     if not score.complete:
         return []
     return prediction_baselines(config.suite, config.reference_sha256)
 
 
 def _own_baseline(config: RunConfig) -> RandomBaseline | None:
-    """Totals depend on how long was played: those of another suite say nothing."""
+    """Totals depend on the suite's length: only its own baseline is comparable."""
     baseline = random_baseline(config.suite or "")
     is_own = baseline is not None and baseline.suite_id == config.suite
     return baseline if is_own else None
@@ -201,7 +209,7 @@ def _own_baseline(config: RunConfig) -> RandomBaseline | None:
 
 def _describe_run(config: RunConfig) -> str:
     if config.agent is None:
-        return "a run of another tool"
+        return "run of another tool"
     return f"{config.suite}, seed {config.seed}, {config.agent.config.get('_type')}"
 
 
@@ -233,7 +241,7 @@ def _caption_windows(config: RunConfig) -> Iterator[str]:
 
 def _caption_totals(score: Score, config: RunConfig) -> Iterator[str]:
     rule = "signs of game rewards" if config.reward == "sign" else "game rewards"
-    yield f"reward: all that the agent was given, {rule}"
+    yield f"reward: sum of delivered rewards ({rule})"
     baseline = _own_baseline(config)
     if baseline is not None:
         yield f"random: the random agent, mean of {len(baseline.seeds)} seeds"
@@ -242,12 +250,12 @@ def _caption_totals(score: Score, config: RunConfig) -> Iterator[str]:
 def _caption_errors(score: Score, config: RunConfig) -> Iterator[str]:
     if isinstance(score, PredictionScore) and score.per_game_value_nmse is not None:
         missing = list(score.per_game_value_nmse.values()).count(None)
-        yield "value mse: squared error against rollout values, their luck taken off"
-        yield "value nmse: value mse / variance of the values; the best constant has 1"
+        yield "value mse: squared error against rollout values, sampling noise removed"
+        yield "value nmse: value mse / variance of values; the best constant scores 1"
         if missing:
-            yield f"no value nmse where values hardly differ: {missing} games"
-    yield "mse: squared error against reference values; less is better"
-    yield "nmse: mse / variance of the values; the best constant has 1"
+            yield f"no value nmse for games with nearly constant values: {missing}"
+    yield "mse: squared error against reference values; lower is better"
+    yield "nmse: mse / variance of the values; the best constant scores 1"
     yield "return mse: squared error against returns, up to the last game over"
     baselines = _prediction_baselines(score, config)
     if baselines:
@@ -256,7 +264,7 @@ def _caption_errors(score: Score, config: RunConfig) -> Iterator[str]:
         yield f"{names}: nmse of the baselines, mean of {len(baselines[0].seeds)} seeds"
 
 
-# Kind of score -> its table, and what the columns mean.
+# Type of score -> its table and its caption.
 _TABLES: Mapping[type[Score], tuple[_Tabulate, _Caption]] = {
     Score: (_tabulate_streaming, _caption_rates),
     ControlScore: (_tabulate_control, _caption_totals),
@@ -265,7 +273,7 @@ _TABLES: Mapping[type[Score], tuple[_Tabulate, _Caption]] = {
 
 
 def _tabulate_totals(score: Score, config: RunConfig) -> Table:
-    """The totals of a score without a table of its own."""
+    """The totals of a score that has no table of its own."""
     track = track_of(config)
     table = make_table(_describe_run(config), "", track.name)
     for heading, key in track.score_columns.items():
@@ -276,7 +284,7 @@ def _tabulate_totals(score: Score, config: RunConfig) -> Table:
 
 
 def _caption_nothing(score: Score, config: RunConfig) -> Iterator[str]:
-    """The headings have to speak for themselves."""
+    """No caption: the headings are all there is to explain."""
     return iter(())
 
 
@@ -285,4 +293,4 @@ def _caption_play(score: Score, config: RunConfig) -> Iterator[str]:
     yield f"{score.frames:,} {track_of(config).frame_noun}s{fps}"
     if not score.complete:
         missing = ", ".join(map(str, score.incomplete_visits))
-        yield f"PARTIAL: visits {missing} were not played to their end"
+        yield f"PARTIAL: visits {missing} are incomplete"

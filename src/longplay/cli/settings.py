@@ -38,7 +38,7 @@ def parse_settings(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def parse_agent_args(pairs: Sequence[str]) -> dict[str, Any]:
-    """Reads `--agent-arg` options: JSON where it is JSON, else a string."""
+    """Reads `--agent-arg` options: a value that is not JSON is a string."""
     arguments: dict[str, Any] = {}
     for pair in pairs:
         name, text = _split(pair, "--agent-arg")
@@ -50,7 +50,7 @@ def parse_agent_args(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Reads a `--config` file, TOML or JSON, of the same keys as `--set`."""
+    """Reads a `--config` file, TOML or JSON, with the same keys as `--set`."""
     try:
         if path.suffix == ".toml":
             return tomllib.loads(path.read_text(encoding="utf-8"))
@@ -78,5 +78,5 @@ def parse_seeds(text: str) -> list[int]:
             )
         seeds += range(first, last + 1)
     if len(set(seeds)) != len(seeds):
-        raise ConfigError(f"--seeds: expected every seed once, found {text!r}")
+        raise ConfigError(f"--seeds: expected distinct seeds, found {text!r}")
     return seeds

@@ -1,4 +1,4 @@
-"""Experiment directory -> Atlas EvalLog: every class that the format names."""
+"""Experiment directory -> Atlas EvalLog: every class of the format."""
 
 from __future__ import annotations
 

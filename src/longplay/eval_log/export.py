@@ -1,4 +1,4 @@
-"""Experiment directory -> EvalLog: records beside the runs, and JSONL for submission.
+"""Experiment directory -> EvalLog: a record per run, and JSONL for submission.
 
 <experiment>/experiment_record.json
 <experiment>/episodes/<trajectory>/episode_record.json
@@ -55,12 +55,12 @@ _ASSESSMENT = ("verifier", "findings")
 class EvalLog(Record):
     """The records of one experiment, in the order of their trajectory ids."""
 
-    experiment: ExperimentRecord = Field(description="What all runs share.")
+    experiment: ExperimentRecord = Field(description="Shared by all runs.")
     episodes: list[EpisodeRecord] = Field(
-        default_factory=list, description="What came out of each."
+        default_factory=list, description="The result of each run."
     )
 
-    # Where the runs are; their visits are looked up there.
+    # The experiment directory; visits are read from there.
     _directory: Path | None = PrivateAttr(default=None)
 
     @field_validator("episodes")
@@ -77,7 +77,7 @@ class EvalLog(Record):
         return ordered
 
     def model_post_init(self, context: Any) -> None:
-        """Holds every record to the experiment's id."""
+        """Checks that every record has the experiment's id."""
         for record in self.episodes:
             _check_experiment_id(record, self.experiment.experiment_id)
 
@@ -92,7 +92,7 @@ class EvalLog(Record):
     def from_directory(
         cls, directory: str | Path, experiment: ExperimentRecord
     ) -> Self:
-        """Makes the records of every run that has ended, from their summaries."""
+        """Makes the records of all ended runs from their summaries."""
         directory = Path(directory)
         records = _iter_records(find_started_runs(directory), experiment.experiment_id)
         log = cls(experiment=experiment, episodes=list(records))
@@ -100,7 +100,7 @@ class EvalLog(Record):
         return log
 
     def save(self, output_dir: str | Path) -> None:
-        """Writes experiment_record.json, and a record into each run's folder."""
+        """Writes experiment_record.json, and one record into each run's folder."""
         output_dir = Path(output_dir)
         make_directory(output_dir, exist_ok=True)
         _write_if_changed(output_dir / EXPERIMENT_FILE, self.experiment)
@@ -130,7 +130,7 @@ class EvalLog(Record):
         return log
 
     def to_jsonl(self, path: str | Path, level: Level = "run") -> None:
-        """Writes one line per run, or per visit; each stands alone.
+        """Writes one self-contained line per run or per visit.
 
         Raises:
             ConfigError: Visits of a log that has no directory.
@@ -154,7 +154,7 @@ def export_jsonl(directory: str | Path, path: str | Path, level: Level = "run") 
     """Writes the records of an experiment or run directory to one JSONL file.
 
     Args:
-        directory: Holds the runs; their records need not have been written.
+        directory: Contains the runs; their records need not exist yet.
         path: File to write; it appears whole or not at all.
         level: One line per run, or one per visit.
 
@@ -177,13 +177,13 @@ def export_jsonl(directory: str | Path, path: str | Path, level: Level = "run") 
 
 
 def save_records(directory: Path, experiment: ExperimentRecord) -> int:
-    """Writes the experiment record, and a record beside each run that has ended.
+    """Writes the experiment record, and one record per ended run.
 
     Returns:
         The number of runs.
 
     Raises:
-        DocumentError: A run is damaged; the others have their records all the same.
+        DocumentError: A run is damaged; the records of the others are written anyway.
     """
     _write_if_changed(directory / EXPERIMENT_FILE, experiment)
     count, first_error = 0, None
@@ -200,7 +200,7 @@ def save_records(directory: Path, experiment: ExperimentRecord) -> int:
 
 
 def describe_agent(directory: Path, description: str) -> None:
-    """Puts the agent in words into experiment_record.json, for ATLAS's cold start.
+    """Adds a description to experiment_record.json, for ATLAS's cold start.
 
     Args:
         directory: An experiment, or one of its runs.
@@ -213,14 +213,14 @@ def describe_agent(directory: Path, description: str) -> None:
 
 
 def iter_records(directory: Path, level: Level = "run") -> Iterator[EpisodeRecord]:
-    """Makes the records of an experiment or run directory, one after the other."""
+    """Yields the records of an experiment or run directory one by one."""
     _check_level(level)
     run_dirs = find_started_runs(directory)
     return _iter_records(run_dirs, read_experiment_id(_experiment_of(directory)), level)
 
 
 def _experiment_of(directory: Path) -> Path:
-    """The experiment that is given, or the one a run of longplay's belongs to.
+    """The given experiment, or the experiment that a longplay run belongs to.
 
     Raises:
         NotARunError: Another tool's run, or one that lies outside its experiment.
@@ -229,21 +229,21 @@ def _experiment_of(directory: Path) -> Path:
         return directory
     if not RunDirectory(directory).config.is_longplay:
         raise NotARunError(
-            f"{directory}: expected a run of longplay's, found another tool's: it "
-            "names no agent, suite and seed for a record"
+            f"{directory}: expected a longplay run, found a run of another tool: it "
+            "has no agent, suite and seed to make a record from"
         )
     experiment = directory.absolute().parent.parent
     names = (EXPERIMENT_FILE, "experiment_config.json")
     if not any((experiment / name).exists() for name in names):
         raise NotARunError(
             f"{directory}: expected a run in its experiment (EXPERIMENT/episodes/RUN), "
-            "found it outside of one; export it from where it was played"
+            "found a run outside of one; export it from its original folder"
         )
     return experiment
 
 
 def read_experiment_id(directory: Path) -> str:
-    """The id an experiment was given when it was planned."""
+    """The id that the experiment got when it was planned."""
     record = directory / EXPERIMENT_FILE
     if record.exists():
         return read_document(record, ExperimentRecord).experiment_id
@@ -272,7 +272,7 @@ def _read_record(path: Path, experiment: ExperimentRecord) -> EpisodeRecord:
 
 
 def _write_if_changed(path: Path, record: Record) -> None:
-    """Leaves a record alone that says the same already."""
+    """Writes a record unless the file already has the same content."""
     data = render_document(record)
     if not path.exists() or path.read_bytes() != data:
         write_file(path, data)
@@ -289,11 +289,11 @@ def _iter_records(
 
 @contextlib.contextmanager
 def _naming_run(run_dir: Path) -> Iterator[None]:
-    """Lets errors say which of many runs they are about."""
+    """Adds the run to the messages of errors."""
     try:
         yield
     except ValidationError as error:
-        # All else was checked when it was read.
+        # Everything else was checked on reading.
         raise DocumentError(
             f"{run_dir.name}/run_summary.json usage: {describe_invalid(error)}"
         ) from error
@@ -302,7 +302,7 @@ def _naming_run(run_dir: Path) -> Iterator[None]:
 
 
 def _make_records(run_dir: Path, experiment_id: str, level: str) -> list[EpisodeRecord]:
-    """The record of a run, or those of its visits; none before it has ended."""
+    """The record of a run, or of its visits; nothing before the run has ended."""
     trajectory = Trajectory(run_dir)
     if trajectory.state not in _ENDED:
         return []
@@ -325,16 +325,16 @@ def _make_records(run_dir: Path, experiment_id: str, level: str) -> list[Episode
 
 
 def _check_tuning(trajectory: Trajectory) -> None:
-    """Refuses to pass a part of a stream for a result."""
+    """Refuses tuning runs on official seeds: part of a stream is not a result."""
     if trajectory.task_metadata.split == "test":
         raise ConfigError(
             "config.json stop_frame: a tuning run on an official seed is not a result "
-            "and is not exported; tune on seeds from 1000 on"
+            "and is not exported; tune on seeds 1000 and above"
         )
 
 
 def _read_assessment(path: Path, experiment_id: str) -> dict[str, Any]:
-    """What somebody wrote into a run's record afterwards: it outlives the record."""
+    """Assessments added to a run's record later: they survive a new export."""
     if not path.is_file():
         return {}
     text = path.read_bytes()

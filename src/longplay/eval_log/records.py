@@ -1,4 +1,4 @@
-"""What leaves the house: the records of the Atlas EvalLog.
+"""Exported records: the classes of the Atlas EvalLog.
 
 An `ExperimentRecord` says once what all runs of an experiment share: agent, benchmark,
 provenance. An `EpisodeRecord` says what came out of one of them; the EvalLog's episode
@@ -37,7 +37,7 @@ _HEX_64 = "^[0-9a-f]{64}$"
 
 
 class AgentInfo(Record):
-    """Who was measured, and with which code."""
+    """The agent under test, and the code it ran with."""
 
     agent_id: str = Field(
         pattern=_HEX_64,
@@ -46,7 +46,7 @@ class AgentInfo(Record):
     config_type: str = Field(description="The config's own `_type`.")
     config: dict[str, Any] = Field(description="The whole agent config; no seed.")
     llm_model: str | None = Field(
-        description="Language model, where the config names one."
+        description="Language model, if the config names one."
     )
     framework_version: str = Field(description="Version of longplay.")
     dependency_versions: dict[str, str] = Field(
@@ -60,13 +60,13 @@ class AgentInfo(Record):
         description="True: the commit alone may not reproduce the result."
     )
     cube_standard_git_commit: str | None = Field(
-        description="Of other harnesses; longplay leaves it null."
+        description="Used by other harnesses; longplay leaves it null."
     )
     cube_standard_git_is_dirty: bool | None = Field(
-        description="Of other harnesses; longplay leaves it null."
+        description="Used by other harnesses; longplay leaves it null."
     )
     description: str | None = Field(
-        description="Free prose; never filled in by itself."
+        description="Free text; never filled in automatically."
     )
 
     @classmethod
@@ -125,17 +125,17 @@ def _find_llm_model(config: Mapping[str, Any], inside_llm: bool = False) -> str 
 
 
 class BenchmarkSubset(Record):
-    """Which part of a benchmark was planned, so that a run left out shows."""
+    """The planned part of a benchmark, so that missing runs are visible."""
 
     name: str = Field(description="Name of the benchmark, with the subset's suffix.")
     n_tasks: int = Field(ge=0, description="Tasks planned.")
     filter: str | None = Field(
-        description="Glob of the subset; never filled in by itself."
+        description="Glob of the subset; never filled in automatically."
     )
 
     @classmethod
     def from_benchmark(cls, benchmark: Any) -> Self:
-        """Takes name and number of tasks from a benchmark."""
+        """Reads the name and the number of tasks from a benchmark."""
         return cls(
             name=benchmark.benchmark_metadata.name,
             n_tasks=len(benchmark.task_metadata),
@@ -144,7 +144,7 @@ class BenchmarkSubset(Record):
 
 
 class InvestigatorLLMConfig(Record):
-    """The language model that assessed runs after the fact."""
+    """The language model that assessed the runs afterwards."""
 
     model: str = Field(description="Name of the model.")
     prompt_version: str = Field(description="Version or hash of its prompt.")
@@ -152,15 +152,15 @@ class InvestigatorLLMConfig(Record):
 
 
 class Findings(Record):
-    """What an investigator found in one run."""
+    """Findings of an investigator about one run."""
 
     difficulty: str | None = Field(description="How hard the task is.")
-    feasible: bool | None = Field(description="Whether it can be done at all.")
+    feasible: bool | None = Field(description="Whether the task is feasible.")
     failure_root_cause: str | None = Field(description="Why the agent failed.")
 
 
 class Verifier(Record):
-    """What decided on the reward."""
+    """The function that computed the reward."""
 
     ref: str | None = Field(description="Permanent URL of the function at its commit.")
     source: str | None = Field(description="Its source code.")
@@ -176,7 +176,7 @@ def make_experiment_id(experiment_name: str, output_dir: Path) -> str:
 
 
 class ExperimentRecord(Record):
-    """experiment_record.json: what all runs of an experiment share."""
+    """experiment_record.json: the data shared by all runs of an experiment."""
 
     experiment_id: str = Field(
         min_length=1,
@@ -185,12 +185,12 @@ class ExperimentRecord(Record):
     experiment_name: str = Field(description="`<suite>_<agent>`.")
     timestamp: float = Field(description="Time of the export, Unix seconds.")
     framework_version: str = Field(description="Version of longplay.")
-    agent: AgentInfo = Field(description="Agent measured.")
+    agent: AgentInfo = Field(description="The agent under test.")
     benchmark_name: str = Field(description="Benchmark, with the subset's suffix.")
     benchmark_version: str | None = Field(description="Its contract version.")
-    benchmark_subset: BenchmarkSubset = Field(description="What was planned.")
+    benchmark_subset: BenchmarkSubset = Field(description="The planned tasks.")
     investigator_llm_config: InvestigatorLLMConfig | None = Field(
-        default=None, description="Who assessed the runs, if anybody did."
+        default=None, description="The model that assessed the runs, if any."
     )
 
     @classmethod
@@ -202,7 +202,7 @@ class ExperimentRecord(Record):
         benchmark: Any,
         git_cwd: str | None = None,
     ) -> Self:
-        """Describes an experiment, from what was planned."""
+        """Describes an experiment from its plan."""
         agent = AgentInfo.from_agent_config(agent_config, git_cwd)
         metadata = benchmark.benchmark_metadata
         return cls(
@@ -218,7 +218,7 @@ class ExperimentRecord(Record):
 
 
 class EpisodeRecord(Record):
-    """episode_record.json: what came out of one run."""
+    """episode_record.json: the result of one run."""
 
     experiment_id: str = Field(
         min_length=1, description="The experiment record it belongs to."
@@ -233,7 +233,7 @@ class EpisodeRecord(Record):
     )
     seed: int | None = Field(description="Run seed.")
     split: str | None = Field(description="train, val or test.")
-    task_description: str | None = Field(description="What the task is, in words.")
+    task_description: str | None = Field(description="Description of the task.")
 
     tool_names: list[str] = Field(description="Actions the agent had.")
 
@@ -245,16 +245,16 @@ class EpisodeRecord(Record):
     n_agent_steps: int = Field(ge=0, description="Decision frames.")
     n_env_steps: int = Field(ge=0, description="Emulator frames.")
     wall_time_s: float | None = Field(description="Seconds of playing.")
-    usage: UsageSummary = Field(description="What the agent spent.")
+    usage: UsageSummary = Field(description="Tokens and cost of the agent.")
 
-    trajectory_id: str = Field(min_length=1, description="Names the run.")
+    trajectory_id: str = Field(min_length=1, description="Id of the run.")
     timestamp: float = Field(description="Start of the run, Unix seconds.")
 
     verifier: Verifier | None = Field(
-        default=None, description="What decided on the reward."
+        default=None, description="The function that computed the reward."
     )
     findings: Findings | None = Field(
-        default=None, description="What an investigator found."
+        default=None, description="Findings of an investigator."
     )
 
     @classmethod
@@ -265,7 +265,7 @@ class EpisodeRecord(Record):
         task_metadata: Any | None = None,
         task_config: Any | None = None,
     ) -> Self:
-        """Sums up one trajectory; reads its statistics, not its steps.
+        """Summarises one trajectory from its statistics, without reading its steps.
 
         Args:
             trajectory: See the head of this module.
@@ -298,7 +298,7 @@ class EpisodeRecord(Record):
 
 
 def hash_task_config(task_config: Any | None) -> str | None:
-    """SHA-256 of a task config's JSON: another hash is another task."""
+    """SHA-256 of a task config's JSON: different tasks have different hashes."""
     if task_config is None:
         return None
     text: str = task_config.model_dump_json(serialize_as_any=True)
@@ -319,7 +319,7 @@ def _measure_wall_time_s(trajectory: Any, stats: Mapping[str, Any]) -> float | N
 
 
 def _find_error_type(trajectory: Any) -> str | None:
-    """What the trajectory says, else the first step that carries an error."""
+    """The trajectory's own error type, else that of the first step with an error."""
     if hasattr(trajectory, "error_type"):
         return None if trajectory.error_type is None else str(trajectory.error_type)
     steps: Iterable[Any] = getattr(trajectory, "steps", None) or ()

@@ -1,4 +1,4 @@
-"""Suite + seeds -> a benchmark: the tasks that an experiment plans to run.
+"""Suite + seeds -> a benchmark: the planned tasks of an experiment.
 
     task id        := <suite>/seed-<n>
     visit's task   := <suite>/<game>/cycle-<c>/seed-<n>
@@ -34,19 +34,19 @@ from longplay.suites import SUITES, find_split
 
 
 class BenchmarkMetadata(Record):
-    """What a benchmark is called."""
+    """Name, version and description of a benchmark."""
 
     name: str = Field(description="Suite, with the suffix of a subset.")
     version: str | None = Field(default=None, description="Contract version.")
-    description: str | None = Field(default=None, description="What it is for.")
+    description: str | None = Field(default=None, description="Its purpose.")
 
 
 class TaskMetadata(Record):
-    """What is known of a task before it is run; subsets are chosen by it."""
+    """The facts about a task before it is run; subsets filter by them."""
 
     task_id: str = Field(description="`<suite>/seed-<n>`.")
     abstract_description: str | None = Field(
-        default=None, description="What the task is, in words."
+        default=None, description="Description of the task."
     )
     split: str | None = Field(default=None, description="train, val or test.")
     seed: int | None = Field(default=None, description="Run seed.")
@@ -55,7 +55,7 @@ class TaskMetadata(Record):
 
     @classmethod
     def from_config(cls, config: RunConfig) -> Self:
-        """Describes the task of a run of longplay's."""
+        """Describes the task of a longplay run."""
         suite, seed = _identify(config)
         return cls(
             task_id=name_task(suite, seed),
@@ -70,7 +70,7 @@ class TaskMetadata(Record):
     def from_visit(
         cls, config: RunConfig, visit: ScheduledVisit | VisitSummary
     ) -> Self:
-        """Describes one visit of a run as a task of its own."""
+        """Describes one visit of a run as a separate task."""
         suite, seed = _identify(config)
         if not 0 <= visit.visit_idx < len(config.schedule):
             raise ConfigError(
@@ -92,7 +92,7 @@ class TaskMetadata(Record):
 
 
 class TaskConfig(Record):
-    """All that defines a task; `task_version_hash` is the SHA-256 of its JSON."""
+    """The definition of a task; `task_version_hash` is the SHA-256 of its JSON."""
 
     suite: str = Field(description="Suite, with the hash suffix if overridden.")
     suite_id: str = Field(description="Suite of the catalogue it is made from.")
@@ -116,12 +116,12 @@ class TaskConfig(Record):
 
     @classmethod
     def from_plan(cls, plan: RunPlan) -> Self:
-        """The task that a plan is a plan of."""
+        """The task of a plan."""
         return cls.from_config(plan.config)
 
     @classmethod
     def from_config(cls, config: RunConfig) -> Self:
-        """The task that a run is a run of.
+        """The task of a run.
 
         Raises:
             ConfigError: Another tool made the run, and did not say.
@@ -152,7 +152,7 @@ class TaskConfig(Record):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Tasks under one name, in the order they were asked for."""
+    """Tasks under one name, in the order requested."""
 
     benchmark_metadata: BenchmarkMetadata
     task_metadata: Mapping[str, TaskMetadata]
@@ -174,7 +174,7 @@ class Benchmark:
 
     @classmethod
     def from_plans(cls, plans: Sequence[RunPlan]) -> Benchmark:
-        """The tasks that plans of one suite are plans of.
+        """The tasks of plans of one suite.
 
         Raises:
             ConfigError: No plan, or a seed twice.
@@ -185,7 +185,7 @@ class Benchmark:
         seen = Counter(task_ids)
         twice = [plan.seed for plan in plans if seen[plan.task_id] > 1]
         if twice:
-            raise ConfigError(f"seeds: expected each once, found {twice[0]} twice")
+            raise ConfigError(f"seeds: expected distinct seeds, found {twice[0]} twice")
         configs = [plan.config for plan in plans]
         return cls(
             BenchmarkMetadata(
@@ -214,7 +214,7 @@ class Benchmark:
         return self._subset(chosen, f"{field}={pattern}")
 
     def subset_from_list(self, task_ids: Iterable[str]) -> Benchmark:
-        """The tasks that are named, in this benchmark's order.
+        """The named tasks, in this benchmark's order.
 
         Raises:
             ConfigError: A task that is not in it, or none at all.
@@ -252,7 +252,7 @@ def _identify(config: RunConfig) -> tuple[str, int]:
 def _overrides(
     suite_id: str, effective: Mapping[str, Any], given: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """What differs from the catalogue; as given, if it does not know the suite."""
+    """The settings that differ from the catalogue; all given ones of unknown suites."""
     if suite_id not in SUITES:
         return given
     catalogued = SUITES[suite_id].settings
@@ -265,7 +265,7 @@ def _sort_keys(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unit(config: RunConfig) -> str:
-    """What a row of the run is called."""
+    """The name of a row of the run in text for people."""
     return "frame" if config.frame_skip is None else "timestep"
 
 

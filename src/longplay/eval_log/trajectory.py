@@ -1,4 +1,4 @@
-"""Run directory -> what records need to know of it.
+"""Run directory -> the data that records need.
 
 A trajectory is a view: documents are read when asked for, events only by `steps`. Each
 visit of a run can be looked at as a trajectory of its own.
@@ -56,14 +56,14 @@ class VisitTrajectory:
 
 
 class Trajectory:
-    """One run, as records see it."""
+    """One run, with the interface that records expect."""
 
     def __init__(self, run_dir: Path) -> None:
         self.run = RunDirectory(run_dir)
 
     @property
     def id(self) -> str:
-        """Names the run; the folder may have been renamed."""
+        """Id of the run, independent of its folder's name."""
         config = self.config
         if config.suite is None or config.seed is None:
             return self.run.path.absolute().name
@@ -71,13 +71,13 @@ class Trajectory:
 
     @property
     def state(self) -> RunState:
-        """Where the run is; one that was left without a status is taken as ended."""
+        """The state of the run; a run without a status counts as ended."""
         status = self.run.status
         return "COMPLETED" if status is None else status.state
 
     @cached_property
     def task_metadata(self) -> TaskMetadata:
-        """What task the run is a run of."""
+        """The task of the run."""
         return TaskMetadata.from_config(self.config)
 
     @cached_property
@@ -104,7 +104,7 @@ class Trajectory:
 
     @cached_property
     def config(self) -> RunConfig:
-        """config.json, or what it would have been in a run that failed before it."""
+        """config.json, or its planned content if the run failed before writing it."""
         is_there = (self.run.path / "config.json").exists()
         if is_there or self.state == "COMPLETED" or self._request is None:
             return self.run.config
@@ -137,7 +137,7 @@ class Trajectory:
 
     @cached_property
     def _summary(self) -> RunSummary | None:
-        """run_summary.json; only a run that failed may lack it."""
+        """run_summary.json; only a failed run may lack it."""
         if self.run.summary is None and self.state == "COMPLETED":
             raise DocumentError(f"run_summary.json: missing in {self.run.path}")
         return self.run.summary
@@ -148,7 +148,7 @@ class Trajectory:
 
     @cached_property
     def summary_stats(self) -> dict[str, Any]:
-        """Steps, seconds, and what the agent says it used."""
+        """Steps, seconds, and the usage that the agent reports."""
         summary, status = self._summary, self.run.status
         if summary is None:
             return {"n_steps": 0 if status is None else status.frame}
@@ -180,7 +180,7 @@ class Trajectory:
 
     @property
     def error_type(self) -> str | None:
-        """The class of the error that ended the run; None if it ended well."""
+        """The class of the error that ended the run; None if the run completed."""
         status = self.run.status
         if status is None or status.error is None:
             return None if self.state == "COMPLETED" else self.state
@@ -188,7 +188,7 @@ class Trajectory:
 
     @cached_property
     def start_time(self) -> float:
-        """When the run began, in Unix seconds."""
+        """Start of the run, in Unix seconds."""
         if self._summary is not None:
             return _parse_utc(self._summary.started_utc)
         status = self.run.status
@@ -196,11 +196,11 @@ class Trajectory:
 
     @property
     def wall_time_s(self) -> float | None:
-        """Seconds of playing, all tries."""
+        """Seconds of playing, all attempts."""
         return self.summary_stats.get("wall_time_s")
 
     def visits(self) -> Iterator[VisitTrajectory]:
-        """The visits begun, each as a trajectory.
+        """The started visits, each as a trajectory.
 
         An error belongs to the visit it ended. What an agent used is known of the
         whole run alone.

@@ -1,1 +1,1 @@
-"""Runs as people start them: folders, status, signals, results."""
+"""Experiments: several runs of one agent, played here or on Ray."""

@@ -1,16 +1,15 @@
 """Agent x suite x seeds -> an experiment directory with its EvalLog.
 
     runs/<UTC>_<suite>_<agent>_<8 hex>/        or exactly DIR with --out DIR
-      experiment_config.json                   what was planned, before the first frame
+      experiment_config.json                   the plan, written before the first frame
       experiment_record.json                   the same for ATLAS, with agent and code
       experiment_summary.json                  how each run ended
       episodes/<suite>_seed-<n>/               a run directory, with episode_record.json
-      archive/<suite>_seed-<n>/<try>/          earlier tries that were started again
+      archive/<suite>_seed-<n>/<try>/          earlier attempts of restarted runs
 
-One seed is an experiment of one. One driver works on an experiment at a time: it holds
-a lock. Everything it knows is on disk, so that another driver can continue where one
-was killed. Running on Ray means the same as running the seeds here one by one, and
-gives the same bytes.
+One seed is an experiment of one. A lock ensures that only one driver works on an
+experiment at a time. All of its state is on disk, so another driver can continue after
+one was killed. Runs on Ray are bit-identical to runs played here sequentially.
 """
 
 from __future__ import annotations
@@ -68,9 +67,9 @@ if TYPE_CHECKING:
 def view_runs(
     directory: Path, stall_timeout_s: float = STALL_TIMEOUT_S
 ) -> list[RunView]:
-    """Where every planned run of an experiment is, or the one run of a run directory.
+    """The progress of every planned run, or of the one run of a run directory.
 
-    Nothing of the agent is imported for that.
+    The agent is not imported.
     """
     if (directory / RUN_REQUEST).is_file():
         request = read_document(directory / RUN_REQUEST, RunRequest)
@@ -91,17 +90,17 @@ class Mode(Enum):
 
     # The folder is new.
     CREATE = "create"
-    # The folder may be left, empty, by a process that was killed at its very start.
+    # The folder may exist, empty, after a process that was killed at its start.
     CREATE_OR_RESUME = "create or resume"
-    # A run that was started continues, or says why it cannot; it never starts again.
+    # A started run is resumed, or its error says why it cannot; it never restarts.
     RESUME = "resume"
-    # A run that cannot continue is archived and starts again.
+    # A run that cannot be resumed is archived and restarted.
     RETRY = "retry"
 
 
 @dataclass(frozen=True)
 class ExperimentResult:
-    """How the runs of an experiment ended, those played just now."""
+    """The results of the runs that were just played."""
 
     directory: Path
     runs: tuple[RunResult, ...]
@@ -112,11 +111,11 @@ class Experiment:
     """One agent on one suite over one or more seeds, in one directory.
 
     Attributes:
-        plans: The runs planned.
-        agent: Plays all of them.
-        directory: Where they are recorded.
-        mode: What may be done with what is there.
-        selected: Trajectory id of the one run to be played, if not all of them.
+        plans: The planned runs.
+        agent: The agent of all runs.
+        directory: The experiment directory.
+        mode: How existing files are treated.
+        selected: Trajectory id of the only run to play; None for all runs.
     """
 
     plans: tuple[RunPlan, ...]
@@ -129,16 +128,16 @@ class Experiment:
     def open(
         cls, directory: Path, reference: str | None = None, mode: Mode = Mode.RETRY
     ) -> Experiment:
-        """Opens an experiment that was started.
+        """Opens an existing experiment.
 
         Args:
-            directory: Where it is; or one of its run directories, and only that run
-                is played.
-            reference: The agent again, if it is not one of longplay's own.
-            mode: Whether runs that were stopped only continue, or may start again.
+            directory: The experiment; or one of its run directories, to play only
+                that run.
+            reference: The agent, unless it is built in.
+            mode: Whether stopped runs are only resumed, or may be restarted.
 
         Raises:
-            AgentLoadError: The agent is not given, or is another one.
+            AgentLoadError: The agent is missing, or differs from the recorded one.
         """
         experiment_dir = find_experiment(directory)
         config = read_experiment_config(experiment_dir)
@@ -149,26 +148,26 @@ class Experiment:
 
     @cached_property
     def benchmark(self) -> Benchmark:
-        """The suite with the seeds planned."""
+        """The suite with the planned seeds."""
         return Benchmark.from_plans(self.plans)
 
     @property
     def name(self) -> str:
-        """What the experiment is called in records."""
+        """The name of the experiment in records."""
         return f"{self.plans[0].benchmark_name}_{self.agent.name}"
 
     def run_dir(self, plan: RunPlan) -> Path:
-        """Where a run is recorded."""
+        """The directory of a run."""
         return run_dir_of(self.directory, plan.trajectory_id)
 
     def view(self, stall_timeout_s: float = STALL_TIMEOUT_S) -> list[RunView]:
-        """Where every planned run is."""
+        """The progress of every planned run."""
         return [
             view_run(plan, self.run_dir(plan), stall_timeout_s) for plan in self.plans
         ]
 
     def view_selected(self, stall_timeout_s: float = STALL_TIMEOUT_S) -> list[RunView]:
-        """Where the runs are that this experiment was opened to play."""
+        """The progress of the runs that this experiment plays."""
         return [
             view
             for view in self.view(stall_timeout_s)
@@ -179,23 +178,23 @@ class Experiment:
 
     @contextlib.contextmanager
     def drive(self) -> Iterator[list[RunResult]]:
-        """Starts the experiment or continues it, and keeps other drivers out.
+        """Creates or opens the experiment and locks it against other drivers.
 
-        However it ends, the results of its runs are written down; unless every run
-        refused to be resumed, and nothing has changed.
+        At the end, also after an error, the summary and the records are written,
+        unless no run could be resumed and nothing has changed.
 
         Yields:
             A list for the results.
 
         Raises:
             OutputError: The folder exists, the disk is too small, or another driver
-                is at work.
+                holds the lock.
         """
         results: list[RunResult] = []
         record = None
         if not self._is_planned:
             self.check_output()
-            # Before the folder is there, which might make the checkout dirty.
+            # Before the folder exists, which might make the checkout dirty.
             record = self._make_record()
             make_directory(self.directory, exist_ok=self.mode is Mode.CREATE_OR_RESUME)
         with self._lock():
@@ -206,7 +205,7 @@ class Experiment:
             try:
                 yield results
             except BaseException:
-                # What went wrong first is what counts.
+                # The first error is the one to report.
                 with contextlib.suppress(LongplayError):
                     self._conclude()
                 raise
@@ -215,12 +214,12 @@ class Experiment:
 
     @property
     def _is_planned(self) -> bool:
-        """Whether the plan is on disk already."""
+        """Whether the plan is already on disk."""
         return self.mode is not Mode.CREATE and is_experiment(self.directory)
 
     def _write_plan(self, record: ExperimentRecord) -> None:
-        """Writes what is planned; the config last, which makes it an experiment."""
-        # Now, so that it names the code that runs and not the one that exports.
+        """Writes the plan; the config comes last, since it marks an experiment."""
+        # Written now: it names the code that runs, not the code that exports.
         write_document(self.directory / EXPERIMENT_FILE, record)
         config = self._describe(record.experiment_id)
         write_document(self.directory / EXPERIMENT_CONFIG, config)
@@ -238,13 +237,13 @@ class Experiment:
         )
 
     def open_or_create(self) -> Experiment:
-        """This experiment, whether its folder has been started or not.
+        """This experiment, whether or not its folder exists already.
 
-        The same command line then starts a run or continues it, as a cluster job that
-        is queued again needs it.
+        The same command line then starts or resumes a run, which suits cluster jobs
+        that are requeued.
 
         Raises:
-            ConfigError: Another experiment was started there; names what differs first.
+            ConfigError: The folder has another experiment; names the first difference.
         """
         if not is_experiment(self.directory):
             return replace(self, mode=Mode.CREATE_OR_RESUME)
@@ -255,7 +254,7 @@ class Experiment:
             if was.get(name) != wanted.get(name):
                 raise ConfigError(
                     f"{name}: {self.directory} was started with {_show(was, name)}, "
-                    f"found {_show(wanted, name)}; give --out another folder"
+                    f"found {_show(wanted, name)}; choose another folder for --out"
                 )
         return replace(self, mode=Mode.RESUME)
 
@@ -264,25 +263,25 @@ class Experiment:
         may_exist = self.mode is Mode.CREATE_OR_RESUME and self._is_empty()
         if self.directory.exists() and not may_exist:
             raise OutputError(
-                f"{self.directory} exists already; give --out a folder that does not"
+                f"{self.directory} exists already; choose a new folder for --out"
             )
         parents = (self.directory.absolute(), *self.directory.absolute().parents)
         existing = next(parent for parent in parents if parent.exists())
         if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
             raise OutputError(
-                f"cannot make {self.directory}: {existing} is not a folder that can be "
-                "written to; give --out another one"
+                f"cannot create {self.directory}: {existing} is not a writable folder; "
+                "choose another folder for --out"
             )
         needed_mb = sum(plan.expected_bytes for plan in self.plans) / 1e6
         free_mb = shutil.disk_usage(existing).free / 1e6
         if free_mb < needed_mb:
             raise OutputError(
                 f"the run needs about {needed_mb:,.0f} MB of disk, {existing} has "
-                f"{free_mb:,.0f} MB free; make room, or give --out a folder elsewhere"
+                f"{free_mb:,.0f} MB free; free some, or choose another folder for --out"
             )
 
     def _is_empty(self) -> bool:
-        """Whether nothing was planned there yet; a lock and scraps do not count."""
+        """Whether the folder has no plan yet; it may have a lock or temporary files."""
         if not self.directory.is_dir():
             return False
         names = {path.name for path in self.directory.iterdir()}
@@ -295,7 +294,7 @@ class Experiment:
             lock.acquire(timeout=0)
         except Timeout as error:
             raise OutputError(
-                f"{self.directory}: another longplay is at work on this experiment; "
+                f"{self.directory}: another longplay process runs this experiment; "
                 "wait for it, or stop it first"
             ) from error
         try:
@@ -310,20 +309,20 @@ class Experiment:
         validation_workers: int = 1,
         stall_timeout_s: float = STALL_TIMEOUT_S,
     ) -> list[RunResult]:
-        """Plays the runs that are not complete, one after the other, here.
+        """Plays the incomplete runs one after the other in this process.
 
         The first run of a new experiment is prepared before anything is written: an
         agent that cannot be built leaves no folder behind.
 
         Args:
-            observer: Called with the progress of the run under way.
-            validation_workers: Processes that validate.
-            stall_timeout_s: A run of another process without a heartbeat for so long
-                counts as lost, and is played again.
+            observer: Called with the progress of the current run.
+            validation_workers: Processes used for validation.
+            stall_timeout_s: A run of another process without a heartbeat for this
+                long counts as lost, and is played here.
 
         Raises:
             AgentLoadError: The agent cannot be built; nothing was written.
-            RunCancelled: Ctrl-C; the runs not started stay planned.
+            RunCancelled: Ctrl-C; runs that have not started stay queued.
         """
         session = None if self._is_planned else self._prepare_first(observer)
         with self.drive() as results:
@@ -342,7 +341,7 @@ class Experiment:
         return open_session(plan, self.agent, self.run_dir(plan).absolute(), watch)
 
     def _watch_run(self, plan: RunPlan, observer: Observer) -> Observer:
-        """Tells the observer which run it sees, where there are several."""
+        """Adds the seed to the progress if there are several runs."""
         name = f"seed {plan.seed}" if len(self.plans) > 1 else ""
 
         def watch(progress: Progress) -> None:
@@ -359,14 +358,14 @@ class Experiment:
         stall_timeout_s: float = STALL_TIMEOUT_S,
         on_change: Callable[[list[RunView]], None] = lambda views: None,
     ) -> list[RunResult]:
-        """Plays the runs that are not complete as Ray tasks, one task a run.
+        """Plays the incomplete runs on Ray, one task per run.
 
         Args:
-            workers: Runs at a time; starts a Ray on this machine with so many.
-            address: Or the address of a running cluster.
-            retries: How often a run whose worker was lost is started again.
-            stall_timeout_s: A run without a heartbeat for so long counts as lost.
-            on_change: Called every second with where all runs are.
+            workers: Parallel runs on a Ray that is started on this machine.
+            address: Address of a running cluster, instead of `workers`.
+            retries: Restarts of a run whose worker was lost.
+            stall_timeout_s: A run without a heartbeat for this long counts as lost.
+            on_change: Called regularly with the progress of all runs.
 
         Raises:
             MissingExtraError: Ray is not installed; nothing was written.
@@ -383,7 +382,7 @@ class Experiment:
             return results
 
     def _start_jobs(self, stall_timeout_s: float) -> Iterator[Job]:
-        """The runs to be played."""
+        """The jobs of the runs to play."""
         resume_only = self.mode is not Mode.RETRY
         for view in self.view_selected(stall_timeout_s):
             if view.is_pending:
@@ -401,19 +400,19 @@ class Experiment:
         )
 
     def _read_record(self) -> ExperimentRecord:
-        """The record made when the experiment started, to be exported now."""
+        """The record from the start of the experiment, with the current time."""
         record = read_document(self.directory / EXPERIMENT_FILE, ExperimentRecord)
         return record.model_copy(update={"timestamp": time.time()})
 
     def export_eval_log(
         self, output_dir: Path | None = None, git_cwd: str | None = None
     ) -> EvalLog:
-        """Writes the EvalLog of the runs that have ended, and returns it.
+        """Writes and returns the EvalLog of the runs that have ended.
 
         Args:
-            output_dir: Where to; the experiment itself if not given.
-            git_cwd: A checkout to take the agent's provenance from, if it is not the
-                one the experiment was started in.
+            output_dir: Target folder; the experiment directory by default.
+            git_cwd: Checkout to read the agent's provenance from; by default the
+                one in which the experiment was started.
         """
         record = self._read_record()
         if git_cwd is not None:
@@ -424,10 +423,12 @@ class Experiment:
         return log
 
     def _conclude(self) -> None:
-        """Writes how the runs ended, and their records."""
+        """Writes the summary of the runs, and their records."""
         views = self.view()
         for view in views:
-            if view.state == "COMPLETED":  # its process may have been killed before
+            if (
+                view.state == "COMPLETED"
+            ):  # its process may have been killed before this
                 remove_checkpoints(view.run_dir)
         record = self._read_record()
         write_document(
@@ -445,7 +446,7 @@ class Experiment:
 
 
 def _flatten_settings(config: ExperimentConfig) -> dict[str, object]:
-    """What was requested, by dotted names; everything else follows from it."""
+    """The requested settings by dotted name; everything else follows from them."""
     requested = config.model_dump(
         mode="json", include={"config_given", "seeds", "agent"}
     )
@@ -461,7 +462,7 @@ def _iter_leaves(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[Any]:
 
 
 def _show(settings: Mapping[str, object], name: str) -> str:
-    """A setting as a message can show it."""
+    """A setting, shortened for a message."""
     return shorten(settings[name], 200) if name in settings else "none"
 
 
@@ -502,7 +503,7 @@ def plan_seeds(
     """Plans a run for each seed; tuning runs, if they stop after a fraction.
 
     Raises:
-        ConfigError: No seed, a seed twice, or what `plan_run` refuses.
+        ConfigError: No seeds, a repeated seed, or settings that `plan_run` refuses.
     """
     plans = tuple(
         plan_run(suite, seed, overrides, stop_after=stop_after) for seed in seeds
@@ -519,11 +520,11 @@ def request_experiment(
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
 ) -> Experiment:
-    """An experiment of runs that are planned already.
+    """An experiment of runs that are already planned.
 
     Raises:
         AgentLoadError: The agent cannot be imported.
-        ConfigError: Its arguments hold something like a password.
+        ConfigError: Its arguments contain something like a password.
     """
     loaded = load_agent(agent, agent_args, agent_files)
     AgentConfig.from_entry(loaded.entry)  # refuses secrets
@@ -542,29 +543,29 @@ def run(
     agent_files: Sequence[str] = (),
     observer: Observer = ignore_progress,
 ) -> ExperimentResult:
-    """Sends an agent through a suite, once per seed, and scores and validates the runs.
+    """Runs an agent on a suite, once per seed, and scores and validates the runs.
 
     Args:
         suite: Id of a suite (`longplay suites`).
         agent: A name, `file.py[:attr]`, `module:attr`, or a class or factory called
             as `agent(num_actions, seed, **agent_args)`.
-        seeds: Run seeds: schedule, emulators and agent follow from each.
-        out: Experiment directory to make; one under `runs/` if not given.
-        overrides: Settings of the suite to change.
+        seeds: Run seeds; each determines the schedule, emulators and agent of its run.
+        out: Experiment directory to create; by default a new one in `runs/`.
+        overrides: Settings of the suite to override.
         agent_args: Arguments for the agent.
-        agent_files: Patterns of files that belong to the agent beside those that it
-            imports, such as weights; relative to its folder.
+        agent_files: Patterns of further files of the agent that it does not import,
+            such as weights; relative to its folder.
         observer: Called with the progress a few times per second.
 
     Returns:
-        The folder, and of each run its folder, score and validation report.
+        The directory, and the directory, score and validation report of each run.
 
     Raises:
         OutputError: The folder exists, or the disk is too small.
         AgentLoadError: The agent cannot be built; nothing was written.
         RunCancelled: Ctrl-C.
-        RunFailed: A run ended early. The other seeds were played all the same, and
-            everything recorded is readable.
+        RunFailed: A run failed. The other seeds were played anyway, and everything
+            recorded so far is readable.
     """
     experiment = plan_experiment(
         suite,

@@ -1,6 +1,6 @@
-"""One run to be played, as plain values that can travel to another process.
+"""One run to play, as plain values that can be sent to another process.
 
-A job goes to a worker and a result comes back; rows and documents stay on disk.
+A worker gets a job and returns a result; rows and documents stay on disk.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from longplay.validation import Report, validate_run
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended.
+    """The result of a run.
 
     Attributes:
         seed: The run seed.
-        run_dir: Where it is recorded.
-        state: The state it ended in.
-        report: What validation found; None if the run is not complete.
-        error: What went wrong, in words.
-        is_refused: Whether nothing was done, because the run cannot be resumed.
-        resumed_from: How a stopped run was resumed, in words.
-        exception: What went wrong, in the process that played the run.
+        run_dir: The run directory.
+        state: The final state.
+        report: The validation report; None if the run is not complete.
+        error: The message of the error that ended the run.
+        is_refused: Whether nothing was done because the run cannot be resumed.
+        resumed_from: How a stopped run was resumed, as text.
+        exception: The error itself, if the run was played in this process.
     """
 
     seed: int
@@ -61,27 +61,27 @@ class RunResult:
 
     @property
     def score(self) -> Score | None:
-        """score.json of a run that is complete."""
+        """score.json of a completed run, else None."""
         return RunDirectory(self.run_dir).score if self.state == "COMPLETED" else None
 
     @property
     def is_valid(self) -> bool | None:
-        """Whether validation found nothing; None if it did not take place."""
+        """Whether validation passed; None if the run was not validated."""
         return None if self.report is None else self.report.is_valid
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a worker needs to play a run.
+    """The input of a worker that plays a run.
 
     Attributes:
         plan: The run.
-        request: The same as it is written down, with the agent.
-        agent_reference: Where a worker finds the agent.
-        run_dir: Where to record it.
-        retries: How many tries there were before.
-        resume_only: Whether to continue what is on disk or say why not, and never to
-            start again.
+        request: The run and its agent as recorded on disk.
+        agent_reference: The agent, as a worker can load it.
+        run_dir: The run directory.
+        retries: Number of earlier attempts.
+        resume_only: Whether to fail instead of restarting a run that cannot be
+            resumed.
     """
 
     plan: RunPlan
@@ -93,7 +93,7 @@ class Job:
 
     @classmethod
     def make(cls, view: RunView, agent: LoadedAgent, *, resume_only: bool) -> Job:
-        """The job of a run that is not complete."""
+        """The job of an incomplete run."""
         return cls(
             view.plan,
             request_run(view.plan, agent),
@@ -114,7 +114,7 @@ class Job:
         return config.load(self.agent_reference, self.request.agent_files)
 
     def fail(self, error: LongplayError, *, is_refused: bool = False) -> RunResult:
-        """The result of a run that could not be played to its end."""
+        """The result of a run that failed."""
         return RunResult(
             self.seed,
             self.run_dir,
@@ -128,7 +128,7 @@ class Job:
 def open_session(
     plan: RunPlan, agent: LoadedAgent, run_dir: Path, observer: Observer
 ) -> Session:
-    """A session that ends with the result that the plan asks for.
+    """A session that writes a score, or the result of a tuning run.
 
     Raises:
         AgentLoadError: The agent cannot be built; nothing was written.
@@ -144,21 +144,21 @@ def play_job(
     validation_workers: int = 1,
     session: Session | None = None,
 ) -> RunResult:
-    """Plays, scores and validates one run; what goes wrong is in its result.
+    """Plays, scores and validates one run; errors become part of its result.
 
     Args:
         job: The run.
-        agent: The agent, where it is loaded already.
+        agent: The agent, if it is already loaded.
         observer: Called with the progress.
-        validation_workers: Processes that validate.
-        session: The session, if it was built already to see whether it can be.
+        validation_workers: Processes used for validation.
+        session: The session, if it is already open.
 
     Raises:
-        RunCancelled, RunPreempted: Somebody asked the run to stop.
+        RunCancelled, RunPreempted: The run was asked to stop.
     """
     is_start = not _can_resume(job)
     is_announced = is_start or not job.resume_only
-    if is_announced:  # before the agent is loaded, so that one that hangs there shows
+    if is_announced:  # before loading the agent, so that a hang there is visible
         announce_run(job.plan, job.request, job.run_dir, job.retries)
     try:
         agent = agent or job.load_agent()
@@ -192,7 +192,7 @@ def _mark_failed(run_dir: Path, error: LongplayError) -> None:
 
 
 def _can_resume(job: Job) -> bool:
-    """Whether a try on disk can be continued; archives one that cannot."""
+    """Whether the run on disk can be resumed; archives it otherwise."""
     if not job.run_dir.exists():
         return False
     is_begun = (job.run_dir / "config.json").exists()
@@ -205,6 +205,6 @@ def _can_resume(job: Job) -> bool:
 
 
 def judge_run(job: Job, validation_workers: int = 1) -> RunResult:
-    """The result of a run that is complete."""
+    """Validates a completed run."""
     report = validate_run(job.run_dir, workers=validation_workers)
     return RunResult(job.seed, job.run_dir, "COMPLETED", report)

@@ -1,10 +1,10 @@
 """Jobs -> results, on Ray: one task is one whole run.
 
-This is the only module that imports ray. Only the job and its result travel; results
-stay on disk, where the driver also sees the heartbeats. Ray's own retries are off: a
-worker that is lost, or silent for too long, leaves a run that goes on from its last
-checkpoint; without a sound one the try is archived, and the run is started again with
-the same seed. An agent's own error is not retried: the same seed would give it again.
+This is the only module that imports ray. Only the job and its result are sent; rows
+stay on disk, where the driver also reads the heartbeats. Ray's own retries are off. The
+run of a worker that is lost, or silent for too long, resumes from its last checkpoint;
+without an intact one it is archived and restarted with the same seed. An agent's own
+error is not retried: the same seed would raise it again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from longplay.errors import (
 from longplay.experiments.job import Job, RunResult, judge_run, play_job
 from longplay.runs.status import is_lost, mark_run, read_status
 
-# Else Ray takes 127.0.0.1 for the machine's address on the network, and listens there.
+# Otherwise Ray takes 127.0.0.1 for the machine's network address and listens there.
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
 try:
     import ray
@@ -41,24 +41,24 @@ _STOP_TIMEOUT_S = 15.0
 
 
 class WorkerLost(RunFailed):
-    """The process that played a run is gone, or has been silent for too long."""
+    """The worker of a run died, or sent no heartbeat for too long."""
 
 
 def _play(job: Job) -> RunResult:
-    """What a worker does."""
+    """Plays a job in a worker."""
     try:
-        # An exception may not survive the journey; its words do.
+        # Not every exception can be pickled; its message can.
         return replace(play_job(job), exception=None)
     except RunCancelled as error:
         return RunResult(job.seed, job.run_dir, "CANCELLED", error=str(error))
     except RunPreempted as error:
         return RunResult(job.seed, job.run_dir, "QUEUED", error=str(error))
-    except LongplayError as error:  # the disk: nothing could be recorded
+    except LongplayError as error:  # a disk error: nothing could be recorded
         return RunResult(job.seed, job.run_dir, "FAILED", error=str(error))
 
 
 class RayPool:
-    """Runs jobs on a Ray of its own, or on a cluster; a context manager."""
+    """Runs jobs on a local Ray or on a cluster; a context manager."""
 
     def __init__(
         self,
@@ -90,11 +90,11 @@ class RayPool:
         return self
 
     def __exit__(self, *ended_by: object) -> None:
-        """Lets Ray go."""
+        """Shuts Ray down."""
         ray.shutdown()
 
     def run(self, jobs: Sequence[Job], on_poll: Callable[[], None]) -> list[RunResult]:
-        """Plays all jobs; results in their order.
+        """Plays all jobs; returns the results in the order of the jobs.
 
         Raises:
             RunCancelled: Ctrl-C; the workers are stopped, their runs CANCELLED.
@@ -102,7 +102,7 @@ class RayPool:
         self._waiting = deque(jobs)
         try:
             limit = self._workers or int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
-            # A process for every run: what an agent's module keeps must not outlive it.
+            # A new process for every run: module state of an agent must not leak.
             task = ray.remote(max_retries=0, num_cpus=1, max_calls=1)(_play)
             while self._waiting or self._running:
                 while self._waiting and len(self._running) < limit:
@@ -115,7 +115,7 @@ class RayPool:
                 on_poll()
         except KeyboardInterrupt as error:
             self._cancel()
-            raise RunCancelled("stopped; the runs under way are CANCELLED") from error
+            raise RunCancelled("stopped; the running runs are CANCELLED") from error
         return [self._results[job.seed] for job in jobs]
 
     def _connect(self) -> None:
@@ -126,7 +126,7 @@ class RayPool:
         if self._address is not None:
             ray.init(address=self._address, **quiet)
             return
-        # Loopback only, and no dashboard: nobody asked for a server.
+        # Loopback only, and no dashboard: no server should be reachable.
         ray.init(
             address="local",
             num_cpus=self._workers,
@@ -143,7 +143,7 @@ class RayPool:
             self._handle_loss(job, error)
 
     def _handle_loss(self, job: Job, cause: Exception) -> None:
-        """Starts a lost run again, or gives it up."""
+        """Restarts a lost run, or fails it after the last retry."""
         loss = WorkerLost(f"the worker was lost: {type(cause).__name__}")
         run_dir = job.run_dir
         status = read_status(run_dir)
@@ -160,28 +160,28 @@ class RayPool:
         )
 
     def _stop_silent_runs(self) -> None:
-        """Ends workers whose runs have had no heartbeat; their loss is handled then."""
+        """Kills workers without a heartbeat; their runs are then handled as lost."""
         for reference, job in self._running.items():
-            status = _status_under_way(job)
+            status = _read_active_status(job)
             if status is not None and is_lost(status, self._stall_timeout_s):
                 ray.cancel(reference, force=True)
 
     def _cancel(self) -> None:
-        """Asks the workers to stop; those that do not are ended."""
+        """Asks the workers to stop; kills those that do not."""
         for reference in self._running:
             ray.cancel(reference, force=False)
         if self._running:
-            everyone = list(self._running)
-            ray.wait(everyone, num_returns=len(everyone), timeout=_STOP_TIMEOUT_S)
+            tasks = list(self._running)
+            ray.wait(tasks, num_returns=len(tasks), timeout=_STOP_TIMEOUT_S)
         for job in self._running.values():
-            if _status_under_way(job):
+            if _read_active_status(job):
                 mark_run(job.run_dir, "CANCELLED", RunCancelled("stopped"))
 
 
-def _status_under_way(job: Job) -> RunStatus | None:
-    """The status of a run that has begun and not ended.
+def _read_active_status(job: Job) -> RunStatus | None:
+    """The status of a run that has started and not ended.
 
-    What an earlier try left there says nothing of the worker that has this one.
+    The status of an earlier attempt is ignored.
     """
     status = read_status(job.run_dir)
     if status is None or status.retries != job.retries:

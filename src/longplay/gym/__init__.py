@@ -1,4 +1,4 @@
-"""Gymnasium environments: the same streams, turned inside out.
+"""The streams as Gymnasium environments.
 
     import gymnasium
     import longplay.gym  # registers them
@@ -6,7 +6,7 @@
     env = gymnasium.make("longplay/Control-v1", record="runs/mine")
     observation, info = env.reset(seed=0)
 
-`gymnasium.make("longplay.gym:longplay/Control-v1")` does without the import. Importing
+`gymnasium.make("longplay.gym:longplay/Control-v1")` works without the import. Importing
 this module imports no emulator; making an environment does.
 """
 

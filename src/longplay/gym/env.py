@@ -1,9 +1,9 @@
-"""A stream as a Gymnasium environment: somebody else's loop drives it.
+"""A stream as a Gymnasium environment, driven by the user's loop.
 
 One episode of the environment is one whole stream, seeded by `reset(seed=)` as
 `longplay run --seed` is. A game over or a change of games does not end it: `terminated`
-is always False, and `truncated` is True on the stream's last step alone, so that no
-loop resets the stream away. The stream's own flags are `info["terminated"]` and
+is always False, and `truncated` is True only on the stream's last step, so that
+no loop resets the stream early. The stream's own flags are `info["terminated"]` and
 `info["truncated"]`; nothing in `info` names the game.
 """
 
@@ -32,11 +32,11 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
 
     Args:
         suite: Id of the suite.
-        overrides: Settings of the suite to change.
-        record: A folder. Every stream that is stepped leaves a run directory in it,
-            `<suite>_seed-<n>`: COMPLETED and scored at its end, CANCELLED if it is
-            reset or closed before.
-        agent: What the recorded runs call the agent that drives the loop.
+        overrides: Settings of the suite to override.
+        record: A folder. Every stream that is stepped is recorded there as a run
+            directory, `<suite>_seed-<n>`: COMPLETED and scored at its end, CANCELLED
+            if it is reset or closed before.
+        agent: Name of the agent in the recorded runs.
         render_mode: None, or `rgb_array` for the last observation.
     """
 
@@ -57,7 +57,7 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         self._record_dir = None if record is None else Path(record)
         self._agent_name = agent
         self.render_mode = render_mode
-        plan = plan_run(suite, 0, self._overrides)  # refuses what cannot be meant
+        plan = plan_run(suite, 0, self._overrides)  # refuses invalid settings
         track = track_of(plan.config)
         if track.predicts:
             raise ConfigError(
@@ -79,7 +79,7 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Starts a new stream; without a seed, one that the last seed leads to."""
+        """Starts a new stream; without a seed, its seed is drawn from `np_random`."""
         super().reset(seed=seed)
         run_seed = int(self.np_random.integers(MAX_SEED + 1)) if seed is None else seed
         self._end_recording()
@@ -94,11 +94,11 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         """Plays one frame of the stream, a timestep on the control track.
 
         Raises:
-            AgentError: The action of a decision frame is none; nothing was played.
+            AgentError: The action on a decision frame is not valid; nothing was played.
         """
         stream = self._stream
         if stream is None or stream.done:
-            raise ResetNeeded("there is no stream under way: call reset() first")
+            raise ResetNeeded("no stream is active: call reset() first")
         try:
             if self._record_dir is not None and self._recording is None:
                 self._begin_recording(stream, self._record_dir)
@@ -106,7 +106,7 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
             if self._recording is not None:
                 self._recording.write(event)
         except AgentError:
-            raise  # the loop may think better of it
+            raise  # the loop may try another action
         except RunFailed as error:
             self._end_recording(error)
             raise
@@ -115,13 +115,13 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         return observation, event.reward, False, stream.done, info
 
     def _perceive(self, stream: Stream) -> tuple[Observation, dict[str, Any]]:
-        """The next observation, and after the last frame what is still on screen."""
+        """The next observation; after the last frame, the final screen."""
         flags: dict[str, Any] = {"terminated": False, "truncated": False}
         if stream.done:
             self._observation = stream.console.observation()
             return self._observation, flags
         percept = stream.percept()
-        assert percept.observation is not None  # pixels were asked for
+        assert percept.observation is not None  # pixels were requested
         self._observation = percept.observation
         allowed = {key: percept.info[key] for key in self._info_keys}
         return percept.observation, flags | allowed
@@ -136,12 +136,12 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
             recording.stop(error)
 
     def render(self) -> Any:
-        """The last observation, in an array of its own."""
+        """A copy of the last observation."""
         if self.render_mode is None or self._observation is None:
             return None
         return self._observation.copy()
 
     def close(self) -> None:
-        """Ends a recording under way: a stream that was not played out is CANCELLED."""
+        """Stops an active recording: the run of an unfinished stream is CANCELLED."""
         self._end_recording()
         self._stream = None

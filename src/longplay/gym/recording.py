@@ -1,7 +1,7 @@
-"""A stream that somebody else's loop drives -> a run directory.
+"""A stream driven by the user's loop -> a run directory.
 
-The same files as a run's of `longplay run`, written by the same recorder. The directory
-appears with the first step.
+The files are those of `longplay run`, written by the same recorder. The directory is
+created at the first step.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from longplay.stream import Stream
 
 
 class Recording:
-    """One run directory under way."""
+    """Records one run."""
 
     def __init__(
         self, plan: RunPlan, stream: Stream, run_dir: Path, agent_name: str
@@ -60,7 +60,7 @@ class Recording:
         self._is_complete = False
 
     def write(self, event: EventRow) -> None:
-        """Takes the frame that the stream just played."""
+        """Records the frame that the stream just played."""
         recorder, stream = self._recorder, self._stream
         if not self._is_visit_open:
             recorder.begin_visit(stream.visit, stream.console.actions)
@@ -105,7 +105,7 @@ class Recording:
         return summary
 
     def stop(self, error: RunFailed | None = None) -> None:
-        """Ends the run where it is: FAILED with an error, CANCELLED without one."""
+        """Ends the run early: FAILED with an error, CANCELLED without one."""
         if self._is_complete:
             return
         frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
@@ -121,10 +121,10 @@ class Recording:
 
 
 def _describe_agent(name: str) -> LoadedAgent:
-    """What is known of an agent that nobody but its own loop can build."""
+    """Describes an agent that only the user's loop can build."""
 
     def refuse(*args: object, **kwargs: object) -> StreamingAgent:
-        raise AgentLoadError(f"{name} drives its own loop; it cannot be started here")
+        raise AgentLoadError(f"{name} runs in its own loop; it cannot be started here")
 
     config = {"_type": name, "args": {}}
     entry = AgentEntry(config=config, agent_id=agent_id(config))

@@ -1,7 +1,7 @@
-"""Agents that learn: one file per algorithm, and what they share.
+"""Agents that learn: one file per algorithm, and shared parts.
 
-Every learner is a module of functions (`init`, `step`, `save`, `load`), so it plays the
-control and the streaming suites alike, or predicts. `REVISION` in a learner's module is
+Every learner is a module of functions (`init`, `step`, `save`, `load`), so it plays
+control and streaming suites, or predicts. `REVISION` in a learner's module is
 raised when its behaviour or a default changes. It is part of the agent's config, so
 results of two revisions are never mixed.
 
@@ -9,6 +9,6 @@ results of two revisions are never mixed.
     networks, kernels     a small convolutional network, forwards and backwards
     pixel_scale, reward_scale   running scales that follow the stream
     obgd                  eligibility traces and steps that cannot overshoot
-    exploring, replay     how actions are chosen; what is kept of the past
+    exploring, replay     choice of actions; replay of past transitions
     state_files           a learner's state <-> files, bit for bit
 """

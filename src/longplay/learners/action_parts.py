@@ -2,9 +2,9 @@
 
 The 18 actions of ALE are nine directions, each with the fire button and without. Their
 values are the sum of the worth of the state, of the direction, of the button, and of
-the action itself: what one action teaches about the state or a direction counts for all
-that share it. (The state's part is the dueling architecture of Wang et al., 2016, arXiv
-1511.06581.)
+the action itself: what is learned about the state or a direction from one action
+applies to all actions that share it. (The state's part is the dueling architecture of
+Wang et al., 2016, arXiv 1511.06581.)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class ActionParts:
         return values
 
     def spread(self, actions: np.ndarray[Any, Any], d_values: Floats) -> Floats:
-        """What `d_values` of one action per sample means for the parts: (sample, part).
+        """The gradient by the parts, from `d_values` of one action per sample.
 
         The gradient of `sum(d_values * values[actions])`.
         """

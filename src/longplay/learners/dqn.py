@@ -46,7 +46,7 @@ class Training:
 
 @dataclass
 class State:
-    """All that the agent carries from decision to decision."""
+    """The state of the agent between decisions."""
 
     SAVED: ClassVar[tuple[str, ...]] = (
         "network",
@@ -125,7 +125,7 @@ def step(
     reward: float,
     info: dict[str, bool],
 ) -> tuple[State, int, dict[str, float]]:
-    """Keeps the transition that ended here, chooses, and now and then learns."""
+    """Stores the last transition, chooses an action, and learns every few decisions."""
     is_over = info["terminated"] or info["truncated"]
     if state.decisions:
         scaled = state.rewards(reward, is_over)
@@ -153,7 +153,7 @@ def is_due(state: State) -> bool:
 
 
 def train(state: State) -> float:
-    """One step of Adam on a batch, and the target network's after it; the loss."""
+    """One step of Adam on a batch, then of the target network; returns the loss."""
     training = state.training
     batch = state.replay.draw(state.rng, training.batch_size, training.discount)
     targets = find_targets(state, batch)
@@ -181,7 +181,7 @@ def find_targets(state: State, batch: Batch) -> Floats:
 
 
 def measure(state: State) -> dict[str, float]:
-    """Now and then what takes longer to find."""
+    """Metrics that are measured only every few decisions, since they take longer."""
     if state.decisions % _RARELY:
         return {}
     return {
@@ -191,7 +191,7 @@ def measure(state: State) -> dict[str, float]:
 
 
 def save(state: State, directory: Path) -> None:
-    """Writes everything needed to continue bit for bit, the replay compressed."""
+    """Writes everything needed to resume bit-exactly, with the replay compressed."""
     save_state(state, directory)
 
 

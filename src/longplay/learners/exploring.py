@@ -1,16 +1,16 @@
-"""How much to explore is learned, too: a bandit over exploration rates.
+"""A bandit over exploration rates: how much to explore is learned too.
 
-Nearly greedy play is worth most where something was learned, and less than random play
-where nothing was: an agent that holds on to a passive action earns nothing. So time is
-cut into blocks, each played with one exploration rate, and a bandit picks the rate of
-the next block by what the blocks before it have earned. It forgets, because the agent
-learns and games change. The idea is Agent57's (Badia et al., 2020, arXiv 2003.13350);
+Nearly greedy play is best once the agent has learned something, and worse than random
+play before: an agent stuck on a passive action earns nothing. So time is divided into
+blocks, each played with one exploration rate, and a bandit picks the rate of the next
+block from the rewards of earlier blocks. It forgets, because the agent learns and games
+change. The idea is Agent57's (Badia et al., 2020, arXiv 2003.13350);
 the bandit is Thompson sampling with normal posteriors of one common variance, at half
-their width: a wrong rate costs less than many blocks spent on finding out.
+their width: a wrong rate costs less than many blocks of exploration.
 
-Within a block, actions are ε-greedy; an exploring action is held for a while, as many
-games reward only what lasts (Dabney et al., 2021, "Temporally-Extended ε-Greedy
-Exploration", arXiv 2006.01782).
+Within a block, actions are ε-greedy; an exploring action is repeated for a while, since
+many games reward only sustained actions (Dabney et al., 2021, "Temporally-Extended
+ε-Greedy Exploration", arXiv 2006.01782).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class RateBandit:
         self.arm = 0
         self.decisions = 0
         self.earned = 0.0
-        # Per rate: blocks, what they earned, and its square, older ones counting less.
+        # Per rate: number of blocks, sums of their rewards and squares, all decayed.
         self.weights = np.zeros(len(rates))
         self.sums = np.zeros(len(rates))
         self.squares = np.zeros(len(rates))
@@ -73,7 +73,7 @@ class RateBandit:
         return self._rates[self.arm]
 
     def observe(self, reward: float) -> None:
-        """Counts what one decision earned, and starts a new block after the last."""
+        """Adds the reward of one decision; starts a new block when this one ends."""
         self.earned += reward
         self.decisions += 1
         if self.decisions >= self._block_decisions:
@@ -81,7 +81,7 @@ class RateBandit:
             self._start_block()
 
     def restart(self) -> None:
-        """Forgets what the rates have earned: another game begins."""
+        """Forgets the rewards of all rates: another game begins."""
         self.weights[:] = self.sums[:] = self.squares[:] = 0.0
         self.idle[:] = _LONGEST_IDLE
         self._start_block()
@@ -111,7 +111,7 @@ class RateBandit:
         deviation = math.sqrt(max(scatter, 0.0) / freedom)
         draws = self._rng.standard_normal(len(means))
         if deviation == 0.0 and means.min() == means.max():
-            return int(draws.argmax())  # nothing tells the rates apart
+            return int(draws.argmax())  # no evidence for any rate yet
         widths = _POSTERIOR_WIDTH * deviation / np.sqrt(self.weights)
         return int((means + widths * draws).argmax())
 
@@ -137,7 +137,7 @@ class Explorer:
         self.is_greedy = True
 
     def observe(self, reward: float, is_switch: bool) -> None:
-        """Takes in what the last action earned; `is_switch`: another game begins."""
+        """Adds the reward of the last action; `is_switch`: another game begins."""
         if is_switch:
             self.bandit.restart()
             self.hold = 0

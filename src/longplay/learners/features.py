@@ -1,10 +1,10 @@
-"""Pixels -> binary features for linear learners, in NumPy alone.
+"""Pixels -> binary features for linear learners, with NumPy only.
 
-The screen is cut into blocks. A feature says that a colour is seen in a block, or that
-a block has changed since the last observation: a coarse form of the features named
+The screen is divided into blocks. A feature says that a colour is seen in a block, or
+that a block has changed since the last observation: a coarse form of the features named
 Basic in Bellemare et al. (2013), "The Arcade Learning Environment", with motion. A
-feature counts by how rare it is, so the background, which is always there, does not
-share in what is learned.
+feature is weighted by its rarity, so the constant background does not take part in
+learning.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class BlockFeatures:
 
 
 class Rarity:
-    """How much each feature counts: 1 minus the share of observations that have it.
+    """The weight of each feature: 1 minus its share of observations.
 
     The weight of a new observation never falls below 1 / `horizon`.
     """
@@ -59,7 +59,7 @@ class Rarity:
         self.shares = np.zeros(FEATURES, np.float32)
 
     def weigh(self, active: Active) -> Floats:
-        """Takes an observation into account; how much its active features count."""
+        """Updates the weights; returns those of the active features."""
         self.count = min(self.count + 1, self._horizon)
         self.shares *= np.float32(1 - 1 / self.count)
         self.shares[active] += np.float32(1 / self.count)

@@ -3,8 +3,8 @@
 A layer is `out = patches @ weights.T + bias`; a fully connected layer has one patch per
 sample. All arrays are float32 and C-contiguous, images are (sample, row, column,
 channel). Sums run over the contiguous axis in blocks that stay in registers: for the
-sizes of Atari agents that is as fast as BLAS, and takes one thread whatever the
-environment says. `docs/learners.md` has the measurements.
+sizes of Atari agents that is as fast as BLAS, and always single-threaded.
+`docs/learners.md` has the measurements.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ _ZERO = np.float32(0.0)
 
 
 def compiled(function: Any) -> Any:
-    """Compiles a loop; the machine code is kept in `NUMBA_CACHE_DIR` or beside it.
+    """Compiles a loop; numba caches the code in `NUMBA_CACHE_DIR` or next to it.
 
     `fastmath` lets sums be reordered, which vector instructions need. The order is
-    fixed when a loop is compiled: on one machine, results are the same bits.
+    fixed when a loop is compiled: results are bit-identical on one machine.
     """
     return njit(fastmath=True, cache=True, nogil=True)(function)
 
@@ -147,8 +147,8 @@ def add_rows(d_out: Floats, d_bias: Floats) -> None:
 def normalise_and_rectify(raw: Floats, unit: Floats, out: Floats) -> None:
     """Layer normalisation of each sample without parameters, then a leaky rectifier.
 
-    `unit` gets the normalised numbers and, in its last column, 1 / deviation: what the
-    way back needs.
+    `unit` gets the normalised numbers and, in its last column, 1 / deviation, for the
+    backward pass.
     """
     samples, size = raw.shape
     for sample in range(samples):

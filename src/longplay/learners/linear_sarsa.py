@@ -1,4 +1,4 @@
-"""Linear expected Sarsa(λ) on coarse colours, in NumPy alone.
+"""Linear expected Sarsa(λ) on coarse colours, with NumPy only.
 
     longplay run control-v1 --agent linear-sarsa --seed 0
 
@@ -35,7 +35,7 @@ REVISION = 1
 
 @dataclass
 class State:
-    """All that the agent carries from decision to decision."""
+    """The state of the agent between decisions."""
 
     SAVED: ClassVar[tuple[str, ...]] = (
         "weights",
@@ -137,7 +137,7 @@ def step(
 
 
 def find_values(state: State, active: Active, sizes: Floats) -> Floats:
-    """What each action is worth, given active features and their sizes."""
+    """The value of each action, given active features and their sizes."""
     weights = state.weights
     of_parts = weights[:, active] @ sizes + np.float32(state.bias) * weights[:, -1]
     return state.parts.add_up(of_parts)
@@ -157,7 +157,7 @@ def learn(state: State, action: int, target: float) -> float:
 
 
 def measure(state: State, error: float) -> dict[str, float]:
-    """What is worth watching."""
+    """Metrics of the agent."""
     return {
         "squared_td_error": error * error,
         "value": state.value,
@@ -167,7 +167,7 @@ def measure(state: State, error: float) -> dict[str, float]:
 
 
 def save(state: State, directory: Path) -> None:
-    """Writes everything needed to continue bit for bit."""
+    """Writes everything needed to resume bit-exactly."""
     save_state(state, directory)
 
 

@@ -1,4 +1,4 @@
-"""Linear true-online TD(λ) on coarse colours: predicts, in NumPy alone.
+"""Linear true-online TD(λ) on coarse colours: predicts, with NumPy only.
 
     longplay run prediction-v1 --agent linear-td --seed 0
 
@@ -24,7 +24,7 @@ Doubles = np.ndarray[Any, np.dtype[np.float64]]
 
 @dataclass
 class State:
-    """All that the predictor carries from timestep to timestep."""
+    """The state of the predictor between timesteps."""
 
     SAVED: ClassVar[tuple[str, ...]] = ("weights", "traces", "active", "old_value")
 
@@ -92,7 +92,7 @@ def learn(state: State, reward: float, next_value: float) -> float:
 
 
 def save(state: State, directory: Path) -> None:
-    """Writes everything needed to continue bit for bit."""
+    """Writes everything needed to resume bit-exactly."""
     save_state(state, directory)
 
 

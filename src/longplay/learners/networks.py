@@ -48,7 +48,7 @@ def choose_layers(size: int) -> tuple[Convolution, ...]:
 
 @dataclass(frozen=True)
 class NetworkShape:
-    """What a network is built from; (rows, columns, channels) of its images."""
+    """The shape of a network; (rows, columns, channels) of its images."""
 
     image: tuple[int, int, int]
     outputs: int
@@ -108,7 +108,7 @@ class _Layer:
 
 
 class ConvNetwork:
-    """The network, its weights, and what the last `forward` left for the gradient."""
+    """The network, its weights, and the activations of the last `forward`."""
 
     SAVED: ClassVar[tuple[str, ...]] = ("weights",)
 

@@ -29,7 +29,7 @@ class BoundedTraces:
         self._kappa = kappa
 
     def decay(self, factor: float) -> None:
-        """Fades what was; 0 forgets it."""
+        """Decays the trace; 0 clears it."""
         if factor == 0.0:
             self.vector[:] = 0.0
         else:

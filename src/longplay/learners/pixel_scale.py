@@ -1,7 +1,7 @@
-"""Frames -> frames without what is always there, following a changing stream.
+"""Frames -> frames standardised per pixel, tracking a changing stream.
 
-Elsayed et al. (2024), algorithm 4, keep each pixel's mean and variance of all that was
-ever seen. A stream of many games never stops changing, so the weight of a new frame
+Elsayed et al. (2024), algorithm 4, keep each pixel's mean and variance over all past
+frames. A stream of many games never stops changing, so the weight of a new frame
 never falls below 1 / `horizon` here.
 """
 
@@ -19,7 +19,7 @@ _LARGEST_PIXEL = 5.0
 
 
 class PixelScale:
-    """Each pixel minus its mean, over its deviation: what is always there vanishes."""
+    """Each pixel minus its mean, divided by its deviation: constant parts vanish."""
 
     SAVED: ClassVar[tuple[str, ...]] = ("count", "mean", "variance")
 
@@ -30,13 +30,13 @@ class PixelScale:
         self.variance = np.ones((size, size), np.float32)
 
     def __call__(self, frame: Floats) -> Floats:
-        """Takes a frame into account and scales it, in place."""
+        """Updates the statistics with a frame and scales it in place."""
         self.count = min(self.count + 1, self._horizon)
         _scale_pixels(frame, self.mean, self.variance, np.float32(1 / self.count))
         return frame
 
     def restart(self) -> None:
-        """The next frame's statistics replace all that was seen."""
+        """The next frame's statistics replace the current ones."""
         self.count = 0
 
 

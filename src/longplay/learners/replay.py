@@ -1,12 +1,12 @@
-"""What is kept of the past: single frames, stacked when they are drawn.
+"""A replay of single frames, which are stacked when they are drawn.
 
     replay = Replay(ReplayShape(capacity=10_000, size=42, frames=4, returns=3))
-    replay.add(frame, is_first)                   # the frame that is now seen
-    replay.complete(action, reward, is_over)      # what was done there, what it brought
+    replay.add(frame, is_first)                   # the current frame
+    replay.complete(action, reward, is_over)      # the action there, and its reward
     batch = replay.draw(rng, 32, discount)        # n-step transitions
 
-A frame is kept once, as bytes: 10,000 frames of 42 × 42 take 18 MB, and a tenth of that
-when they are saved. A transition never reaches over the end of a game.
+A frame is stored once, as bytes: 10,000 frames of 42 × 42 take 18 MB, and a tenth of
+that when they are saved. A transition never crosses the end of a game.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Integers = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class ReplayShape:
-    """How much is kept, and what a transition is made of."""
+    """The capacity of a replay, and the shape of a transition."""
 
     capacity: int
     size: int
     frames: int = 4
-    # Rewards that are added up before the value of what follows is asked for.
+    # Number of rewards summed before bootstrapping (n-step returns).
     returns: int = 3
 
 
@@ -73,7 +73,7 @@ class Replay:
         self.added = 0
 
     def __len__(self) -> int:
-        """How many transitions can be drawn."""
+        """The number of transitions that can be drawn."""
         shape = self._shape
         kept = min(self.added, shape.capacity)
         # The oldest frames lack those before them, the newest what follows.
@@ -81,14 +81,14 @@ class Replay:
         return max(kept - lacking - shape.returns, 0)
 
     def add(self, frame: np.ndarray[Any, Any], is_first: bool) -> None:
-        """Keeps the frame (0 … 1) that is seen now, in place of the oldest."""
+        """Stores the current frame (0 … 1), replacing the oldest."""
         place = self.added % self._shape.capacity
         self.frames[place] = np.rint(frame * 255.0)
         self.is_first[place] = is_first or self.added == 0
         self.added += 1
 
     def complete(self, action: int, reward: float, is_over: bool) -> None:
-        """Says what was done at the newest frame, and what it brought."""
+        """Stores the action at the newest frame, and its reward."""
         place = (self.added - 1) % self._shape.capacity
         self.actions[place] = action
         self.rewards[place] = reward
@@ -114,7 +114,7 @@ class Replay:
     def stack(self, numbers: Integers) -> Floats:
         """Stacks that end with frames of these numbers, counted since the first.
 
-        Before a game's first frame there is that frame again.
+        A stack at the start of a game repeats its first frame.
         """
         shape = self._shape
         chosen = np.empty((len(numbers), shape.frames), np.int64)

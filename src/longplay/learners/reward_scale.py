@@ -1,6 +1,6 @@
-"""Rewards of any size -> rewards of about one size, following a changing stream.
+"""Rewards of any size -> rewards of about unit size, tracking a changing stream.
 
-Elsayed et al. (2024), algorithm 5, keep the variance of all that was ever seen. A
+Elsayed et al. (2024), algorithm 5, keep the variance of all past rewards. A
 stream of many games never stops changing, so the weight of a new number never falls
 below 1 / `horizon` here.
 """
@@ -28,7 +28,7 @@ class RewardScale:
         self.variance = 0.0
 
     def __call__(self, reward: float, is_over: bool) -> float:
-        """Takes a reward into account and scales it."""
+        """Updates the scale with a reward and returns the scaled reward."""
         self.total = self._discount * self.total + reward
         self.count = min(self.count + 1, self._horizon)
         before = self.total - self.mean
@@ -41,5 +41,5 @@ class RewardScale:
 
     @property
     def deviation(self) -> float:
-        """What rewards are divided by; 0 before the first one."""
+        """The divisor of rewards; 0 before the first one."""
         return math.sqrt(self.variance)

@@ -1,9 +1,9 @@
-"""A learner's state <-> files, bit for bit, nothing pickled.
+"""A learner's state <-> files, bit-exact and without pickle.
 
-A class names what it carries from step to step in `SAVED`: numbers, strings, lists,
-arrays, generators, and objects that have a `SAVED` of their own. What can be computed
-from the arguments of `init` is not saved: `load_state` builds a new state with them and
-puts the saved values into it.
+A class lists its state between steps in `SAVED`: numbers, strings, lists, arrays,
+generators, and objects with their own `SAVED`. Values that follow from the arguments of
+`init` are not saved: `load_state` builds a new state with them and restores the saved
+values.
 
     state.json            arguments of `init`, plain values, generators' states
     arrays.safetensors.zst  arrays, compressed
@@ -28,13 +28,13 @@ _LEVEL = 1
 
 
 class Saved(Protocol):
-    """Anything that says what it carries from step to step."""
+    """An object that lists its state between steps."""
 
     SAVED: ClassVar[tuple[str, ...]]
 
 
 class LearnerState(Saved, Protocol):
-    """What a learner's `init` returns."""
+    """The state that a learner's `init` returns."""
 
     arguments: dict[str, Any]
 

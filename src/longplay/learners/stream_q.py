@@ -36,7 +36,7 @@ _RARELY = 500
 
 @dataclass
 class State:
-    """All that the agent carries from decision to decision."""
+    """The state of the agent between decisions."""
 
     SAVED: ClassVar[tuple[str, ...]] = (
         "vision",
@@ -121,7 +121,7 @@ def step(
 
 
 def find_values(state: State, image: Floats) -> Floats:
-    """What each action is worth."""
+    """The value of each action."""
     return state.parts.add_up(state.network.forward(image)[0])
 
 
@@ -151,7 +151,7 @@ def act(state: State, image: Floats) -> int:
 
 
 def measure(state: State, error: float) -> dict[str, float]:
-    """What is worth watching; now and then what takes longer to find."""
+    """Metrics of the agent; expensive ones are measured less often."""
     metrics = {
         "squared_td_error": error * error,
         "value": state.value,
@@ -165,7 +165,7 @@ def measure(state: State, error: float) -> dict[str, float]:
 
 
 def save(state: State, directory: Path) -> None:
-    """Writes everything needed to continue bit for bit."""
+    """Writes everything needed to resume bit-exactly."""
     save_state(state, directory)
 
 

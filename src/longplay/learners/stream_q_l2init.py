@@ -1,11 +1,11 @@
-"""Stream Q(λ) whose weights are pulled back to where they began: made for change.
+"""Stream Q(λ) with weights regularised towards their initial values (L2 Init).
 
     longplay run control-v1 --agent stream-q-l2init --seed 0
 
 Kumar, Marklund and Van Roy (2023), "Maintaining Plasticity in Continual Learning via
 Regenerative Regularization", arXiv 2308.11958 (L2 Init): a weight that the present game
-does not need returns to its first value, ready to be learned anew. The pull is applied
-beside the step of ObGD, not within it, as in decoupled weight decay. With `renewal`,
+does not need returns to its first value, ready to be relearned. The pull is applied
+after the step of ObGD, not within it, as in decoupled weight decay. With `renewal`,
 a share of each weight is replaced by its first value where games change (Ash and Adams,
 2020, "On Warm-Starting Neural Network Training", shrink and perturb).
 """
@@ -28,7 +28,7 @@ REVISION = 1
 
 @dataclass
 class State(stream_q.State):
-    """As Stream Q's, with the weights it began with."""
+    """The state of Stream Q, with its initial weights."""
 
     first_weights: Floats | None = None
     pull: float = 0.0
@@ -44,7 +44,7 @@ def init(
     renewal: float = 0.0,
     **stream_q_arguments: Any,
 ) -> State:
-    """Builds the agent; beside `pull` and `renewal`, the keywords of `stream_q`."""
+    """Builds the agent; `pull`, `renewal` and the keywords of `stream_q`."""
     arguments = {
         "observation_shape": observation_shape,
         "num_actions": num_actions,
@@ -82,13 +82,13 @@ def step(
 
 @compiled
 def pull_back(weights: Floats, first: Floats, share: np.float32) -> None:
-    """Moves each weight by a share of the way to its first value."""
+    """Moves each weight a fraction of the way to its initial value."""
     for k in range(len(weights)):
         weights[k] += share * (first[k] - weights[k])
 
 
 def save(state: State, directory: Path) -> None:
-    """Writes everything needed to continue bit for bit."""
+    """Writes everything needed to resume bit-exactly."""
     save_state(state, directory)
 
 

@@ -29,7 +29,7 @@ _RARELY = 500
 
 @dataclass
 class State:
-    """All that the predictor carries from timestep to timestep."""
+    """The state of the predictor between timesteps."""
 
     SAVED: ClassVar[tuple[str, ...]] = (
         "vision",
@@ -114,7 +114,7 @@ def predict(state: State, image: Floats) -> None:
 
 
 def measure(state: State, error: float) -> dict[str, float]:
-    """What is worth watching; now and then what takes longer to find."""
+    """Metrics of the predictor; expensive ones are measured less often."""
     metrics = {"squared_td_error": error * error}
     if state.timesteps % _RARELY == 0:
         metrics["weight_norm"] = float(np.linalg.norm(state.network.weights))
@@ -123,7 +123,7 @@ def measure(state: State, error: float) -> dict[str, float]:
 
 
 def save(state: State, directory: Path) -> None:
-    """Writes everything needed to continue bit for bit."""
+    """Writes everything needed to resume bit-exactly."""
     save_state(state, directory)
 
 

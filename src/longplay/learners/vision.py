@@ -5,8 +5,8 @@
 
 or its pieces, `Shrinker`, `PixelScale` and `FrameStack`.
 
-A small pixel is the mean brightness of the area it covers, so nothing that is drawn
-falls between two pixels.
+A small pixel is the mean brightness of the area it covers, so no detail
+is lost between two pixels.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def push_frame(image: Floats, frame: Floats) -> None:
 
 
 class Vision:
-    """Observations -> stacks of small grey frames, each scaled when it came."""
+    """Observations -> stacks of small grey frames, each scaled on arrival."""
 
     SAVED: ClassVar[tuple[str, ...]] = ("scale", "stack", "is_first")
 

@@ -1,7 +1,7 @@
-"""Colours that mean the same on every page.
+"""Colours with the same meaning on every page.
 
-Agents get the colours of Okabe and Ito, which people with any colour vision can tell
-apart, in the order of the table. A game has one colour, fixed by its name.
+Agents get the colour-blind-safe palette of Okabe and Ito, in the order of the table.
+A game has one colour, fixed by its name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GOLDEN = 0.618033988749895
 
 
 def agent_colour(position: int) -> str:
-    """The colour of the agent at a place of the table."""
+    """The colour of the agent at a position in the table."""
     return OKABE_ITO[position % len(OKABE_ITO)]
 
 

@@ -1,8 +1,8 @@
-"""Analysis results -> drawings: what a figure shows, before any library draws it.
+"""Analysis results -> drawings: the content of a figure, independent of any library.
 
-A drawing is panels of series, plain numbers and words. `paper.py` draws it with
-matplotlib, `figures.py` with plotly, and `drawing_to_csv` writes its data down, so that
-the three never show different things.
+A drawing is panels of series: plain numbers and text. `paper.py` draws it with
+matplotlib, `figures.py` with plotly, and `drawing_to_csv` writes its data, so the three
+always show the same numbers.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Panel:
         categories: Names on the y axis, from top to bottom; y are their positions.
         marks: Values of y, or of x where there are categories, to draw a thin line at.
         spans: Behind the lines.
-        is_log: Whether the axis of the values is logarithmic.
-        limits: Of the axis of the values, where they are known.
+        is_log: Whether the value axis is logarithmic.
+        limits: Limits of the value axis, if known.
     """
 
     title: str
@@ -90,7 +90,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure: panels that share what their axes mean."""
+    """A figure: panels that share the meaning of their axes."""
 
     kind: str
     title: str
@@ -110,7 +110,7 @@ class Shown:
     Attributes:
         suite: The table.
         runs: Label of an agent -> its runs; shipped agents have none.
-        scale: What turns rates into z.
+        scale: Converts rates into z.
     """
 
     suite: SuiteComparison
@@ -123,7 +123,7 @@ class Shown:
         return any("average" in agent.numbers for agent in self.suite.agents)
 
     def colour(self, agent: AgentNumbers) -> str:
-        """The agent's colour: by its place in the table."""
+        """The agent's colour, by its position in the table."""
         return agent_colour(self.suite.agents.index(agent))
 
 
@@ -240,7 +240,7 @@ def _dots(label: str, colour: str, points: Sequence[tuple[float, Estimate]]) -> 
 
 
 def draw_predictions(shown: Shown) -> Drawing:
-    """The error of every game, less is better."""
+    """The error of every game; lower is better."""
     if shown.suite.error is None:
         raise _nothing("predictions", "it is not a prediction suite")
     panel = _dots_by_game(shown, "error", (1.0,), is_log=True)
@@ -250,7 +250,7 @@ def draw_predictions(shown: Shown) -> Drawing:
         (shown.suite.error or "nmse").replace("_", " "),
         "",
         (panel,),
-        "Error per game, less is better; 1 is the best constant. Mean and 95 % "
+        "Error per game, lower is better; 1 is the best constant. Mean and 95 % "
         "interval over runs.",
     )
 
@@ -295,11 +295,11 @@ def draw_retention(shown: Shown) -> Drawing:
         raise _nothing("retention", "; ".join(sorted(reasons)) or "no agent has it")
     return Drawing(
         "retention",
-        "What is kept and lost",
+        "Retention and forgetting",
         "difference of z",
         "",
         tuple(panels),
-        "More retention is better; less forgetting and recovery cost are better. Mean "
+        "Higher retention, lower forgetting and lower recovery cost are better. Mean "
         "and 95 % interval over runs.",
     )
 
@@ -386,7 +386,7 @@ def draw(kind: str, shown: Shown) -> Drawing:
 
     Raises:
         UnknownNameError: There is no such kind.
-        ConfigError: The runs do not have what it shows.
+        ConfigError: The runs lack the data for it.
     """
     if kind not in KINDS:
         raise UnknownNameError("kind of figure", kind, KINDS)

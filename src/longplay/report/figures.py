@@ -1,7 +1,7 @@
 """Drawings -> plotly figures for pages, as plain data.
 
-What comes out is JSON for plotly.js: the page has the data, the library is beside it,
-and nothing is fetched from anywhere.
+The result is JSON for plotly.js: the page contains the data, the library is a local
+file, and nothing is fetched from the network.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _fade(colour: str) -> str:
 
 
 def plotly_script() -> str:
-    """The source of plotly.js, to be put beside a page."""
+    """The source of plotly.js, to be stored with a page."""
     from plotly.offline import get_plotlyjs
 
     return str(get_plotlyjs())

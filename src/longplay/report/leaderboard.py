@@ -3,8 +3,8 @@
     index.html · style.css · page.js · leaderboard.json · packs/<16 hex>.longplay
 
 An entry is an agent on an unchanged suite of the catalogue, on all of its official
-seeds: one that misses a seed is listed as incomplete, and nothing of it is averaged.
-What is refused is listed with the reason, and refuses nothing else.
+seeds: an agent without one of the seeds is listed as incomplete, without averages.
+Refused runs are listed with the reason; they do not affect other entries.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class SuiteBoard(Document):
 
 
 class Refusal(Document):
-    """Something in the folder that is not on the board."""
+    """A run in the folder that is not on the board."""
 
     name: str = Field(description="Path in the folder.")
     reason: str
@@ -85,13 +85,13 @@ class Leaderboard(Document):
     refused: tuple[Refusal, ...]
 
 
-# --- who is on it ---------------------------------------------------------------
+# --- entries --------------------------------------------------------------------
 
 
 def judge_runs(
     found: FoundRuns, judge: Callable[[MeasuredRun], Verdict]
 ) -> dict[Path, Verdict]:
-    """Verdicts on the runs that could be on a board: each may take a replay."""
+    """Verifies the runs that could be on a board; each may need a replay."""
     return {run.path: judge(run) for run in found.runs if _find_refusal(run) is None}
 
 
@@ -101,10 +101,10 @@ def make_leaderboard(
     """Ranks the agents of a folder.
 
     Args:
-        found: Runs in it, and what could not be read.
-        anchors: What z refers to.
-        verdicts: Of `judge_runs`.
-        folder: What names of refused runs are relative to.
+        found: Runs in the folder, and those that could not be read.
+        anchors: The anchors that define z.
+        verdicts: Results of `judge_runs`.
+        folder: Paths of refused runs are relative to it.
     """
     refused = [(left.path, f"{left.kind}: {left.reason}") for left in found.left_out]
     accepted = []
@@ -133,7 +133,7 @@ def make_leaderboard(
 
 
 def _find_refusal(run: MeasuredRun) -> str | None:
-    """Why a run cannot be on the board, whatever its numbers are."""
+    """Why a run cannot be on the board, regardless of its score."""
     suite, config = run.conditions.suite, run.config
     if suite not in SUITES:
         return f"{suite} is not a suite of the catalogue"
@@ -227,7 +227,7 @@ def write_leaderboard(
     """Writes the site, with the packs that it links to.
 
     Raises:
-        OutputError: The folder is there, and not empty.
+        OutputError: The folder exists and is not empty.
         MissingExtraError: jinja2 is not installed.
     """
     make_site_folder(directory)
@@ -291,4 +291,4 @@ def _seeds_cell(entry: Entry) -> Cell:
 
 
 def _count_cell(count: int | None) -> Cell:
-    return Cell("not told" if count is None else f"{count:,}", count)
+    return Cell("unknown" if count is None else f"{count:,}", count)

@@ -16,7 +16,7 @@ _STATIC = ("style.css", "page.js")
 
 
 def make_environment() -> Environment:
-    """The templates; everything that is put into them is escaped.
+    """The templates; all values are escaped.
 
     Raises:
         MissingExtraError: jinja2 is not installed.
@@ -41,10 +41,10 @@ def render_page(template: str, **values: Any) -> bytes:
 
 
 def make_site_folder(directory: Path) -> None:
-    """Makes a folder for pages, with the style sheet and the script in it.
+    """Creates a folder for pages, with the style sheet and the script.
 
     Raises:
-        OutputError: The folder is there, and not empty.
+        OutputError: The folder exists and is not empty.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise OutputError(f"{directory} exists and is not empty; choose another folder")

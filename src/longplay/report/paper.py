@@ -103,7 +103,7 @@ def _draw(make_figure: type[Figure], drawing: Drawing, columns: Columns) -> Figu
 
 
 def _arrange(drawing: Drawing, columns: Columns) -> tuple[int, int]:
-    """How many panels are beside and below each other."""
+    """Rows and columns of panels."""
     count = len(drawing.panels)
     most = 1 if drawing.kind == "stream" else {1: 2, 2: 4}[columns]
     if drawing.panels[0].categories:

@@ -30,7 +30,7 @@ def render_table(references: Iterable[ReferenceFacts]) -> str:
 
 
 def render_summary(references: Sequence[ReferenceFacts]) -> str:
-    """What the table comes to, and who is missing in it."""
+    """Summary of the table, and the games that are missing in it."""
     r2s = [facts.audit.summary.r2_corrected for facts in references]
     median = describe_r2(median_or_none([r2 for r2 in r2s if r2 is not None]))
     behind = [f.game for f in references if f.policy.lead_in_errors < _CLEAR_LEAD]
@@ -130,18 +130,18 @@ def _describe_spread(error: MeasuredError | None) -> str:
 
 
 def fill_table(page: str, references: Sequence[ReferenceFacts]) -> str:
-    """The page with its table of references made anew, and what it comes to."""
+    """The page with an updated table of references and its summary."""
     tables = f"{render_table(references)}\n{render_summary(references)}"
     return fill_marked(page, "references", tables)
 
 
 def fill_baselines(page: str, baselines: Iterable[PredictorBaseline]) -> str:
-    """The page with its tables of baselines made anew."""
+    """The page with updated tables of baselines."""
     return fill_marked(page, "baselines", f"\n{render_baselines(baselines)}\n")
 
 
 def fill_marked(page: str, name: str, tables: str) -> str:
-    """The page with what is between its two marks of a name made anew."""
+    """The page with new text between the two markers of a name."""
     begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->"
     before, _, rest = page.partition(begin)
     _, found, after = rest.partition(end)

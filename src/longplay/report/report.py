@@ -1,4 +1,4 @@
-"""A comparison and its runs -> a folder that opens from disk.
+"""A comparison and its runs -> a folder of pages that work offline.
 
     index.html · style.css · page.js · plotly.min.js
     analysis.json · numbers.csv
@@ -39,7 +39,7 @@ from longplay.report.tables import (
     render_latex,
 )
 
-# A run -> how far it is proven: claimed, replayed or re-executed.
+# A run -> its trust level: claimed, replayed or re-executed.
 TrustReader = Callable[[MeasuredRun], str]
 
 
@@ -64,7 +64,7 @@ class PageFigure:
 
 @dataclass(frozen=True)
 class Section:
-    """What a page says about one suite."""
+    """The section of a page about one suite."""
 
     id: str
     suite: SuiteComparison
@@ -78,7 +78,7 @@ class Section:
 
 @dataclass(frozen=True)
 class ReportInput:
-    """What a report is made of."""
+    """The inputs of a report."""
 
     found: FoundRuns
     comparison: Comparison
@@ -88,10 +88,10 @@ class ReportInput:
 
 
 def write_report(directory: Path, given: ReportInput) -> None:
-    """Writes the pages and all files beside them.
+    """Writes the pages and all their files.
 
     Raises:
-        OutputError: The folder is there, and not empty.
+        OutputError: The folder exists and is not empty.
         MissingExtraError: plotly, matplotlib or jinja2 is not installed.
     """
     make_site_folder(directory)
@@ -115,7 +115,7 @@ def write_report(directory: Path, given: ReportInput) -> None:
 
 
 def _without_paths(comparison: Comparison) -> Comparison:
-    """Where a run lies on this machine is nobody's business."""
+    """Removes the paths of this machine: a report may be published."""
     left_out = [
         left.model_copy(update={"path": Path(left.path).name})
         for left in comparison.left_out
@@ -149,7 +149,7 @@ def _write_section(
 
 
 def _slug(text: str, taken: Sequence[str]) -> str:
-    """A folder name of letters, digits and dashes that is not taken."""
+    """An unused folder name of letters, digits and dashes."""
     slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60].rstrip("-")
     slug = slug or "suite"
     name, number = slug, 2
@@ -185,7 +185,7 @@ def _write_figure(directory: Path, name: str, drawing: Drawing) -> PageFigure:
     )
 
 
-# --- where it comes from --------------------------------------------------------
+# --- provenance -----------------------------------------------------------------
 
 
 def _table_differences(runs: Mapping[str, Sequence[MeasuredRun]]) -> TextTable | None:
@@ -261,7 +261,7 @@ def _origin_of(run: MeasuredRun, trust: TrustReader) -> list[str]:
 
 
 def _list_commands(given: ReportInput) -> list[str]:
-    """The commands that make the runs again, one per agent and suite."""
+    """The commands that reproduce the runs, one per agent and suite."""
     commands = []
     for suite in given.comparison.suites:
         for label, members in runs_by_label(given.found, suite).items():

@@ -1,7 +1,7 @@
 """Facts about rollout values -> the table of docs/prediction.md.
 
-The value network is in it as a *privileged predictor*: it sees the console's memory and
-was fitted to half a million timesteps of the very policy before its first prediction.
+The value network is in it as a *privileged predictor*: it sees the console's RAM and
+was fitted to half a million timesteps of the same policy before its first prediction.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from longplay.reference.streams import find_recorded_visit
 from longplay.scoring.metrics import median_or_none
 from longplay.scoring.values import normalised_value_error
 
-# The least R² that was aimed at for every game.
+# The target R² of every game.
 _WEAK = 0.85
 
 _HEAD = (
@@ -36,7 +36,7 @@ class RolloutRow:
 
     Attributes:
         game: Its name.
-        facts: What is known about its rollout values.
+        facts: Facts about its rollout values.
         network_nmse: value_nmse of the value network, per seed.
     """
 
@@ -47,7 +47,7 @@ class RolloutRow:
 
 @dataclass(frozen=True)
 class PredictedVisit:
-    """The measured states of a visit, and what the value network says of them."""
+    """The measured states of a visit, and their values by the value network."""
 
     values: RolloutValues
     network: NDArray[np.float64]
@@ -124,7 +124,7 @@ def _describe_r2(found: R2Interval) -> str:
 
 
 def _describe_seeds(errors: Sequence[float | None]) -> str:
-    """The mean over seeds, and the least and the most of one; how many have none."""
+    """The mean, minimum and maximum over seeds, and how many seeds have no value."""
     known = [error for error in errors if error is not None]
     if not known:
         return "–"

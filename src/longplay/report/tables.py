@@ -1,7 +1,7 @@
-"""A comparison -> tables for people, as text, LaTeX and CSV.
+"""A comparison -> tables as text, LaTeX and CSV.
 
 A number is printed with the digits that its interval supports: two of the interval's
-half width. CSV has every digit, one line per number, so that reading it gives the very
+half width. CSV has every digit, one line per number, so that reading it gives the exact
 numbers that were written.
 """
 
@@ -63,11 +63,11 @@ _LATEX = {
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in a table.
+    """A cell of a table.
 
     Attributes:
-        text: For people.
-        value: What it is sorted by; None is last.
+        text: The text shown.
+        value: The sort key; None is last.
         links: (words, address) that stand in its place on a page.
     """
 
@@ -81,10 +81,10 @@ class TextTable:
     """A table of text.
 
     Attributes:
-        title: What it is about.
+        title: Its heading.
         columns: Headings.
-        rows: As many cells as columns each.
-        names: How many columns, from the left, hold names and not numbers.
+        rows: One cell per column each.
+        names: Number of leading columns that contain names.
     """
 
     title: str
@@ -100,7 +100,7 @@ class TextTable:
         ]
 
     def split(self, width: int, gap: int = 2) -> list[TextTable]:
-        """Tables of at most that many characters, each with the names."""
+        """Tables of at most that many characters, each with the name columns."""
         sizes = [size + gap for size in self.widths()]
         names = tuple(range(self.names))
         blocks: list[list[int]] = [[]]
@@ -161,7 +161,7 @@ def _format_alone(value: float) -> str:
 
 
 def make_agents_table(suite: SuiteComparison) -> TextTable:
-    """One row per agent; numbers that no agent has get no column."""
+    """One row per agent; a metric that no agent has gets no column."""
     names = [n for n in METRICS if any(n in agent.numbers for agent in suite.agents)]
     columns = ["agent", "runs", *(_head_metric(suite, name) for name in names)]
     has_others = len(suite.agents) > 1
@@ -199,7 +199,7 @@ def make_games_table(suite: SuiteComparison) -> TextTable:
 
 
 def head_metric(name: str, headline: str, error: str | None) -> str:
-    """What a column is called.
+    """The heading of a column.
 
     Args:
         name: One of `METRICS`.
@@ -237,7 +237,7 @@ def _runs_cell(agent: AgentNumbers) -> Cell:
 
 
 def describe_suite(suite: SuiteComparison) -> Iterator[str]:
-    """What a reader must know beside the table."""
+    """Notes that belong to the table."""
     for agent in suite.agents:
         if agent.left_out:
             kinds = ", ".join(
@@ -262,7 +262,7 @@ def describe_suite(suite: SuiteComparison) -> Iterator[str]:
 
 
 def escape_latex(text: str) -> str:
-    """Text as LaTeX prints it."""
+    """Text, escaped for LaTeX."""
     return "".join(_LATEX.get(character, character) for character in text)
 
 

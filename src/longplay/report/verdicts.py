@@ -1,8 +1,8 @@
-"""Runs and packs -> how far they are proven, remembered by content.
+"""Runs and packs -> trust levels, cached by content.
 
-A verdict is about bytes, not about places: it is kept under a hash of the hashes of the
-files judged, outside the run directory, so that the same run is played again once per
-machine, packed or not. A verdict of another emulator version is not this one's.
+A verdict is about bytes, not paths: it is cached under a hash of the verified files'
+hashes, outside the run directory, so that a run is replayed only once per machine,
+packed or not. Verdicts of different emulator versions are kept apart.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from longplay.verify.verification import verify_run
 
 
 class Verdict(Document):
-    """What is known about a run.
+    """The trust level of a run.
 
     Attributes:
-        level: How far it is proven.
-        problem: Why it is not true; None if nothing speaks against it.
+        level: claimed, replayed or re-executed.
+        problem: Why verification failed; None if it did not.
     """
 
     level: ProofLevel
@@ -47,7 +47,7 @@ class Verdict(Document):
 
 
 def open_pack(path: Path) -> OpenedPack:
-    """The documents of a pack; nothing is played.
+    """The documents of a pack, without playing it.
 
     Raises:
         PackError: It is damaged, or more than a pack.
@@ -59,7 +59,7 @@ def open_pack(path: Path) -> OpenedPack:
 
 
 def read_trust(run: MeasuredRun) -> ProofLevel:
-    """How far a run is proven: what its verification says, if it fits the files."""
+    """The trust level from a run's verification.json, if it matches the files."""
     if run.path.is_file():
         with PackFile(run.path) as packed:
             documents, hashes = packed.read_documents(), packed.manifest.sha256
@@ -75,13 +75,12 @@ def read_trust(run: MeasuredRun) -> ProofLevel:
 
 @dataclass(frozen=True)
 class Judge:
-    """Plays runs again that were not judged on this machine yet.
+    """Replays the runs that this machine has not verified yet.
 
     Attributes:
-        folder: Where verdicts are kept.
-        curves: Where scans of rows are kept: rows of a pack are there only while it is
-            judged.
-        workers: Processes to play with.
+        folder: Cache of verdicts.
+        curves: Cache of row scans: rows of a pack exist only while it is verified.
+        workers: Worker processes.
     """
 
     folder: Path
@@ -89,7 +88,7 @@ class Judge:
     workers: int = 1
 
     def judge(self, run: MeasuredRun) -> Verdict:
-        """The verdict on a run, from an earlier time or by playing it again."""
+        """The verdict on a run, from the cache or from a replay."""
         try:
             path = self.folder / f"{self._identify(run.path)}.json"
         except LongplayError as error:
@@ -128,7 +127,7 @@ class Judge:
         return Verdict(level="claimed", problem=verification.describe_failure())
 
     def _play_pack(self, path: Path) -> Verdict:
-        """Unpacking plays the run and compares every row's hash with the manifest's."""
+        """Unpacking replays the run and compares the hashes with the manifest's."""
         with tempfile.TemporaryDirectory(prefix="longplay-") as folder:
             run_dir = unpack_run(path, Path(folder) / "run")
             report = validate_run(run_dir, workers=self.workers)

@@ -1,8 +1,8 @@
-"""Starting files for an agent of one's own: `longplay new-agent FILE --template NAME`.
+"""Templates for new agents: `longplay new-agent FILE --template NAME`.
 
-The simple ones lie here. The others are the learners themselves: their files import
-only shared pieces of `longplay.learners`, so a copy runs as it is and can be changed
-anywhere.
+The simple templates are here. The others are the learners themselves: their files
+import only shared parts of `longplay.learners`, so a copy runs unchanged and can be
+edited freely.
 """
 
 from __future__ import annotations
@@ -46,6 +46,6 @@ def write_template(name: str, target: Path) -> None:
 
 
 def make_own(text: str, file_name: str) -> str:
-    """A file of ours -> a file of one's own: its name in commands, no revision."""
+    """A learner's file -> a user's file: its own name in commands, no revision."""
     text = re.sub(r"(--agent|check-agent) [\w.-]+", rf"\1 {file_name}", text)
     return re.sub(r"^REVISION = \d+\n\n", "", text, flags=re.MULTILINE)

@@ -22,7 +22,7 @@ Observation = np.ndarray[Any, np.dtype[np.uint8]]
 
 @dataclass
 class State:
-    """All that the agent carries from decision to decision."""
+    """The state of the agent between decisions."""
 
     # What `step` changes, to be saved; the rest follows from the arguments of `init`.
     SAVED: ClassVar[tuple[str, ...]] = ("explorer", "worth")
@@ -54,7 +54,7 @@ def step(
     reward: float,
     info: dict[str, bool],
 ) -> tuple[State, int, dict[str, float]]:
-    """Learns from what the last action earned, and chooses the next one."""
+    """Learns from the reward of the last action, and chooses the next one."""
     surprise = np.sign(reward) - state.worth[state.explorer.action]
     state.worth[state.explorer.action] += state.step_size * surprise
     state.explorer.observe(reward, is_switch=info["truncated"])
@@ -63,7 +63,7 @@ def step(
 
 
 def save(state: State, directory: Path) -> None:
-    """Writes everything needed to resume a run bit for bit."""
+    """Writes everything needed to resume a run bit-exactly."""
     save_state(state, directory)
 
 

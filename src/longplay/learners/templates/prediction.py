@@ -21,7 +21,7 @@ Observation = np.ndarray[Any, np.dtype[np.uint8]]
 
 @dataclass
 class State:
-    """All that the predictor carries from timestep to timestep."""
+    """The state of the predictor between timesteps."""
 
     step_size: float
     discount: float

@@ -1,4 +1,4 @@
-"""An agent object: asked on every frame, it answers on decision frames.
+"""An agent class: `step` is called on every frame and decides on decision frames.
 
     longplay check-agent my_agent.py
     longplay run stream-smoke-v1 --agent my_agent.py --agent-arg epsilon=0.2
@@ -15,7 +15,7 @@ import numpy as np
 
 
 class Agent:
-    """Repeats what has paid off lately, and now and then tries something else."""
+    """Repeats the best recent action, and sometimes tries another one."""
 
     def __init__(self, num_actions: int, seed: int, epsilon: float = 0.1) -> None:
         self.rng = np.random.default_rng(seed)
@@ -41,7 +41,7 @@ class Agent:
         return self.action
 
     def metrics(self) -> dict[str, float]:
-        """Numbers to be written down for each visit."""
+        """Numbers to record for each visit."""
         return {"worth": float(self.worth.max())}
 
     def save(self, directory: Path) -> None:
@@ -51,7 +51,7 @@ class Agent:
         (directory / "state.json").write_text(json.dumps(state))
 
     def load(self, directory: Path) -> None:
-        """Becomes what was saved."""
+        """Restores the saved state."""
         self.worth = np.load(directory / "worth.npy")
         state = json.loads((directory / "state.json").read_text())
         self.rng.bit_generator.state = state["rng"]
