@@ -259,7 +259,7 @@ def test_says_expected_and_found(play_trick: Callable[..., Path]) -> None:
     report = validate_run(play_trick(on_row(EPISODES, 2, length=743)))
     (finding,) = report.findings.shown
     assert str(finding) == (
-        "episodes.jsonl:3 length: expected 744 by the events, found 743"
+        "episodes.jsonl:3 length: expected 744 from the events, found 743"
     )
 
 
@@ -274,7 +274,7 @@ def test_finding_on_the_command_line_names_its_place(
             "file": "episodes.jsonl",
             "line": 3,
             "field": "length",
-            "message": "expected 744 by the events, found 743",
+            "message": "expected 744 from the events, found 743",
         }
     ]
 

@@ -36,7 +36,7 @@ def test_play_goes_on_as_if_nothing_had_branched_off(game: str) -> None:
     for luck in range(3):
         branching.sticky_rng = np.random.default_rng(luck)
         play(branching, 700, shift=luck)
-        branching.go_back(branch)
+        branching.restore(branch)
     branching.sticky_rng = sticky_rng
     assert play(branching, 400) == play(straight, 400)
 
@@ -48,7 +48,7 @@ def test_other_luck_is_another_continuation() -> None:
     for luck in (1, 2, 1):
         console.sticky_rng = np.random.default_rng(luck)
         digests.append(play(console, 300))
-        console.go_back(branch)
+        console.restore(branch)
     assert digests[0] == digests[2] != digests[1]
 
 

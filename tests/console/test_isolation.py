@@ -134,7 +134,7 @@ class ReusedEmulator(AleConsole):
         ale.reset_game()
         self._ale = self._shared = ale
         self._actions = tuple(range(18))
-        self._takes = frozenset(self._actions)
+        self._action_set = frozenset(self._actions)
 
 
 @pytest.mark.parametrize("carrier", SETTING_CARRIERS)

@@ -178,7 +178,7 @@ def test_dates_must_exist(moment: str, is_date: bool) -> None:
     if is_date:
         assert utc.validate_python(moment) == moment
         return
-    with pytest.raises(ValidationError, match="expected a moment that exists, found"):
+    with pytest.raises(ValidationError, match="expected a valid date and time, found"):
         utc.validate_python(moment)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from longplay.console.stickiness import AleDraws, StickyDraws
 from longplay.reference.continuations import (
-    RetracedVisit,
-    draw_luck,
+    ReplayedVisit,
+    make_draws,
 )
 from longplay.reference.library import DATA, REFERENCE_GAMES, load_reference
 from longplay.reference.streams import RecordedVisit, find_recorded_visit
@@ -20,11 +20,11 @@ from longplay.seeds import continuation_seeds, emulator_seed
 WHOLE = pytest.mark.exhaustive
 
 
-def retrace(game: str, seed: int = 0) -> tuple[RetracedVisit, RecordedVisit]:
+def retrace(game: str, seed: int = 0) -> tuple[ReplayedVisit, RecordedVisit]:
     visit_idx = REFERENCE_GAMES.index(game)
     recorded = find_recorded_visit(game, seed, visit_idx, DATA)
     assert recorded is not None
-    played = RetracedVisit(
+    played = ReplayedVisit(
         game,
         emulator_seed(seed, visit_idx),
         sticky=0.25,
@@ -34,7 +34,7 @@ def retrace(game: str, seed: int = 0) -> tuple[RetracedVisit, RecordedVisit]:
 
 
 def play_recorded(
-    visit: RetracedVisit, recorded: RecordedVisit, until: int
+    visit: ReplayedVisit, recorded: RecordedVisit, until: int
 ) -> Iterator[int]:
     """Plays up to a timestep; yields what the memory was before each."""
     while visit.timestep < until:
@@ -44,7 +44,7 @@ def play_recorded(
 
 
 def continue_recorded(
-    visit: RetracedVisit, recorded: RecordedVisit, timesteps: int, draws: StickyDraws
+    visit: ReplayedVisit, recorded: RecordedVisit, timesteps: int, draws: StickyDraws
 ) -> list[int]:
     """The memory of a branch that is given the recorded actions, to a game over."""
     console, player, start = visit.console, visit.player, visit.timestep
@@ -56,8 +56,8 @@ def continue_recorded(
             break
         seen.append(zlib.crc32(player.pair))
         _, is_over = player.play_to_end(int(recorded.actions[timestep]))
-    console.go_back(branch)
-    player.go_back(memory)
+    console.restore(branch)
+    player.restore(memory)
     console.sticky_rng = sticky_rng
     return seen
 
@@ -86,7 +86,7 @@ def check_exactness(
             (played.discounted_reward, zlib.crc32(played.pair))
             for played in visit.branch_off(
                 [
-                    draw_luck(policy, continuation_seeds(seed, 0, place, k))
+                    make_draws(policy, continuation_seeds(seed, 0, place, k))
                     for k in (5, 5, 6)
                 ],
                 timesteps,

@@ -161,7 +161,7 @@ def test_row_without_a_game_reward_is_not_scored(
     lines = path.read_bytes().splitlines(keepends=True)
     lines[3] = lines[3].replace(b',"game_reward":0.0', b"")
     path.write_bytes(b"".join(lines))
-    with pytest.raises(DocumentError, match="`longplay validate` says more"):
+    with pytest.raises(DocumentError, match="run `longplay validate`"):
         longplay.score_run(path.parent)
 
 

@@ -140,7 +140,7 @@ def show(
             print_tables(*experiment_tables.show_experiment(directory, views))
         return
     run_directory = RunDirectory(find_run(directory))
-    hashes = run_directory.hash_judged() if run_directory.verification else {}
+    hashes = run_directory.hash_verified_files() if run_directory.verification else {}
     if as_json:
         proof = proof_tables.proof_to_json(run_directory, hashes)
         print_json({**run_tables.run_to_json(run_directory), **proof})
