@@ -251,7 +251,7 @@ def reset_row(rows: list[Row]) -> int:
 
 
 def lost_life(rows: list[Row]) -> int:
-    """A terminated row after which the segment goes on."""
+    """A terminated row after which the segment continues."""
     return next(
         i
         for i, row in enumerate(rows[:-1])

@@ -97,7 +97,7 @@ def test_a_stage_names_the_one_that_is_missing(tmp_path: Path, stage: str) -> No
 
 
 def test_unfinished_games_are_not_collected(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="pong: expected all stages done"):
+    with pytest.raises(ConfigError, match="pong: expected all stages to be done"):
         collect_reference(Workspace(tmp_path, "pong"), tmp_path / "data")
 
 
@@ -181,4 +181,4 @@ def test_a_game_that_another_process_is_at_is_left_alone(
     with Workspace(tmp_path, "pong").hold():
         answer = invoke("reference", "train", "--work", tmp_path, "--game", "pong")
     assert answer.exit_code == 2
-    assert "pong: another process is at work on it" in answer.stderr
+    assert "pong: another process is working on it" in answer.stderr

@@ -1,4 +1,4 @@
-"""Branching off from recorded visits: in the recorded state, with any luck."""
+"""Branching from recorded visits: in the recorded state, with any draws."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def continue_recorded(
 def check_exactness(
     game: str, *, seed: int, states: int, timesteps: int, until: int
 ) -> int:
-    """With the luck of the recording a continuation is the recording.
+    """A continuation with the draws of the recording is the recording.
 
     Returns:
-        At how many states other luck made a difference. It need not at all of them: a
+        At how many states other draws made a difference. It need not at all of them: a
         game may not look at an action for a while, or be about to end.
     """
     visit, recorded = retrace(game, seed)
@@ -80,8 +80,8 @@ def check_exactness(
     for place in sorted(map(int, places)):
         seen += play_recorded(visit, recorded, place)
         visit.check_state()
-        luck = AleDraws(visit.console.serialize_state())
-        expected[place] = continue_recorded(visit, recorded, timesteps, luck)
+        draws = AleDraws(visit.console.serialize_state())
+        expected[place] = continue_recorded(visit, recorded, timesteps, draws)
         once, again, other = (
             (played.discounted_reward, zlib.crc32(played.pair))
             for played in visit.branch_off(
@@ -111,7 +111,7 @@ def test_some_recorded_states_are_reached_exactly(game: str, changed: int) -> No
 
 @WHOLE
 @pytest.mark.parametrize("game", REFERENCE_GAMES)
-def test_with_the_luck_of_the_recording_a_continuation_is_the_recording(
+def test_a_continuation_with_the_recorded_draws_is_the_recording(
     game: str,
 ) -> None:
     assert check_exactness(game, seed=0, states=10, timesteps=200, until=4000) >= 5

@@ -1,4 +1,4 @@
-"""Shipped references: read strictly, refused when they are not what was measured."""
+"""Shipped references: read strictly, rejected if they do not match their facts."""
 
 from __future__ import annotations
 

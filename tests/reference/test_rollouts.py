@@ -142,7 +142,7 @@ def test_a_visit_that_was_not_recorded_is_named(shipped: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_mean_of_other_continuations_has_just_its_own_luck() -> None:
+def test_the_mean_of_other_continuations_has_only_its_own_error() -> None:
     """On Pong itself: its error is mean(s² / K') within its own sampling error."""
     recorded = find_recorded_visit("pong", 0, 0, DATA)
     assert recorded is not None
