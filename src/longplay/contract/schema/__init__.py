@@ -3,7 +3,7 @@
     python -m longplay.contract.schema          writes those of the run directory
     python -m longplay.eval_log.schema           writes those of the EvalLog
 
-The files beside this module are what other tools read. They and the field tables in
+Other tools read the schema files in this folder. They and the field tables in
 docs/ are generated; a test fails when they drift from the records.
 """
 

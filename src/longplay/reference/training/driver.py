@@ -34,7 +34,7 @@ class StageQueue:
     def take(self) -> tuple[Workspace, str] | None:
         """The first game that is not taken, and its next stage; None without one.
 
-        A worker that gets None can stop: whoever releases a game takes its next stage.
+        A worker that gets None can stop: the worker that releases a game takes again.
         """
         with self._lock:
             for game, workspace in self._workspaces.items():
