@@ -1,4 +1,4 @@
-"""What somebody might do to a control run, besides what `tampering` has."""
+"""More ways to tamper with a control run, besides those in `tampering`."""
 
 # A table reads best with one trick per line, however long.
 # ruff: noqa: E501
@@ -63,7 +63,7 @@ def pay_raw(row: Row) -> None:
 
 
 def call_it_v1(run: Path) -> None:
-    """Makes of the rows and settings what v1 knows, as well as it can be done."""
+    """Converts rows and settings to v1, as far as possible."""
     for key in ("frame_skip", "reward", "discount"):
         drop_key(CONFIG, key)(run)
     put(CONFIG, "benchmark_contract_version", "v1")(run)

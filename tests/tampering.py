@@ -1,4 +1,4 @@
-"""What somebody might do to a valid run directory, and what must be found then.
+"""Ways to tamper with a valid run directory, and the expected findings.
 
 `TAMPERINGS` is the table: one row per trick, with a small function that plays it on a
 copied run directory and the kinds of findings it must lead to. Tricks are as good as
@@ -186,7 +186,7 @@ def mend_hash(run: Path) -> None:
 
 
 def mend_score(run: Path) -> None:
-    """Scores what the files now say."""
+    """Scores the run again from its changed files."""
     write_score(run, score_run(run))
 
 
@@ -251,7 +251,7 @@ def reset_row(rows: list[Row]) -> int:
 
 
 def lost_life(rows: list[Row]) -> int:
-    """A terminated row after which the segment goes on."""
+    """A terminated row after which the segment continues."""
     return next(
         i
         for i, row in enumerate(rows[:-1])
@@ -305,7 +305,7 @@ def _swap_frames(rows: list[Row]) -> None:
 
 
 def _swap_contents(rows: list[Row]) -> None:
-    """Swaps what was decided on two frames, their numbers staying in order."""
+    """Swaps the decisions of two frames; frame numbers stay in order."""
     at = changed_decision(rows)
     a, b = rows[at - 1], rows[at]
     for key in ("is_decision_frame", "decided_action_idx", "applied_action_idx"):
@@ -372,7 +372,7 @@ def _replace_first_default(rows: list[Row]) -> None:
 
 
 def _keep_queue_over_reset(rows: list[Row]) -> None:
-    """Applies what was decided before a reset after it."""
+    """Applies a decision from before a reset after it."""
     at = reset_row(rows)
     for i in (at, at + 1):
         rows[i]["applied_action_idx"] = _other_action(rows[i]["applied_action_idx"])
@@ -545,7 +545,7 @@ def _add_beyond_float(rows: list[Row]) -> None:
 
 
 def _split(key: str) -> Callable[[list[Row]], None]:
-    """Splits the second span in two, and numbers the later ones anew."""
+    """Splits the second span in two, and renumbers the later ones."""
 
     def edit(rows: list[Row]) -> None:
         left, right = dict(rows[1]), dict(rows[1])
@@ -561,7 +561,7 @@ def _split(key: str) -> Callable[[list[Row]], None]:
 
 
 def _merge(key: str) -> Callable[[list[Row]], None]:
-    """Merges the first two spans, and numbers the later ones anew."""
+    """Merges the first two spans, and renumbers the later ones."""
 
     def edit(rows: list[Row]) -> None:
         first, second = rows[:2]

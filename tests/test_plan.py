@@ -1,4 +1,4 @@
-"""Suite + overrides + seed -> all that is known before the first frame."""
+"""Suite + overrides + seed -> everything known before the first frame."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from longplay.plan import plan_run
 from longplay.suites import SUITES, get_suite
 
 
-def test_same_request_twice_is_the_same_plan():
+def test_same_request_gives_the_same_plan():
     overrides = {"delay": 1, "jitter_pct": 0.5}
     assert plan_run("stream-smoke-v1", 3, overrides) == plan_run(
         "stream-smoke-v1", 3, overrides
@@ -50,7 +50,7 @@ OVERRIDES = [
     {"sticky": 0},
     {"scoring_defaults.window_frames": 501},
     {"scoring_defaults": {"final_score_weights": [1, 0]}},
-    # Moves no frame of this suite, and is another thing all the same.
+    # Changes no frame of this suite, but is still another setting.
     {"min_visit_frames": 2},
 ]
 
@@ -84,7 +84,7 @@ def test_override_equal_to_the_suite_keeps_its_name(overrides):
     assert plan.config.benchmark_contract_hash == own
 
 
-def test_what_was_given_is_kept_flat():
+def test_given_settings_are_kept_flat():
     plan = plan_run("stream-smoke-v1", 0, {"scoring_defaults": {"window_frames": 7}})
     assert plan.config.config_given.suite == "stream-smoke-v1"
     assert plan.config.config_given.overrides == {"scoring_defaults.window_frames": 7}

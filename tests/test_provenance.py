@@ -82,12 +82,12 @@ def test_untracked_run_does_not_make_it_dirty(repository):
     assert read_git_state(repository).is_dirty is False
 
 
-def test_checkout_without_commits_has_nothing_to_find_again(repository):
+def test_checkout_without_commits_has_no_git_state(repository):
     git(repository, "remote", "add", "origin", "https://github.com/o/r")
     assert read_git_state(repository) == GitState()
 
 
-def test_folder_that_is_no_checkout(tmp_path):
+def test_folder_outside_a_checkout(tmp_path):
     assert read_git_state(tmp_path) == GitState()
 
 
@@ -170,7 +170,7 @@ def test_remote_in_a_real_checkout_loses_its_password(repository):
     assert read_git_state(repository).remote_url == "https://example.org/r.git"
 
 
-def test_versions_of_what_is_installed():
+def test_versions_of_installed_packages():
     versions = read_package_versions()
     assert versions.keys() <= set(TRACKED_PACKAGES)
     assert {"longplay", "numpy", "ale-py", "pydantic"} <= versions.keys()

@@ -40,13 +40,13 @@ def test_purposes_visits_and_runs_do_not_share_seeds():
     assert len(set(seeds)) == 20 * 25
 
 
-def test_continuations_share_no_luck():
+def test_continuations_have_different_seeds():
     places = itertools.product(range(3), range(3), (0, 40, 80), range(4))
     seeds = [seed for place in places for seed in continuation_seeds(*place)]
     assert len(set(seeds)) == 2 * 3 * 3 * 3 * 4
 
 
-def test_the_luck_of_a_continuation_is_pinned():
+def test_the_seeds_of_a_continuation_are_pinned():
     """Shipped rollout values were measured with it."""
     pinned = (5551029653656548341, 3148717608979179412)
     assert continuation_seeds(0, 0, 40, 1) == pinned

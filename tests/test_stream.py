@@ -35,7 +35,7 @@ GAME_OVER = (0.0, True, 0)
 
 @dataclass
 class TapeConsole:
-    """Plays outcomes off a list, quiet ones after its end, and notes its calls."""
+    """Plays outcomes from a list, then empty ones, and records its calls."""
 
     tape: Sequence[tuple[float, bool, int]] = ()
     actions: Sequence[int] = tuple(range(18))
@@ -88,7 +88,7 @@ def make_stream(console: Any, *blocks: tuple[str, int], **mechanics: Any) -> Str
 
 
 class Frame(NamedTuple):
-    """All that one frame of a stream shows."""
+    """Everything that one frame of a stream shows."""
 
     percept: Percept
     event: EventRow
@@ -159,7 +159,7 @@ def test_delay_longer_than_the_visit_applies_only_the_default():
     assert column(frames, "applied_action_idx") == [0] * 6
 
 
-def test_game_over_starts_the_control_rules_anew():
+def test_game_over_restarts_the_control_rules():
     console = TapeConsole([QUIET, GAME_OVER])
     stream = make_stream(console, ("a", 6), delay=1, decision_interval=4)
     frames = play(stream, [1, 2, 3, 4, 5, 6])
@@ -169,7 +169,7 @@ def test_game_over_starts_the_control_rules_anew():
     assert console.calls == [("start", "a", 100), 0, 1, "reset", 0, 3, 3, 3]
 
 
-def test_visit_start_starts_the_control_rules_anew():
+def test_visit_start_restarts_the_control_rules():
     console = TapeConsole()
     stream = make_stream(console, ("a", 2), ("b", 3), delay=1, decision_interval=4)
     frames = play(stream, [1, 2, 3, 4, 5])
@@ -188,7 +188,7 @@ def test_previous_applied_action_is_forgotten_at_resets():
     assert infos(frames, "prev_applied_action_idx") == [2, 7, 8, 2, 10, 2, 12]
 
 
-def test_answers_between_decisions_are_not_even_read():
+def test_answers_between_decisions_are_not_read():
     stream = make_stream(TapeConsole(), ("a", 4), decision_interval=2)
     frames = play(stream, [1, "nonsense", 2, None])
     assert column(frames, "applied_action_idx") == [1, 1, 2, 2]
@@ -217,7 +217,7 @@ def test_other_answers_to_a_decision_frame_are_refused(answer):
 # --- boundaries -----------------------------------------------------------------
 
 
-def test_truncated_is_the_last_frame_of_a_visit_and_no_other():
+def test_only_the_last_frame_of_a_visit_is_truncated():
     console = TapeConsole([QUIET, GAME_OVER])
     frames = play(make_stream(console, ("a", 4), ("b", 1), ("c", 2)), [0] * 7)
     assert column(frames, "truncated") == [0, 0, 0, 1, 1, 0, 1]
@@ -226,14 +226,14 @@ def test_truncated_is_the_last_frame_of_a_visit_and_no_other():
     assert column(frames, "game_id") == list("aaaabcc")
 
 
-def test_ids_are_those_in_force_before_the_boundary():
+def test_rows_have_the_ids_from_before_the_boundary():
     console = TapeConsole([QUIET, GAME_OVER])
     frames = play(make_stream(console, ("a", 4), ("b", 2)), [0] * 6)
     assert column(frames, "episode_id") == [0, 0, 1, 1, 2, 2]
     assert column(frames, "segment_id") == [0, 0, 1, 1, 2, 2]
 
 
-def test_rows_of_what_ended():
+def test_episode_and_segment_rows():
     console = TapeConsole([(1.0, False, 3), (2.0, True, 0), (-4.5, False, 3)])
     frames = play(make_stream(console, ("a", 4)), [0] * 4)
     assert [frame.episode for frame in frames] == [
@@ -274,12 +274,12 @@ def test_lives_of_a_row_are_those_before_the_reset():
 LIFE_LOSS_TAPE = [QUIET, LIFE_LOST, LIFE_LOST, LIFE_LOST, GAME_OVER]
 
 
-def test_lost_life_means_nothing_unless_configured():
+def test_lost_life_is_ignored_by_default():
     frames = play(make_stream(TapeConsole(LIFE_LOSS_TAPE), ("a", 6)), [0] * 6)
     assert column(frames, "terminated") == [0, 0, 0, 0, 1, 0]
 
 
-def test_lost_life_ends_the_episode_and_not_the_segment():
+def test_lost_life_ends_the_episode_but_not_the_segment():
     console = TapeConsole(LIFE_LOSS_TAPE)
     stream = make_stream(console, ("a", 6), life_loss_termination=True)
     frames = play(stream, [0] * 6)
@@ -307,7 +307,7 @@ def test_lost_life_does_not_reset_control():
     assert infos(frames, "has_prev_applied_action") == [False] + [True] * 7
 
 
-def test_percept_after_a_lost_life_tells_of_it():
+def test_percept_after_a_lost_life_is_terminated():
     stream = make_stream(
         TapeConsole([(5.0, False, 2)]), ("a", 3), life_loss_termination=True
     )
@@ -332,7 +332,7 @@ def test_life_lost_on_a_last_frame_has_both_flags():
     assert last.segment.ended_by == "truncated"
 
 
-def test_fewer_lives_in_the_next_game_are_no_lost_life():
+def test_fewer_lives_in_the_next_game_are_not_a_lost_life():
     console = TapeConsole([(0.0, False, 9), (0.0, False, 9)])
     stream = make_stream(console, ("a", 2), ("b", 2), life_loss_termination=True)
     assert column(play(stream, [0] * 4), "terminated") == [0, 0, 0, 0]
@@ -402,7 +402,7 @@ def test_percepts_around_visit_switches():
     assert infos(frames, "global_frame_idx") == [0, 1, 2, 3, 4]
 
 
-def test_last_reward_is_recorded_and_delivered_to_nobody():
+def test_last_reward_is_recorded_but_not_delivered():
     console = TapeConsole([(1.0, False, 3), (2.0, False, 3), (64.0, False, 3)])
     stream = make_stream(console, ("a", 3))
     frames = play(stream, [0] * 9)
@@ -456,7 +456,7 @@ def test_each_game_is_mapped_by_its_own_actions():
 
 
 @pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf])
-def test_reward_that_is_no_number_raises(reward):
+def test_reward_that_is_not_finite_raises(reward):
     console = TapeConsole([QUIET, QUIET, (reward, False, 3)])
     stream = make_stream(console, ("pong", 5))
     play(stream, [0, 0])
@@ -625,8 +625,8 @@ def test_stream_follows_the_rules(rules, blocks, actions, life_frames, seed):
     assert describe_frames(frames) == play_slowly(visits, console(), rules, answers)
 
 
-def test_the_comparison_meets_every_kind_of_boundary():
-    """Guards the test above: a comparison of streams without ends proves little."""
+def test_the_comparison_covers_every_kind_of_boundary():
+    """Guards the test above: comparing streams without boundaries proves little."""
     visits = make_visits(("a", 60), ("b", 60), ("a", 60))
     rules = Mechanics(3, 2, True, 0)
     rows = play_slowly(visits, ScriptedConsole(life_frames=5), rules, [1] * 180)
@@ -655,7 +655,7 @@ def scripted_stream() -> Stream:
 
 
 @pytest.mark.parametrize("cut", range(50))
-def test_restored_stream_goes_on_as_if_never_stopped(cut):
+def test_restored_stream_is_identical_to_an_uninterrupted_one(cut):
     whole = play(scripted_stream(), SNAPSHOT_ANSWERS)
     stopped = scripted_stream()
     played = play(stopped, SNAPSHOT_ANSWERS[:cut])
@@ -732,7 +732,7 @@ def test_timestep_rows_count_emulator_frames():
     assert min(count for count, _ in counts) < 4
 
 
-def test_streaming_rows_have_no_more_keys_than_v1_names():
+def test_streaming_rows_have_only_the_keys_of_v1():
     (frame,) = play(make_stream(TapeConsole(), ("a", 1)), [0])
     assert type(frame.event) is EventRow
 
@@ -756,7 +756,7 @@ def test_pixels_are_fetched_where_the_agent_looks():
 
 
 class CountingDriver:
-    """Plays its own actions, and writes down what it is asked."""
+    """Plays its own actions, and records its calls."""
 
     row_type = TimestepRow
 
@@ -778,7 +778,7 @@ class CountingDriver:
         self.calls.append(f"skip {is_first}")
 
 
-def test_a_driver_decides_and_is_told_what_came_of_it():
+def test_a_driver_decides_and_gets_the_reward():
     driver, console = CountingDriver(), TapeConsole([(2.0, False, 3), (-5.0, True, 0)])
     visits, rules = make_visits(("a", 3), ("b", 1)), Mechanics(reward="sign")
     stream = Stream(visits, [1, 2], console, rules, driver)
@@ -790,7 +790,7 @@ def test_a_driver_decides_and_is_told_what_came_of_it():
     ]
 
 
-def test_a_driver_is_asked_on_decision_frames_alone():
+def test_a_driver_decides_on_decision_frames_only():
     driver = CountingDriver()
     rules = Mechanics(decision_interval=2)
     stream = Stream(make_visits(("a", 5)), [1], TapeConsole(), rules, driver)
@@ -799,7 +799,7 @@ def test_a_driver_is_asked_on_decision_frames_alone():
     assert answers == [0, 2, 4]
 
 
-def test_restoring_passes_the_frames_by_the_driver():
+def test_restoring_skips_replayed_frames_in_the_driver():
     tape = [QUIET, GAME_OVER]
     rules = Mechanics()
     first = Stream(

@@ -1,4 +1,4 @@
-"""The catalogue, row by row, and what may be changed about a suite."""
+"""The catalogue, row by row, and which settings can be overridden."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ IN_ALL = {
 
 
 @pytest.mark.parametrize("suite_id", TABLE)
-def test_suite_is_as_the_table_says(suite_id):
+def test_suite_matches_the_table(suite_id):
     row = dict(zip(NAMES, TABLE[suite_id], strict=True))
     scoring = {
         "window_frames": row.pop("window_frames"),
@@ -77,7 +77,7 @@ CONTROL_TABLE = {
 
 
 @pytest.mark.parametrize("suite_id", CONTROL_TABLE)
-def test_control_suite_is_as_decided(suite_id):
+def test_control_suite_matches_the_specification(suite_id):
     games, num_cycles, visit_frames, window_frames, revisit_frames = CONTROL_TABLE[
         suite_id
     ]
@@ -105,7 +105,7 @@ def test_control_suite_is_as_decided(suite_id):
 
 
 @pytest.mark.parametrize("shape", ["", "-smoke"])
-def test_prediction_suites_are_played_as_control_suites_are(shape):
+def test_prediction_suites_have_the_settings_of_control_suites(shape):
     control, prediction = (
         get_suite(f"{track}{shape}-v1") for track in ("control", "prediction")
     )
@@ -146,7 +146,7 @@ def test_settings_are_a_copy():
     assert get_suite("stream-smoke-v1").scoring_defaults.window_frames == 500
 
 
-def test_overriding_leaves_the_catalogue_alone():
+def test_overriding_does_not_change_the_catalogue():
     changed = override_suite(get_suite("stream-smoke-v1"), {"delay": 5})
     assert changed.delay == 5
     assert get_suite("stream-smoke-v1").delay == 2
@@ -220,7 +220,7 @@ def test_control_values_can_be_overridden():
 
 
 @pytest.mark.parametrize("name", ["seed", "suite_id", "track", "purpose"])
-def test_what_is_no_setting_cannot_be_overridden(name):
+def test_unknown_settings_cannot_be_overridden(name):
     with pytest.raises(UnknownNameError, match=f"unknown setting '{name}'"):
         override_suite(get_suite("stream-smoke-v1"), {name: "x"})
 

@@ -1,4 +1,4 @@
-"""Validation finds every trick of the table, says where, and says no more."""
+"""Validation finds every tampering of the table, with its place, and nothing else."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ BY_NAME = {one.name: one for one in TAMPERINGS}
 
 
 def _run_with_game_overs(out: Path, *, life_loss: bool) -> Path:
-    """Breakout and Asterix are lost within a short visit."""
+    """Games of Breakout and Asterix end within a short visit."""
     settings = {
         "games": ["breakout", "asterix"],
         "base_visit_frames": 1500,
@@ -83,7 +83,7 @@ def game_over_life_loss_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def play_trick(
     request: pytest.FixtureRequest, copy_of: Callable[[Path], Path]
 ) -> Callable[..., Path]:
-    """Copies a run and plays a trick on it."""
+    """Copies a run and tampers with it."""
 
     def play_trick(trick: Trick, source: str = "finished_run") -> Path:
         run = copy_of(request.getfixturevalue(source))
@@ -103,7 +103,7 @@ def places(report: Report) -> list[str]:
 # --- What is found ----------------------------------------------------------------
 
 
-def test_table_has_no_name_twice() -> None:
+def test_names_in_the_table_are_unique() -> None:
     assert len(BY_NAME) == len(TAMPERINGS) > 75
 
 
@@ -136,7 +136,7 @@ def test_untouched_run_is_valid(
 def test_editing_without_a_change_stays_valid(
     source: str, play_trick: Callable[..., Path]
 ) -> None:
-    """The table's findings come from its tricks, not from how they write files."""
+    """The findings come from the tampering, not from rewriting the files."""
 
     def rewrite(run: Path) -> None:
         for file in FILES:
@@ -255,11 +255,11 @@ def test_names_the_field_that_is_unreadable(play_trick: Callable[..., Path]) -> 
     assert places(validate_run(play_trick(null)))[0] == "events.jsonl:50 lives"
 
 
-def test_says_expected_and_found(play_trick: Callable[..., Path]) -> None:
+def test_message_has_expected_and_found_values(play_trick: Callable[..., Path]) -> None:
     report = validate_run(play_trick(on_row(EPISODES, 2, length=743)))
     (finding,) = report.findings.shown
     assert str(finding) == (
-        "episodes.jsonl:3 length: expected 744 by the events, found 743"
+        "episodes.jsonl:3 length: expected 744 from the events, found 743"
     )
 
 
@@ -274,12 +274,12 @@ def test_finding_on_the_command_line_names_its_place(
             "file": "episodes.jsonl",
             "line": 3,
             "field": "length",
-            "message": "expected 744 by the events, found 743",
+            "message": "expected 744 from the events, found 743",
         }
     ]
 
 
-def test_broken_lines_do_not_move_the_numbers_of_others(
+def test_broken_lines_do_not_shift_line_numbers(
     play_trick: Callable[..., Path],
 ) -> None:
     def trick(run: Path) -> None:
@@ -294,7 +294,7 @@ def test_broken_lines_do_not_move_the_numbers_of_others(
     assert report.findings.counts["unreadable line"] == 2
 
 
-def test_carriage_return_is_no_line_end(play_trick: Callable[..., Path]) -> None:
+def test_carriage_return_does_not_end_a_line(play_trick: Callable[..., Path]) -> None:
     def trick(run: Path) -> None:
         on_row(EVENTS, 199, cycle_idx=1)(run)
         respell(EVENTS, 9, b",", b",\r")(run)
@@ -392,7 +392,7 @@ def range_bytes(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_valid_however_it_is_cut(
+def test_valid_for_any_chunk_size(
     source: str,
     range_bytes: int,
     request: pytest.FixtureRequest,
@@ -403,7 +403,7 @@ def test_valid_however_it_is_cut(
 
 
 @pytest.mark.parametrize("name", CUT_ANYWHERE)
-def test_same_findings_however_it_is_cut(
+def test_same_findings_for_any_chunk_size(
     name: str,
     play_trick: Callable[..., Path],
     monkeypatch: pytest.MonkeyPatch,
@@ -471,7 +471,7 @@ def _a_file(path: Path) -> None:
 @pytest.mark.parametrize(
     "make", [lambda path: None, _empty, _with_other_files, _with_no_runs, _a_file]
 )
-def test_refuses_what_is_no_run(
+def test_rejects_folders_without_a_run(
     make: Callable[[Path], None], tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
     directory = tmp_path / "place"

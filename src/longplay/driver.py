@@ -1,9 +1,9 @@
-"""An answer -> the action that is played.
+"""An agent's answer -> the action that is played.
 
-A stream asks its driver on decision frames. The agent's driver takes the answer as the
-action. The reference's driver (`reference.driver`) takes it as a prediction and asks a
-fixed policy for the action. A driver may read the console's memory, which no percept
-holds, and it adds its own columns to the rows.
+A stream calls its driver on decision frames. `ActionDriver` takes the answer as the
+action. The reference's driver (`reference.driver`) takes it as a prediction and gets
+the action from a fixed policy. A driver may read the console's memory, which is never
+part of a percept, and it adds its own columns to the rows.
 """
 
 from __future__ import annotations
@@ -19,42 +19,42 @@ _NUM_ACTIONS = len(GLOBAL_ACTION_SET)
 
 
 def unwrap_number(answer: object) -> object:
-    """The number in an array of one element, of any library; others as they are."""
+    """The number in a one-element array of any library; other objects unchanged."""
     item = getattr(answer, "item", None) if hasattr(answer, "shape") else None
     return answer if item is None else item()
 
 
 class Driver(Protocol):
-    """What a stream needs of whatever decides.
+    """Turns answers into actions for a stream.
 
     Attributes:
-        row_type: What the frames of the stream become in events.jsonl.
+        row_type: The type of the stream's rows in events.jsonl.
     """
 
     row_type: type[EventRow]
 
     def start_visit(self, visit: ScheduledVisit, console: Console) -> None:
-        """Gets ready for a visit that the console has just started."""
+        """Prepares for a visit that the console has just started."""
 
     def decide(self, answer: object, is_first: bool) -> int:
         """The global index of the action for a decision frame.
 
         Args:
-            answer: The agent's.
-            is_first: Whether a game has just begun.
+            answer: The agent's answer.
+            is_first: Whether a game has just started.
 
         Raises:
-            AgentError: The answer is not one that the track takes.
+            AgentError: The answer is not valid on this track.
         """
 
     def finish_frame(self, reward: float) -> tuple[Any, ...]:
-        """The columns it adds to the row of a frame that delivered this reward.
+        """The columns to add to the row of a frame that delivered this reward.
 
-        It is asked only if `row_type` has more columns than `EventRow`.
+        Called only if `row_type` has more columns than `EventRow`.
         """
 
     def skip(self, is_first: bool) -> None:
-        """Passes a frame that is played again with the action it had."""
+        """Skips a frame that is replayed with its recorded action."""
 
 
 class ActionDriver:
@@ -64,7 +64,7 @@ class ActionDriver:
         self.row_type = row_type
 
     def start_visit(self, visit: ScheduledVisit, console: Console) -> None:
-        """Needs nothing of either."""
+        """Does nothing."""
 
     def decide(self, answer: object, is_first: bool) -> int:
         """The answer, if it is an int in range; a bool is not an action."""
@@ -85,4 +85,4 @@ class ActionDriver:
         return ()
 
     def skip(self, is_first: bool) -> None:
-        """Keeps nothing from frame to frame."""
+        """Does nothing: there is no state between frames."""

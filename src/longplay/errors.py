@@ -1,29 +1,28 @@
 """Every error longplay raises on purpose.
 
 Each message says what was expected, what was found, where, and what to do.
-`exit_code` is what the command line answers with: 2 for a request that cannot be
-meant, 1 for a run that failed or a directory with findings, 75 for a run that waits to
-be resumed, 130 for Ctrl-C.
+`exit_code` is the exit code of the command line: 2 for invalid usage, 1 for a run that
+failed or a directory with findings, 75 for a run that can be resumed, 130 for Ctrl-C.
 
     LongplayError
     ├── ConfigError                a setting of the wrong type or out of range
-    │   └── UnknownNameError       a suite, game or agent nobody knows
+    │   └── UnknownNameError       an unknown suite, game or agent
     ├── AgentLoadError             an agent that cannot be imported or built
     ├── OutputError                an output folder that exists, a disk too small
-    ├── NotARunError               a folder that is no experiment and no run
+    ├── NotARunError               a folder that is neither an experiment nor a run
     ├── DocumentError              a file of a run directory that cannot be read
-    ├── IncompleteRunError         a score asked of a run that has not ended
-    ├── DifferenceError            a log that comes out otherwise when played again
-    ├── CannotVerifyError          a run that cannot be played here
-    ├── PackError                  a pack that is damaged, or more than a pack
+    ├── IncompleteRunError         a score requested for an unfinished run
+    ├── DifferenceError            a log that does not reproduce
+    ├── CannotVerifyError          a run that cannot be replayed here
+    ├── PackError                  a pack that is damaged or has extra content
     ├── MissingExtraError          an optional package that is not installed
-    ├── ReferenceFailed            the making of a reference, given up
-    ├── ResumeError                a run that cannot go on; nothing was changed
+    ├── ReferenceFailed            a reference that could not be made
+    ├── ResumeError                a run that cannot be resumed; nothing was changed
     ├── RunCancelled               Ctrl-C
-    ├── RunPreempted               SIGTERM or SIGUSR1: to be queued again
-    └── RunFailed                  a run that had begun and could not go on
-        ├── AgentError             the agent raised, or its answer is no action
-        ├── ConsoleError           the emulator was asked for what it cannot do
+    ├── RunPreempted               SIGTERM or SIGUSR1: the run should be requeued
+    └── RunFailed                  a run that started and could not continue
+        ├── AgentError             the agent raised, or returned an invalid action
+        ├── ConsoleError           the emulator cannot do what was requested
         └── RecordingError         the disk refused a write
 """
 
@@ -40,7 +39,7 @@ class LongplayError(Exception):
     """The root: catching it catches everything longplay raises on purpose."""
 
     exit_code = 2
-    # Where something was recorded before it happened.
+    # The run directory, if the run had recorded anything before the error.
     run_dir: Path | None = None
 
 
@@ -60,7 +59,7 @@ class UnknownNameError(ConfigError):
         if self.matches:
             message += f"; did you mean {' or '.join(map(repr, self.matches))}?"
         elif len(known) <= 20:
-            message += f"; there are {', '.join(known)}"
+            message += f"; expected one of {', '.join(known)}"
         super().__init__(f"{message} {hint}".rstrip())
 
 
@@ -89,16 +88,16 @@ class IncompleteRunError(LongplayError):
 
 
 class RowDifference(NamedTuple):
-    """The first row that came out otherwise.
+    """The first row that did not reproduce.
 
     Attributes:
         file: Name of the row file.
         line: Line in it, from 1.
         frame: The frame it belongs to, by the row that was expected there.
-        field: The first field that differs; `row` if the line is none, or says the
-            same in another spelling.
-        logged: What stands in the file, as JSON; None if nothing does.
-        found: What came out, as JSON.
+        field: The first field that differs; `row` if the line is not a row, or has
+            the same values in another spelling.
+        logged: The value in the file, as JSON; None if the line is missing.
+        found: The reproduced value, as JSON.
     """
 
     file: str
@@ -118,7 +117,7 @@ class RowDifference(NamedTuple):
 
 
 class DifferenceError(LongplayError):
-    """A log that comes out otherwise when it is played again."""
+    """A log that does not reproduce when it is played again."""
 
     exit_code = 1
 
@@ -128,11 +127,11 @@ class DifferenceError(LongplayError):
 
 
 class CannotVerifyError(LongplayError):
-    """A run that cannot be played here: another emulator, references not here."""
+    """A run that cannot be replayed here: other emulator, missing references."""
 
 
 class PackError(LongplayError):
-    """A pack that cannot be made, or a file that is not a sound one."""
+    """A pack that cannot be made, or a file that is not a valid pack."""
 
     exit_code = 1
 
@@ -142,41 +141,41 @@ class MissingExtraError(LongplayError):
 
 
 class ReferenceFailed(LongplayError):  # noqa: N818 - as `RunFailed`
-    """The making of a reference that was given up."""
+    """A reference that could not be made."""
 
     exit_code = 1
 
 
 class ResumeError(LongplayError):
-    """A run that cannot go on from what is on disk; nothing was changed."""
+    """A run that cannot be resumed from disk; nothing was changed."""
 
     exit_code = 1
 
 
 class RunPreempted(LongplayError):  # noqa: N818 - a request, not an error
-    """A run that was asked to make room; it waits to be resumed."""
+    """A run that was preempted; it can be resumed."""
 
     exit_code = 75  # EX_TEMPFAIL of sysexits.h: what cluster schedulers requeue
 
 
 class RunCancelled(LongplayError):  # noqa: N818 - a request, not an error
-    """Somebody asked the run to stop."""
+    """A run that the user stopped."""
 
     exit_code = 130
 
 
 class RunFailed(LongplayError):  # noqa: N818 - reads as the state it leaves behind
-    """A run that had begun and could not go on; what it recorded is readable."""
+    """A run that started and could not continue; its records are readable."""
 
     exit_code = 1
 
 
 class AgentError(RunFailed):
-    """The agent raised, or answered a decision frame with what is no action."""
+    """The agent raised, or returned an invalid action."""
 
 
 class ConsoleError(RunFailed):
-    """The console was asked for something it cannot do."""
+    """The console cannot do what was requested."""
 
 
 class RecordingError(RunFailed):
@@ -184,9 +183,9 @@ class RecordingError(RunFailed):
 
 
 class RemoteError(Exception):
-    """What an agent raised in a process of its own.
+    """An exception that an agent raised in its own process.
 
-    Its class is made with the name of the one that was raised.
+    It is raised as a subclass with the name of the original class.
     """
 
     def __init__(self, message: str, description: str, traceback_text: str) -> None:
@@ -198,7 +197,7 @@ class RemoteError(Exception):
     def make(
         cls, type_name: str, message: str, description: str, traceback_text: str
     ) -> RemoteError:
-        """An error that is called as the one in the other process was."""
+        """An error whose class has the name of the one in the other process."""
         made: type[RemoteError] = type(type_name, (cls,), {})
         return made(message, description, traceback_text)
 
@@ -216,7 +215,7 @@ def show_value(value: object) -> str:
 
 
 def escape_controls(text: str) -> str:
-    """Text without control characters: a terminal would obey them."""
+    """Text without control characters, which a terminal would execute."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
@@ -228,26 +227,26 @@ def describe_text(text: str) -> str:
 
 
 def describe_value(value: object) -> str:
-    """`'text' (str)`, even of an object whose `repr` fails."""
+    """`'text' (str)`, even for an object whose `repr` fails."""
     return f"{show_value(value)} ({type(value).__name__})"
 
 
 def name_error(error: BaseException) -> str:
-    """The class of an error; of one that an agent raised, the agent's own."""
+    """The class name of an error; for an AgentError, of what the agent raised."""
     if isinstance(error, AgentError) and error.__cause__ is not None:
         error = error.__cause__
     return type(error).__name__
 
 
 def format_traceback(error: BaseException) -> str:
-    """The traceback of what an agent raised, here or in a process of its own."""
+    """The traceback of an agent's exception, raised here or in its own process."""
     if isinstance(error, RemoteError):
         return error.traceback_text
     return "".join(traceback.format_exception(error))
 
 
 def describe_exception(error: BaseException) -> str:
-    """`TypeError: … (my_agent.py:12)`: what somebody else's code raised, and where."""
+    """`TypeError: … (my_agent.py:12)`: an exception of user code, and its place."""
     if isinstance(error, RemoteError):
         return error.description
     frames = traceback.extract_tb(error.__traceback__)

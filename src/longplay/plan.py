@@ -1,9 +1,9 @@
-"""Suite + overrides + seed -> everything known of a run before its first frame. Pure.
+"""Suite + overrides + seed -> everything known about a run before its first frame.
 
-The runner plays a plan; `--dry-run` prints it; the validator makes it again and holds
-the run directory against it, so that nobody can pick seeds or rename a suite. A new
-plan of a prediction run asks for the references that are installed, once; made again,
-it has those that were written down.
+The runner plays a plan; `--dry-run` prints it; validation derives it again and checks
+the run directory against it, so that emulator seeds cannot be picked and suites cannot
+be renamed. A new plan of a prediction run uses the installed references; a plan that is
+derived again uses the recorded ones. Otherwise planning is a pure function.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from longplay.seeds import check_seed, emulator_seed
 from longplay.suites import Suite, flatten_settings, get_suite, override_suite
 from longplay.tracks.catalogue import get_track
 
-# Measured over runs of the suites: a row of events.jsonl, and what belongs to it.
+# Measured over runs of the suites: a row of events.jsonl and its share of other files.
 BYTES_PER_FRAME = 275
 
 
@@ -44,11 +44,11 @@ def name_trajectory(suite_name: str, seed: int) -> str:
 def name_benchmark(config: RunConfig) -> str | None:
     """The name in records that all seeds of the same settings share.
 
-    A custom suite's own name carries the contract hash, which covers the schedule and
-    so differs from seed to seed. This one carries a hash of the settings alone.
+    A custom suite's own name contains the contract hash, which covers the schedule and
+    so differs from seed to seed. This name contains a hash of the settings only.
 
     Returns:
-        The name; None for a run of another tool, which names no suite.
+        The name; None for a run of another tool, which has no suite.
     """
     given = config.config_given
     if config.suite is None or given is None or config.suite == given.suite:
@@ -62,7 +62,7 @@ def name_benchmark(config: RunConfig) -> str | None:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """One run, planned."""
+    """The plan of one run."""
 
     suite: Suite
     suite_name: str
@@ -87,7 +87,7 @@ class RunPlan:
 
     @property
     def expected_bytes(self) -> int:
-        """About how much disk the run directory takes."""
+        """Approximate size of the run directory."""
         return self.config.total_frames * BYTES_PER_FRAME + 64 * 1024
 
 
@@ -98,13 +98,13 @@ def plan_run(
     reference_sha256: str | None = None,
     stop_after: float | None = None,
 ) -> RunPlan:
-    """Plans one run of a suite of the catalogue.
+    """Plans one run of a suite in the catalogue.
 
     Args:
         suite_id: Id in the catalogue.
-        seed: The run's.
+        seed: The run seed.
         overrides: Settings to change.
-        reference_sha256: References of a prediction run, if not those installed.
+        reference_sha256: References of a prediction run; the installed ones if None.
         stop_after: Fraction of the schedule that a tuning run plays.
 
     Raises:
@@ -133,10 +133,10 @@ def plan_run(
 
 
 def plan_again(given: ConfigGiven, seed: int) -> RunPlan:
-    """The plan that was made of what was asked for.
+    """Derives the plan of recorded settings again.
 
     Raises:
-        ConfigError: It cannot have been asked for.
+        ConfigError: The settings are not valid.
     """
     return plan_run(
         given.suite, seed, given.overrides, given.reference_sha256, given.stop_after

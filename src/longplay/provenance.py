@@ -1,4 +1,4 @@
-"""Which code made a result: package versions and git state.
+"""The code that made a result: package versions and git state.
 
 A permalink is `https://github.com/OWNER/REPOSITORY/tree/COMMIT`.
 """
@@ -14,7 +14,7 @@ from longplay.contract.records import GitState
 
 _GIT_TIMEOUT_S = 10
 
-# Written down where installed; the first nine are the Atlas EvalLog's.
+# Recorded if installed; the first nine are the Atlas EvalLog's.
 TRACKED_PACKAGES = (
     "cube-harness",
     "cube",
@@ -46,7 +46,7 @@ def longplay_version() -> str:
 
 
 def read_package_versions() -> dict[str, str]:
-    """Tracked package -> version, for those that are installed; imports none."""
+    """Tracked package -> version, if it is installed; without importing it."""
     versions = {}
     for package in TRACKED_PACKAGES:
         try:
@@ -59,15 +59,15 @@ def read_package_versions() -> dict[str, str]:
 def read_git_state(directory: Path) -> GitState:
     """Commit, cleanliness and remote of a checkout.
 
-    Nulls where there is no git, no checkout or no commit yet: nothing of such a
-    place can be found again. Untracked files do not make a checkout dirty: runs are
-    written into `runs/`, so every checkout would be dirty from the second run on.
+    All None without git, a checkout or a commit. Untracked files do not make a
+    checkout dirty: runs are written into `runs/`, so every checkout would be dirty
+    from the second run on.
     """
-    commit = _ask_git(directory, "rev-parse", "--verify", "HEAD")
+    commit = _run_git(directory, "rev-parse", "--verify", "HEAD")
     if commit is None:
         return GitState()
-    changes = _ask_git(directory, "status", "--porcelain", "--untracked-files=no")
-    remote = _ask_git(directory, "config", "--get", "remote.origin.url")
+    changes = _run_git(directory, "status", "--porcelain", "--untracked-files=no")
+    remote = _run_git(directory, "config", "--get", "remote.origin.url")
     return GitState(
         commit=commit,
         is_dirty=None if changes is None else bool(changes),
@@ -76,7 +76,7 @@ def read_git_state(directory: Path) -> GitState:
 
 
 def make_permalink(git: GitState) -> str | None:
-    """Where the commit can be read for good: on GitHub, else the remote as it is."""
+    """A permanent URL of the commit on GitHub; for other hosts, the remote's URL."""
     if git.remote_url is None or git.commit is None:
         return git.remote_url
     found = _GITHUB.fullmatch(git.remote_url)
@@ -88,7 +88,7 @@ def make_permalink(git: GitState) -> str | None:
 
 
 def strip_user_info(url: str) -> str:
-    """Cuts `user:password@` and a query out of a URL: a token may stand there."""
+    """Removes `user:password@` and the query of a URL, which may contain a token."""
     if re.match(r"\w[\w+.-]*://", url):
         url = re.sub(r"[?#].*$", "", url)
         return re.sub(r"^(\w[\w+.-]*://)[^/]*@", r"\1", url)
@@ -96,7 +96,7 @@ def strip_user_info(url: str) -> str:
     return re.sub(r"^[^/]*@(?=[^/:@]+:)", "", url)
 
 
-def _ask_git(directory: Path, *arguments: str) -> str | None:
+def _run_git(directory: Path, *arguments: str) -> str | None:
     try:
         answer = subprocess.run(
             ["git", "-C", str(directory), *arguments],

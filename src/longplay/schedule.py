@@ -2,7 +2,7 @@
 
 The draws are part of the contract: one generator per run; per cycle one shuffle of
 the games in configured order, then one uniform number per visit if there is jitter.
-Suites of the other tracks have one order for everybody: nothing is shuffled.
+Suites of the other tracks have one fixed order: nothing is shuffled.
 """
 
 from __future__ import annotations

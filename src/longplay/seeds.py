@@ -1,7 +1,7 @@
-"""One run seed -> one seed for each purpose, independent of each other.
+"""One run seed -> independent seeds, one per purpose.
 
 Every generator of a run is made from these; nothing draws from global random state.
-Purposes are told apart by NumPy's spawn keys, so adding one never moves another.
+Each purpose has its own spawn key of NumPy's, so adding one never changes another.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from longplay.errors import ConfigError
 
 MAX_SEED = 2**31 - 1
 
-# 3 belongs to the making of references.
+# 3 is used in making references.
 _EMULATOR, _AGENT, _POLICY, _CONTINUATION = 0, 1, 2, 4
 
 
@@ -39,7 +39,7 @@ def emulator_seed(run_seed: int, visit_idx: int) -> int:
 
 
 def agent_seed(run_seed: int) -> int:
-    """The seed handed to the agent."""
+    """The seed given to the agent."""
     return _derive(run_seed, _AGENT)
 
 
@@ -49,7 +49,7 @@ def policy_seed(run_seed: int, visit_idx: int) -> int:
 
 
 class ContinuationSeeds(NamedTuple):
-    """All chance of one continuation of a recorded visit."""
+    """The seeds of one continuation of a recorded visit."""
 
     exploration: int
     stickiness: int
@@ -58,7 +58,7 @@ class ContinuationSeeds(NamedTuple):
 def continuation_seeds(
     run_seed: int, visit_idx: int, timestep: int, number: int
 ) -> ContinuationSeeds:
-    """The seeds of one of the continuations from a timestep of a visit."""
+    """The seeds of one continuation from a timestep of a visit."""
     key = (_CONTINUATION, visit_idx, timestep, number)
     sequence = np.random.SeedSequence(run_seed, spawn_key=key)
     return ContinuationSeeds(*sequence.generate_state(2, np.uint64).tolist())

@@ -2,24 +2,24 @@
 
     stream = Stream(schedule, emulator_seeds, console, mechanics, driver)
     while not stream.done:
-        percept = stream.percept()         # all that an agent may know
+        percept = stream.percept()         # everything an agent may know
         event = stream.advance(answer)     # control rules, one console step, boundaries
         if event.terminated or event.truncated:
             stream.ended_episode, stream.ended_segment
 
-No I/O and no agent in here; the driver knows what an answer means. The whole state is
-one plain record: `snapshot()` gives it, `Stream.restore` takes it together with the
-actions applied in the current visit, which rebuild the console exactly.
+This module has no I/O and no agent; the driver interprets answers. The whole state is
+one plain record: `snapshot()` returns it, and `Stream.restore` takes it together with
+the actions applied in the current visit, which rebuild the console exactly.
 
 The rules, per frame:
-  - an answer counts only on a decision frame, the first after a reset and every
+  - an answer is read only on a decision frame: the first after a reset and every
     `decision_interval`-th from there; in between the decision is held;
   - the action applied `t` frames after a reset is the one decided at `t - delay`, and
     the default action before that;
-  - the reward delivered is the game's own, or its sign, as the mechanics say;
-  - a visit's last frame is `truncated`, and nothing else is; `terminated` says that the
-    game episode ended. The console is reset at game over and at the visit's end, and
-    only there do the control rules start anew.
+  - the delivered reward is the game's own, or its sign, depending on the mechanics;
+  - only a visit's last frame is `truncated`; `terminated` means that the game episode
+    ended. The console is reset at game over and at the visit's end, and the control
+    rules restart only there.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from longplay.errors import AgentError, ConfigError, ConsoleError
 
 _NUM_ACTIONS = len(GLOBAL_ACTION_SET)
 
-# What `info` of a percept holds. A track lists what of it an agent gets.
+# Keys of a percept's `info`. A track lists those that its agents get.
 INFO_KEYS = (
     "lives",
     "action_space_n",
@@ -73,9 +73,9 @@ class Mechanics:
 
 
 class Percept(msgspec.Struct, gc=False):
-    """All that an agent may know on one frame.
+    """Everything an agent may know on one frame.
 
-    The observation is None where pixels were not asked for.
+    The observation is None where pixels were not requested.
     """
 
     observation: Observation | None
@@ -87,7 +87,7 @@ class Percept(msgspec.Struct, gc=False):
 
 @dataclass(slots=True)
 class StreamState:
-    """Where a stream is between two frames; the console aside, all of it."""
+    """The whole state of a stream between two frames, except for the console."""
 
     global_frame_idx: int = 0
     visit_idx: int = 0
@@ -98,30 +98,30 @@ class StreamState:
     segment_start: int = 0
     episode_return: float = 0.0
     segment_return: float = 0.0
-    # Control: phase of the decision interval, decision in force, decisions under way
-    # (in a snapshot; the stream itself keeps them in a deque).
+    # Control: phase of the decision interval, current decision, delayed decisions (in
+    # a snapshot; the stream itself keeps them in a deque).
     phase: int = 0
     decided: int = 0
     queue: list[int] = field(default_factory=list)
     prev_applied: int = 0
     has_prev_applied: bool = False
-    # Of the last frame, for the next percept.
+    # From the last frame, for the next percept.
     reward: float = 0.0
     terminated: bool = False
     truncated: bool = False
     lives: int = 0
-    # Over the memory after every console step of the visit: for the referee.
+    # Over the memory after every console step of the visit: for verification.
     ram_crc32: int = 0
 
 
 def map_actions(game_actions: Sequence[int], default_action_idx: int) -> list[int]:
-    """Global action index -> the action a game gets for it.
+    """Global action index -> the game's action for it.
 
     A game without the action gets the default one; without that, its first.
     """
-    takes = set(game_actions)
-    fallback = default_action_idx if default_action_idx in takes else game_actions[0]
-    return [action if action in takes else fallback for action in GLOBAL_ACTION_SET]
+    known = set(game_actions)
+    fallback = default_action_idx if default_action_idx in known else game_actions[0]
+    return [action if action in known else fallback for action in GLOBAL_ACTION_SET]
 
 
 class Stream:
@@ -142,7 +142,7 @@ class Stream:
         self._driver = driver or ActionDriver()
         self._has_more_columns = self._driver.row_type is not EventRow
         self._is_timestep = issubclass(self._driver.row_type, TimestepRow)
-        # Looked up once, because they are needed on every frame.
+        # Looked up once, because they are used on every frame.
         self._observe, self._step_console = console.observation, console.step
         self._ram, self._decide = console.ram, self._driver.decide
         self._interval, self._delay = mechanics.decision_interval, mechanics.delay
@@ -151,7 +151,7 @@ class Stream:
         self._queue: deque[int] = deque()
         self._visit = self.schedule[0]
         self._visit_is_due = True
-        # What the last frame ended, if it ended anything.
+        # The episode and segment that the last frame ended, if any.
         self.ended_episode: EpisodeRow | None = None
         self.ended_segment: SegmentRow | None = None
 
@@ -162,9 +162,9 @@ class Stream:
         """The stream of a run.
 
         Args:
-            config: The run's.
-            console: Where it is played; made with the same config.
-            driver: What decides; the agent if not given.
+            config: Config of the run.
+            console: The console, made with the same config.
+            driver: Interprets answers; by default an answer is the action.
         """
         mechanics = Mechanics(
             decision_interval=config.decision_interval,
@@ -185,7 +185,7 @@ class Stream:
 
     @property
     def global_frame_idx(self) -> int:
-        """The frame that comes next."""
+        """The next frame."""
         return self._state.global_frame_idx
 
     @property
@@ -201,8 +201,8 @@ class Stream:
     def begin_visit(self) -> None:
         """Starts the next visit, if the last one has ended.
 
-        The first percept or frame of a visit does it too; whoever wants the machine
-        up before that calls it.
+        The first percept or frame of a visit does this too; call it to start the
+        machine earlier.
         """
         if self._visit_is_due:
             self._start_visit()
@@ -215,7 +215,7 @@ class Stream:
         self._last_frame_idx = visit.visit_frames - 1
         try:
             self.console.start_visit(visit.game_id, self._emulator_seeds[visit_idx])
-        except ConfigError as error:  # a ROM that was sound when the run began
+        except ConfigError as error:  # the ROM changed since the run started
             raise ConsoleError(str(error)) from error
         self._console_actions = map_actions(self.console.actions, self._default)
         self._driver.start_visit(visit, self.console)
@@ -226,18 +226,18 @@ class Stream:
         state = self._state
         state.phase = 0
         state.decided = state.prev_applied = self._default
-        # A decision that is due after the visit's end need not be kept.
+        # Decisions due after the visit's end need no place in the queue.
         length = min(self._delay, self._visit.visit_frames)
         self._queue = deque([self._default] * length)
         state.has_prev_applied = False
         state.lives = self.console.lives()
 
     def percept(self, looks_between_decisions: bool = True) -> Percept:
-        """What the agent gets to see and know on this frame.
+        """Everything the agent gets on this frame.
 
         Args:
             looks_between_decisions: Whether to fetch the pixels of frames that are not
-                decision frames: they cost a good part of an emulator frame.
+                decision frames, which takes a good part of an emulator frame's time.
         """
         if self._visit_is_due:
             self.begin_visit()
@@ -263,7 +263,7 @@ class Stream:
         """Plays one frame with the agent's answer.
 
         Raises:
-            AgentError: The driver cannot take the answer to a decision frame.
+            AgentError: The answer to a decision frame is not valid.
         """
         if self._visit_is_due:
             self.begin_visit()
@@ -273,7 +273,7 @@ class Stream:
             try:
                 state.decided = self._decide(answer, not state.has_prev_applied)
             except AgentError as error:
-                raise self._place_error(error) from error.__cause__
+                raise self._locate_error(error) from error.__cause__
         state.phase = (phase + 1) % self._interval
         applied = decided = state.decided
         if self._delay:
@@ -332,7 +332,7 @@ class Stream:
         return self._driver.row_type(*columns)
 
     def _deliver(self, game_reward: float) -> float:
-        """What the agent gets for a game's reward other than zero."""
+        """The delivered reward for a nonzero reward of the game."""
         if not isfinite(game_reward):
             raise ConsoleError(
                 f"the console's reward is {game_reward} at frame "
@@ -343,16 +343,16 @@ class Stream:
             return 1.0 if game_reward > 0 else -1.0
         return game_reward
 
-    def _place_error(self, error: AgentError) -> AgentError:
+    def _locate_error(self, error: AgentError) -> AgentError:
         game_id = self._visit.game_id
         return AgentError(f"{error} at frame {self.global_frame_idx} of {game_id}")
 
     def _cross_boundary(self, event: EventRow, game_over: bool) -> None:
-        """Closes the episode, and the segment if the console is reset, and goes on."""
+        """Closes the episode, and at a reset the segment; starts the next one."""
         self.ended_episode = self._close_episode(event)
         self.ended_segment = None
         if not game_over and not event.truncated:
-            return  # a lost life: the game goes on
+            return  # a lost life: the game continues
         self.ended_segment = self._close_segment(event)
         if event.truncated:
             self._state.visit_idx += 1
@@ -399,16 +399,16 @@ class Stream:
         return replace(self._state, queue=list(self._queue))
 
     def restore(self, state: StreamState, applied: Iterable[int]) -> None:
-        """Puts the stream where a snapshot was taken, before its end.
+        """Restores a snapshot that was taken before the end of the stream.
 
         Args:
             state: The snapshot.
             applied: Global indices of the actions applied in the snapshot's visit,
-                from its first frame on. They are played again: an emulator state
+                from its first frame on. They are replayed, because an emulator state
                 saved by ALE lacks the previous action that sticky actions repeat.
 
         Raises:
-            ConsoleError: The console is not where it was then.
+            ConsoleError: The replayed console differs from the recorded one.
         """
         self._state = replace(state)
         self._queue = deque(state.queue)
@@ -426,8 +426,8 @@ class Stream:
                 self.console.reset()
         if memory != state.ram_crc32:
             raise ConsoleError(
-                f"visit {state.visit_idx} of {self._visit.game_id}, played again until "
-                f"frame {state.global_frame_idx}, leaves another memory than it did: "
-                f"expected CRC-32 {state.ram_crc32:08x}, found {memory:08x}"
+                f"visit {state.visit_idx} of {self._visit.game_id} did not reproduce "
+                f"up to frame {state.global_frame_idx}: expected memory with CRC-32 "
+                f"{state.ram_crc32:08x}, found {memory:08x}"
             )
         self._state.ram_crc32 = memory

@@ -1,8 +1,9 @@
-"""The catalogue: what can be run.
+"""The catalogue of suites.
 
-One declaration per suite. A suite is immutable: a change that can move a score is a
-new id with a new version. Settings can be overridden for a run; what is run is then
-called `<suite>+<first 8 hex of its contract hash>` and never passes for the suite.
+One declaration per suite. A suite is immutable: a change that can affect a score gets a
+new id with a new version. A run can override settings; its suite is then called
+`<suite>+<first 8 hex of its contract hash>`, so that it is never mistaken for the
+original.
 
     suite id := <track>[-<shape>]-v<version>      stream-8x3-v1: 8 games, 3 cycles
 """
@@ -29,10 +30,10 @@ from longplay.contract.records import (
 )
 from longplay.errors import ConfigError, UnknownNameError
 
-# Results are played on a suite's official seeds; settings are chosen on these.
+# Results use a suite's official seeds; tuning uses seeds from here on.
 FIRST_TUNING_SEED = 1000
 
-# A schedule is drawn and written down before the first frame.
+# The whole schedule is drawn and written before the first frame.
 MAX_VISITS = 10_000
 
 
@@ -40,7 +41,7 @@ Jitter = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Suite(Document):
-    """All settings of a benchmark but the seed."""
+    """All settings of a benchmark except for the seed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -70,11 +71,11 @@ class Suite(Document):
 
     @property
     def references(self) -> str | None:
-        """Digest of the references that the suite means; None if it needs none."""
+        """Digest of the suite's references; None if it has none."""
         return None
 
     def check_change(self, name: str) -> None:
-        """Refuses to override what gives the suite its meaning."""
+        """Rejects overrides of settings that the suite depends on."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -102,20 +103,20 @@ class PredictionSuite(ControlSuite):
     """A suite of the prediction track: fixed policies play, the agent predicts."""
 
     track: ClassVar[str] = "prediction"
-    # Anything else would make the reference values wrong.
+    # Changing anything else would make the reference values wrong.
     _OVERRIDABLE: ClassVar[tuple[str, ...]] = ("games", "base_visit_frames")
 
     def check_change(self, name: str) -> None:
-        """Refuses what the reference policies and values were not made for."""
+        """Rejects settings that the references were not made for."""
         if name not in self._OVERRIDABLE:
             raise ConfigError(
-                f"{name}: cannot be changed in {self.suite_id}, whose reference values "
-                f"would be wrong; these can: {', '.join(self._OVERRIDABLE)}"
+                f"{name}: cannot be changed in {self.suite_id}, because its reference "
+                f"values would be wrong; expected one of {', '.join(self._OVERRIDABLE)}"
             )
 
     @property
     def references(self) -> str | None:
-        """With others it is another suite, called by another name."""
+        """Digest of the references; with others it is another suite."""
         return _REFERENCES[self.suite_id]
 
 
@@ -272,7 +273,7 @@ SUITES: dict[str, Suite] = {
 }
 
 
-# The suite that references are made for, and whose visits are recorded.
+# References are made for this suite, and its visits are recorded.
 REFERENCE_SUITE = SUITES["prediction-v1"]
 
 
@@ -280,10 +281,10 @@ def add_suite(suite: Suite) -> None:
     """Adds a suite to the catalogue.
 
     Raises:
-        ConfigError: There is one with this id, or it has a game that cannot be played.
+        ConfigError: The id is taken, or a game cannot be played.
     """
     if suite.suite_id in SUITES:
-        raise ConfigError(f"suite {suite.suite_id!r} is in the catalogue already")
+        raise ConfigError(f"suite {suite.suite_id!r} is already in the catalogue")
     _check_games(suite.games)
     SUITES[suite.suite_id] = suite
 
@@ -294,7 +295,7 @@ def remove_suite(suite: Suite) -> None:
 
 
 def get_suite(suite_id: str) -> Suite:
-    """Returns a suite of the catalogue."""
+    """Returns a suite from the catalogue."""
     if suite_id not in SUITES:
         raise UnknownNameError(
             "suite", suite_id, SUITES, hint="(`longplay suites` lists them)"
@@ -306,7 +307,7 @@ def find_split(suite_name: str, seed: int) -> str | None:
     """`test` for an official seed, `val` for a tuning seed, None for any other.
 
     Args:
-        suite_name: A suite of the catalogue; a changed one has no official seeds.
+        suite_name: A suite in the catalogue; a changed suite has no official seeds.
         seed: The run seed.
     """
     if seed >= FIRST_TUNING_SEED:
@@ -316,12 +317,12 @@ def find_split(suite_name: str, seed: int) -> str | None:
 
 
 def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
-    """Returns the suite with some settings changed, all of them checked.
+    """Returns the suite with some settings changed and checked.
 
     Args:
-        suite: Where the other settings come from.
-        overrides: Setting -> value; `scoring_defaults.window_frames` and its like may
-            be given dotted or nested.
+        suite: The suite to change.
+        overrides: Setting -> value; nested settings may be given nested or dotted, as
+            `scoring_defaults.window_frames`.
 
     Raises:
         ConfigError: Names the setting, what was expected and what was found.
@@ -341,21 +342,21 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
         "official_seeds": suite.official_seeds,
     }
     try:
-        # Validated as JSON: strict types, but a list may fill a tuple.
+        # Validated as JSON: strict types, but a list is a valid tuple.
         changed = type(suite).model_validate_json(json.dumps({**identity, **settings}))
     except ValidationError as error:
         raise ConfigError(describe_invalid(error)) from error
     _check_games(changed.games)
     if changed.num_cycles * len(changed.games) > MAX_VISITS:
         raise ConfigError(
-            f"num_cycles: expected at most {MAX_VISITS:,} visits in all, found "
+            f"num_cycles: expected at most {MAX_VISITS:,} visits in total, found "
             f"{changed.num_cycles:,} cycles of {len(changed.games)} games"
         )
     return changed
 
 
 def flatten_settings(suite: Suite, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Turns nested settings into dotted names, and refuses those a suite lacks."""
+    """Turns nested settings into dotted names; rejects unknown ones."""
     known = set(_dotted(suite.settings))
     flat = _dotted(overrides)
     for name in flat:

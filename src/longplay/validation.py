@@ -1,9 +1,9 @@
-"""Run directory -> findings: is this what its contract says a run is?
+"""Run directory -> findings: does the run follow its contract?
 
-Every row of every file is read and held against the rules of `contract.rules`, and the
-score is computed again from the very rows that were judged. A run of longplay's own is
-also held against what its suite and seed make of it, so that an edited schedule, other
-emulator seeds or a borrowed suite name show even under a matching hash.
+Every row of every file is checked against the rules of `contract.rules`, and the score
+is recomputed from the same rows. longplay's own runs are also checked against the plan
+derived from their suite and seed, so that an edited schedule, other emulator seeds or a
+false suite name are found even if the hash matches.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class Report:
-    """What validation found in one run directory."""
+    """The result of validating one run directory."""
 
     run_dir: Path
     frames: int
@@ -58,11 +58,11 @@ class Report:
 
     @property
     def is_valid(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no findings."""
         return not self.findings.counts
 
     def to_json(self) -> dict[str, Any]:
-        """The report for machines."""
+        """The report as JSON."""
         found = self.findings
         return {
             "run_dir": str(self.run_dir),
@@ -90,12 +90,12 @@ def validate_run(directory: str | Path, *, workers: int = 1) -> Report:
     """Validates a run directory, or the one run of an experiment.
 
     Args:
-        directory: Where the run is.
-        workers: Processes that read. More than one are spawned, so a script that
-            asks for them needs an `if __name__ == "__main__"`.
+        directory: The run directory or the experiment.
+        workers: Processes that read. They are spawned if there are several, so a
+            script then needs an `if __name__ == "__main__"`.
 
     Raises:
-        NotARunError: The folder holds no run, or several.
+        NotARunError: The folder contains no run, or several.
     """
     return _Validation(find_run(Path(directory)), workers).report()
 
@@ -126,7 +126,7 @@ class _Validation:
         self._findings.add(Finding(kind, file, message, field=field or None))
 
     def _read(self, name: str, model: type[Any], missing: Kind | None) -> Any:
-        """A document; a finding and None if it is missing or broken."""
+        """Reads a document; adds a finding and returns None if that fails."""
         path = self._run_dir / name
         if not path.is_file():
             if missing is not None:
@@ -193,10 +193,10 @@ class _Validation:
             )
 
     def _note_profile(self, config: RunConfig) -> None:
-        """Notes that another tool's run names a loop of its own.
+        """Notes that another tool's run was made with a different loop.
 
-        A profile whose agent is asked after the step, not before it, fills the same
-        keys: its rows pass for v1's and mean something else.
+        A loop that calls the agent after the step instead of before it writes the same
+        keys: its rows look like v1's but mean something else.
         """
         extra = config.model_extra or {}
         for name in _PROFILE_KEYS:
@@ -207,7 +207,7 @@ class _Validation:
                     "config.json",
                     f"expected none or {_V1_PROFILE!r}, found {shorten(profile)}; the "
                     "rules of v1 were applied, where the agent decides before each "
-                    "step: rows of another loop may pass and mean something else",
+                    "step: rows of another loop may look valid but mean something else",
                     name,
                 )
 
@@ -241,7 +241,7 @@ class _Validation:
         self._check_provenance(config, machine_of(derived.games))
 
     def _check_second_delay(self, config: RunConfig) -> None:
-        """Other v1 tools look for the delay in other places first."""
+        """Checks the keys where other v1 tools look for the delay first."""
         extra = config.model_extra or {}
         runner = extra.get("runner_config")
         places = {"delay_frames": extra.get("delay_frames", config.delay)}
@@ -258,7 +258,7 @@ class _Validation:
                 )
 
     def _check_provenance(self, config: RunConfig, machine: Machine) -> None:
-        """What longplay always writes of agent, emulator and ROMs."""
+        """Checks what longplay always records about agent, emulator and ROMs."""
         versions = config.versions or {}
         tools = ("python", machine.name, "numpy", "longplay")
         if config.git is None or any(name not in versions for name in tools):
@@ -283,7 +283,7 @@ class _Validation:
             self._add(
                 "suite claim",
                 "config.json",
-                "expected an agent's config and the agent_id that is its hash",
+                "expected the agent's config and an agent_id equal to its hash",
                 "agent",
             )
 
@@ -334,11 +334,11 @@ class _Validation:
                 )
             yield chunk
 
-    # --- what was computed from the rows ------------------------------------------
+    # --- files computed from the rows ---------------------------------------------
 
     def _check_summary(self, config: RunConfig, rules: EventRules) -> RunSummary | None:
         if not config.is_longplay:
-            return None  # whatever another tool calls so
+            return None  # another tool's file of this name may be anything
         summary: RunSummary | None = self._read(
             "run_summary.json", RunSummary, "missing file"
         )
@@ -353,17 +353,17 @@ class _Validation:
             "fps": frames / summary.wall_time_s if summary.wall_time_s else None,
         }
         self._compare("summary", "run_summary.json", expected, summary)
-        begun = [
+        started = [
             (k, v) for k, v in enumerate(config.played_schedule) if sums["frames"][k]
         ]
-        if len(summary.visits) != len(begun):
+        if len(summary.visits) != len(started):
             self._add(
                 "summary",
                 "run_summary.json",
-                f"expected {len(begun)} visits, found {len(summary.visits)}",
+                f"expected {len(started)} visits, found {len(summary.visits)}",
                 "visits",
             )
-        for (k, visit), said in zip(begun, summary.visits, strict=False):
+        for (k, visit), found in zip(started, summary.visits, strict=False):
             expected = {
                 "visit_idx": k,
                 "game_id": visit.game_id,
@@ -372,17 +372,19 @@ class _Validation:
                 "reward_sum": float(sums["reward_sum"][k]),
                 "game_reward_sum": float(sums["game_reward_sum"][k]),
             }
-            self._compare("summary", "run_summary.json", expected, said, f"visits.{k}.")
+            self._compare(
+                "summary", "run_summary.json", expected, found, f"visits.{k}."
+            )
         return summary
 
     def _check_digests(
         self, config: RunConfig, frames: int, summary: RunSummary | None
     ) -> None:
-        """The form of digests.jsonl; whether the chain is true, `verify` says."""
+        """Checks the form of digests.jsonl; `verify` checks the chain's values."""
         path = self._run_dir / "digests.jsonl"
         chain_head = summary and summary.chain_head
         if not config.is_longplay or (chain_head is None and not path.is_file()):
-            return  # another tool's, or from before there were digests
+            return  # another tool's run, or one older than digests
         chunks = list(self._read_rows(path.name, DigestRow, {}, True))
         if not chunks:
             return
@@ -399,7 +401,7 @@ class _Validation:
             )
 
     def _check_tuning(self) -> None:
-        """A run that was stopped on purpose has tuning.json in place of a score."""
+        """Checks that a tuning run has tuning.json instead of a score."""
         if (self._run_dir / "score.json").exists():
             self._add("score", "score.json", "expected none: this is a tuning run")
         if not (self._run_dir / "tuning.json").is_file():
@@ -427,21 +429,21 @@ class _Validation:
             terminated_ends=episodes["end_global_frame_idx"][
                 episodes["terminated"].astype(bool)
             ],
-            # The one number that does not follow from the rows.
+            # The only number that cannot be derived from the rows.
             fps=score.fps if summary is None else summary.fps,
             forecasts=Forecasts(*rules.forecasts.by_frame()),
         )
         try:
             expected = dict(compute_score(play))
         except DocumentError as error:
-            self._add("score", "score.json", f"cannot be computed again: {error}")
+            self._add("score", "score.json", f"cannot be recomputed: {error}")
             return
         if isinstance(score, PredictionScore):
             self._check_rollouts(expected, score)
         self._compare("score", "score.json", expected, score)
 
     def _check_rollouts(self, expected: dict[str, Any], score: PredictionScore) -> None:
-        """Notes a score with other rollout values, and leaves these keys out."""
+        """Notes that a score used other rollout values; skips the rollout keys."""
         wanted, found = expected["rollouts_sha256"], score.rollouts_sha256
         if wanted == found:
             return
@@ -450,22 +452,23 @@ class _Validation:
         self._add(
             "other rollouts",
             "score.json",
-            f"scored with other rollouts: here are {shorten(wanted or 'none')}, "
-            f"found {shorten(found or 'none')}; `longplay score` scores again",
+            f"scored with other rollouts: expected {shorten(wanted or 'none')} as "
+            f"installed, found {shorten(found or 'none')}; run `longplay score` to "
+            "score again",
             "rollouts_sha256",
         )
 
     def _check_state(self, config: RunConfig) -> None:
-        """A run is complete when it says so, which it does last of all."""
+        """Checks that the run ended: writing COMPLETED is its last step."""
         if not config.is_longplay:
-            return  # whatever another tool calls so
+            return  # another tool's file of this name may be anything
         status: RunStatus | None = self._read("status.json", RunStatus, None)
         if status is not None and status.state != "COMPLETED":
             self._add(
                 "state",
                 "status.json",
-                f"expected COMPLETED, found {status.state}; `longplay resume` goes on "
-                "with the run",
+                f"expected COMPLETED, found {status.state}; run `longplay resume` to "
+                "continue",
                 "state",
             )
 
@@ -483,13 +486,13 @@ class _Validation:
                 self._add(
                     kind,
                     file,
-                    f"expected {shorten(wanted)} by the rows, found {shorten(found)}",
+                    f"expected {shorten(wanted)} from the rows, found {shorten(found)}",
                     f"{prefix}{name}",
                 )
 
 
-# Where the first implementation of v1 names a loop other than v1's, such as one that
-# asks the agent after the step.
+# Keys in which the first implementation of v1 names a loop other than v1's, such as one
+# that calls the agent after the step.
 _PROFILE_KEYS = ("runner_mode", "multi_run_profile")
 _V1_PROFILE = "standard"
 
@@ -518,7 +521,7 @@ _DERIVED = (
 )
 
 
-# Counts of run_summary.json, of the run and of each visit.
+# Counts in run_summary.json, for the run and for each visit.
 _COUNTS = ("frames", "decision_frames", "emulator_frames", "episodes")
 
 
@@ -537,7 +540,7 @@ def _is_equal(expected: Any, found: Any) -> bool:
 
 
 def _join(chunks: list[Chunk]) -> Chunk:
-    """The chunks of a small file as one."""
+    """Joins the chunks of a small file."""
     return Chunk(
         {
             name: np.concatenate([chunk.columns[name] for chunk in chunks])

@@ -42,7 +42,7 @@ def test_interval_lies_around_the_mean_and_within_the_values():
 
 
 @pytest.mark.parametrize("value", [0.0, -3.0, 1e9])
-def test_equal_values_leave_no_doubt(value):
+def test_equal_values_give_an_empty_interval(value):
     assert bootstrap_interval([value] * 4) == pytest.approx((value, value))
 
 
@@ -65,12 +65,12 @@ def test_many_values_agree_with_the_normal_distribution():
     assert high == pytest.approx(values.mean() + half_width, abs=0.1 * half_width)
 
 
-def test_bounds_can_be_written_down():
+def test_bounds_are_plain_floats():
     bounds = bootstrap_interval(SCORES)
     assert json.loads(json.dumps(bounds)) == list(bounds)
 
 
-def test_values_are_left_alone():
+def test_values_are_not_modified():
     values = list(SCORES)
     bootstrap_interval(values)
     assert values == SCORES

@@ -46,7 +46,7 @@ def test_unknown_name(
 @pytest.mark.parametrize(
     ("game_id", "reason"),
     [
-        ("combat", "'combat' cannot be played: for two players only"),
+        ("combat", "'combat' cannot be played: it is for two players only"),
         ("adventure", "'adventure' cannot be played: its frames are 250 lines high"),
     ],
 )

@@ -46,7 +46,7 @@ PACKAGED_ROMS = Path(roms.__file__).parent
 
 
 class Untouchable:
-    """Stands for ale-py's emulator class where nobody may ask anything of it."""
+    """Replaces ale-py's emulator class where it must not be used."""
 
     def __getattr__(self, name: str) -> Any:
         pytest.fail(f"ale-py was touched: ALEInterface.{name}")
@@ -62,7 +62,7 @@ def no_ale(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def rom_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An ALE_ROMS_DIR of the test's own, empty."""
+    """An empty ALE_ROMS_DIR."""
     monkeypatch.setenv("ALE_ROMS_DIR", str(tmp_path))
     return tmp_path
 
@@ -197,7 +197,7 @@ def test_emulator_seed_at_the_ends_of_its_range_is_taken(seed: int) -> None:
     ids=["step", "reset", "observation", "lives", "ram"],
 )
 @pytest.mark.usefixtures("no_ale")
-def test_nothing_can_be_asked_before_a_game_is_loaded(
+def test_every_call_fails_before_a_game_is_loaded(
     use: Callable[[AleConsole], object],
 ) -> None:
     with pytest.raises(ConsoleError, match="no game yet; call start_visit first"):
@@ -272,7 +272,7 @@ def test_playable_game(game_id: str) -> None:
     assert len(console.ram()) == 128
 
 
-def test_other_heights_are_what_ale_py_says() -> None:
+def test_other_heights_agree_with_ale_py() -> None:
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     found = {}
     for game_id in OTHER_HEIGHTS:
@@ -358,7 +358,7 @@ def test_single_frames_are_counted_too() -> None:
     assert console.emulator_frames == 1
 
 
-def test_visit_is_the_same_again_on_a_used_console() -> None:
+def test_visit_reproduces_on_a_used_console() -> None:
     console = start("beam_rider", seed=2044266242)
     play(console, 500)
     first = bytes(console.ram())
@@ -375,7 +375,7 @@ def test_step_answers_plain_types() -> None:
     assert (reward, is_over, lives) == (0.0, False, 5)
 
 
-def test_observations_are_nobody_elses() -> None:
+def test_observations_are_new_arrays() -> None:
     console = start("breakout")
     first, second = console.observation(), console.observation()
     assert not np.shares_memory(first, second)

@@ -1,4 +1,4 @@
-"""Going back in the emulator is exact, and stickiness is what it should be."""
+"""Restoring the emulator is exact, and sticky actions have the right frequency."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def play(console: BranchingAleConsole, frames: int, shift: int = 0) -> int:
 
 
 @pytest.mark.parametrize("game", ["pong", "breakout", "ms_pacman", "road_runner"])
-def test_play_goes_on_as_if_nothing_had_branched_off(game: str) -> None:
+def test_play_after_restoring_is_unchanged(game: str) -> None:
     straight, branching = make_console(game), make_console(game)
     play(straight, 400)
     play(branching, 400)
@@ -36,19 +36,19 @@ def test_play_goes_on_as_if_nothing_had_branched_off(game: str) -> None:
     for luck in range(3):
         branching.sticky_rng = np.random.default_rng(luck)
         play(branching, 700, shift=luck)
-        branching.go_back(branch)
+        branching.restore(branch)
     branching.sticky_rng = sticky_rng
     assert play(branching, 400) == play(straight, 400)
 
 
-def test_other_luck_is_another_continuation() -> None:
+def test_other_draws_give_another_continuation() -> None:
     console = make_console("pong")
     play(console, 200)
     branch, digests = console.save(), []
     for luck in (1, 2, 1):
         console.sticky_rng = np.random.default_rng(luck)
         digests.append(play(console, 300))
-        console.go_back(branch)
+        console.restore(branch)
     assert digests[0] == digests[2] != digests[1]
 
 
@@ -64,7 +64,7 @@ def test_a_quarter_of_the_frames_repeat_the_previous_action() -> None:
 
 
 @pytest.mark.parametrize("console_class", [AleConsole, BranchingAleConsole])
-def test_no_action_is_left_to_be_repeated_after_a_reset(
+def test_a_reset_clears_the_previous_action(
     console_class: type[AleConsole],
 ) -> None:
     console = console_class(sticky=0.99, full_action_space=True)

@@ -94,7 +94,7 @@ def find_differences(chains: list[list[Visit]]) -> list[str]:
     ]
 
 
-def test_chains_hold_what_they_are_meant_to() -> None:
+def test_chains_contain_the_intended_games() -> None:
     chains = [[game_id for game_id, _ in draw_chain(number)] for number in FEW]
     pairs = {
         (before, after)
@@ -108,12 +108,12 @@ def test_chains_hold_what_they_are_meant_to() -> None:
         assert any((carrier, paddle) in pairs for paddle in PADDLE_GAMES)
 
 
-def test_three_chains_leave_nothing_behind() -> None:
+def test_three_chains_carry_nothing_over() -> None:
     assert find_differences([draw_chain(number) for number in FEW]) == []
 
 
 @pytest.mark.exhaustive
-def test_two_hundred_chains_leave_nothing_behind() -> None:
+def test_two_hundred_chains_carry_nothing_over() -> None:
     assert find_differences([draw_chain(number) for number in range(200)]) == []
 
 
@@ -134,7 +134,7 @@ class ReusedEmulator(AleConsole):
         ale.reset_game()
         self._ale = self._shared = ale
         self._actions = tuple(range(18))
-        self._takes = frozenset(self._actions)
+        self._action_set = frozenset(self._actions)
 
 
 @pytest.mark.parametrize("carrier", SETTING_CARRIERS)

@@ -9,7 +9,7 @@ from longplay.errors import ConfigError
 
 
 def make_consoles(frame_skip: int) -> tuple[ScriptedConsole, ScriptedConsole]:
-    """One that holds actions, and one that plays single frames."""
+    """One console with frame skip, and one that plays single frames."""
     pair = (
         ScriptedConsole(life_frames=5, frame_skip=frame_skip),
         ScriptedConsole(life_frames=5),

@@ -11,7 +11,7 @@ from longplay.errors import ConsoleError
 RIGHT, LEFT, PADDLE = 3, 4, 72
 
 
-def test_what_ale_repeats_is_known_before_it_does() -> None:
+def test_repeated_actions_are_predicted() -> None:
     """Breakout's paddle moves by the action that is executed, one frame later."""
     console = AleConsole(sticky=0.25, full_action_space=True)
     plain = AleConsole(sticky=0.0, full_action_space=True)

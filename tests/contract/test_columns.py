@@ -1,4 +1,4 @@
-"""Row files are read strictly, wherever they are cut."""
+"""Row files are read strictly, for any chunk size."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ UNCANONICAL = [
 
 
 @pytest.mark.parametrize("line", UNCANONICAL)
-def test_another_spelling_is_told_apart_from_another_row(
+def test_another_spelling_is_not_an_invalid_row(
     line: bytes, read: Callable[..., list[Chunk]]
 ) -> None:
     (chunk,) = read(LINES[1] + line)
@@ -179,7 +179,7 @@ NOT_ROWS = [
 
 @pytest.mark.parametrize("canonical", [True, False])
 @pytest.mark.parametrize("line", NOT_ROWS, ids=range(len(NOT_ROWS)))
-def test_what_is_no_row_is_reported(
+def test_invalid_rows_are_reported(
     line: bytes, canonical: bool, read: Callable[..., list[Chunk]]
 ) -> None:
     (chunk,) = read(LINES[0] + LINES[1] + line, canonical=canonical)

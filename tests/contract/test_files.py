@@ -1,4 +1,4 @@
-"""Reading what others made, and writing past what they put in the way."""
+"""Reading files of others safely, and writing without following their links."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ODD_FILES = [
 
 
 @pytest.mark.parametrize(("kind", "message"), ODD_FILES)
-def test_document_that_is_no_regular_file(
+def test_document_that_is_not_a_regular_file(
     kind: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # back again afterwards
@@ -64,7 +64,7 @@ def test_document_that_is_no_regular_file(
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
-def test_rows_in_what_is_no_regular_file(kind: str, tmp_path: Path) -> None:
+def test_row_file_that_is_not_a_regular_file(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "digests.jsonl"
     make_odd_file(path, kind)
     for read in (
@@ -178,7 +178,7 @@ def test_dates_must_exist(moment: str, is_date: bool) -> None:
     if is_date:
         assert utc.validate_python(moment) == moment
         return
-    with pytest.raises(ValidationError, match="expected a moment that exists, found"):
+    with pytest.raises(ValidationError, match="expected a valid date and time, found"):
         utc.validate_python(moment)
 
 

@@ -1,4 +1,4 @@
-"""The contract hash: what moves it, what does not, and where a delay may stand."""
+"""The contract hash: what changes it, what does not, and the keys of the delay."""
 
 from __future__ import annotations
 

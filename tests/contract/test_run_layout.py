@@ -1,4 +1,4 @@
-"""Runs are found wherever they lie."""
+"""Runs are found in experiments, studies, folders and packs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_experiment_with_its_plan(tmp_path):
     assert group.plan.seeds == (2, 10, 11)
 
 
-def test_experiment_of_which_nothing_was_begun(tmp_path):
+def test_experiment_without_started_runs(tmp_path):
     experiment = make_planned(tmp_path / "exp", (0, 1), begun=0)
     (group,) = find_run_groups(experiment)
     assert group.runs == ()
@@ -47,7 +47,7 @@ def test_study_without_its_tuning(tmp_path):
     assert [g.directory for g in find_run_groups(tmp_path)] == [first, second]
 
 
-def test_folder_of_anything(tmp_path):
+def test_folder_with_everything(tmp_path):
     experiment = make_planned(tmp_path / "deep" / "er" / "exp", (0,), begun=1)
     make_run(experiment / "archive" / "old" / "0", 0)
     run_dir = make_run(tmp_path / "run", 1)

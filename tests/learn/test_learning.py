@@ -101,7 +101,7 @@ def test_folding_numbers_into_bits_changes_no_sum() -> None:
     current[:, 1] &= 0xF7
     pairs = np.concatenate([current, current[::-1]], axis=1)
     live = LiveInputs()
-    live.watch(pairs)
+    live.update(pairs)
     network = RamNetwork(2, live, seed=1)
     with torch.no_grad():
         expected = (network.read(pairs) @ network.weight1 + network.bias1).numpy()
@@ -114,7 +114,7 @@ def test_a_network_grows_without_forgetting() -> None:
     live = LiveInputs()
     first = np.zeros((2, 256), np.uint8)
     first[1, [0, 128]] = 1
-    live.watch(first)
+    live.update(first)
     network = RamNetwork(2, live, seed=1)
     optimiser = torch.optim.RAdam(network.parameters())
     network(network.read(first)).sum().backward()
@@ -123,7 +123,7 @@ def test_a_network_grows_without_forgetting() -> None:
         before = network(network.read(first[:1])).numpy()
     more = first.copy()
     more[1, [7, 135]] = 129
-    assert live.watch(more)
+    assert live.update(more)
     network.grow(optimiser)
     with torch.no_grad():
         after = network(network.read(first[:1])).numpy()
@@ -158,7 +158,7 @@ def countdown() -> PlayedVisit:
 def make_fit(visit: PlayedVisit) -> ValueFit:
     corpus = Corpus([visit] * 4, 0.9)
     live = LiveInputs()
-    live.watch(corpus.rows())
+    live.update(corpus.rows())
     recipe = FitRecipe(discount=0.9, batch_rows=64, halvings=1, max_epochs=12)
     network = RamNetwork(1, live, seed=0)
     return ValueFit(network, corpus, Corpus([visit], 0.9), recipe)

@@ -20,7 +20,7 @@ from longplay.reference.training.driver import make_references
 from longplay.reference.training.fitting import FitRecipe
 from longplay.reference.training.play import FRAME_SKIP
 from longplay.reference.training.recipe import Recipe
-from longplay.reference.workplace import Workplace, read_progress
+from longplay.reference.workspace import Workspace, read_progress
 
 RECIPE = Recipe(timesteps=512, emulators=4, rollout_timesteps=16)
 FIT = FitRecipe(batch_rows=64, halvings=0, max_epochs=2)
@@ -42,7 +42,7 @@ def make_console() -> ScriptedConsole:
 
 
 def test_the_chain_on_the_scripted_console(tmp_path: Path) -> None:
-    place = Workplace(tmp_path, "pong")
+    place = Workspace(tmp_path, "pong")
     assert place.next_stage() == "train"
     stages.train(place, RECIPE, make_console, (0, 1, 2))
     stages.freeze(place, PLAN, make_console)
@@ -55,8 +55,8 @@ def test_the_chain_on_the_scripted_console(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
-    place = Workplace(tmp_path_factory.mktemp("work"), "kangaroo")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    place = Workspace(tmp_path_factory.mktemp("work"), "kangaroo")
     stages.train(place, RECIPE)
     stages.freeze(place, PLAN)
     stages.values(place, LONGER_PLAN, FIT)
@@ -65,7 +65,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Workplace:
 
 
 def test_the_chain_on_a_game_ends_with_what_is_shipped(
-    finished: Workplace, tmp_path: Path
+    finished: Workspace, tmp_path: Path
 ) -> None:
     collect_reference(finished, tmp_path)
     facts = load_reference("kangaroo", tmp_path).facts
@@ -75,9 +75,9 @@ def test_the_chain_on_a_game_ends_with_what_is_shipped(
 
 
 def test_the_same_stage_again_gives_the_same_bytes(
-    finished: Workplace, tmp_path: Path
+    finished: Workspace, tmp_path: Path
 ) -> None:
-    again = Workplace(tmp_path, "kangaroo")
+    again = Workspace(tmp_path, "kangaroo")
     stages.train(again, RECIPE)
     stages.freeze(again, PLAN)
     for stage in ("train", "freeze"):
@@ -86,7 +86,7 @@ def test_the_same_stage_again_gives_the_same_bytes(
 
 @pytest.mark.parametrize("stage", ["freeze", "values", "audit"])
 def test_a_stage_names_the_one_that_is_missing(tmp_path: Path, stage: str) -> None:
-    place = Workplace(tmp_path, "pong")
+    place = Workspace(tmp_path, "pong")
     run: dict[str, Callable[[], Any]] = {
         "freeze": lambda: stages.freeze(place, PLAN),
         "values": lambda: stages.values(place, PLAN, FIT),
@@ -97,8 +97,8 @@ def test_a_stage_names_the_one_that_is_missing(tmp_path: Path, stage: str) -> No
 
 
 def test_unfinished_games_are_not_collected(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="pong: expected all stages done"):
-        collect_reference(Workplace(tmp_path, "pong"), tmp_path / "data")
+    with pytest.raises(ConfigError, match="pong: expected all stages to be done"):
+        collect_reference(Workspace(tmp_path, "pong"), tmp_path / "data")
 
 
 def audited(value: float, mean_return: float, variance: float) -> AuditedState:
@@ -143,7 +143,7 @@ def test_missing_torch_is_an_error_with_the_command(
 def test_the_driver_does_what_is_open_and_gives_up_on_what_fails(
     tmp_path: Path,
 ) -> None:
-    done, broken = Workplace(tmp_path, "pong"), Workplace(tmp_path, "breakout")
+    done, broken = Workspace(tmp_path, "pong"), Workspace(tmp_path, "breakout")
     for stage in ("train", "freeze", "values", "audit"):
         done.result(stage).touch()
     broken.result("train").write_bytes(b"not safetensors")
@@ -160,7 +160,7 @@ def test_the_driver_does_what_is_open_and_gives_up_on_what_fails(
 def test_making_references_that_fail_is_an_error(
     tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
-    Workplace(tmp_path, "breakout").result("train").write_bytes(b"not safetensors")
+    Workspace(tmp_path, "breakout").result("train").write_bytes(b"not safetensors")
     answer = invoke("reference", "make", "--work", tmp_path, "--game", "breakout")
     assert answer.exit_code == 1
     assert "gave up after three failures: breakout" in answer.stderr
@@ -178,7 +178,7 @@ def test_games_of_other_tracks_are_refused_at_once(
 def test_a_game_that_another_process_is_at_is_left_alone(
     tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
-    with Workplace(tmp_path, "pong").hold():
+    with Workspace(tmp_path, "pong").hold():
         answer = invoke("reference", "train", "--work", tmp_path, "--game", "pong")
     assert answer.exit_code == 2
-    assert "pong: another process is at work on it" in answer.stderr
+    assert "pong: another process is working on it" in answer.stderr

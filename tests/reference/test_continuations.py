@@ -1,4 +1,4 @@
-"""Branching off from recorded visits: in the recorded state, with any luck."""
+"""Branching from recorded visits: in the recorded state, with any draws."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from longplay.console.stickiness import AleDraws, StickyDraws
 from longplay.reference.continuations import (
-    RetracedVisit,
-    draw_luck,
+    ReplayedVisit,
+    make_draws,
 )
 from longplay.reference.library import DATA, REFERENCE_GAMES, load_reference
 from longplay.reference.streams import RecordedVisit, find_recorded_visit
@@ -20,11 +20,11 @@ from longplay.seeds import continuation_seeds, emulator_seed
 WHOLE = pytest.mark.exhaustive
 
 
-def retrace(game: str, seed: int = 0) -> tuple[RetracedVisit, RecordedVisit]:
+def retrace(game: str, seed: int = 0) -> tuple[ReplayedVisit, RecordedVisit]:
     visit_idx = REFERENCE_GAMES.index(game)
     recorded = find_recorded_visit(game, seed, visit_idx, DATA)
     assert recorded is not None
-    played = RetracedVisit(
+    played = ReplayedVisit(
         game,
         emulator_seed(seed, visit_idx),
         sticky=0.25,
@@ -34,7 +34,7 @@ def retrace(game: str, seed: int = 0) -> tuple[RetracedVisit, RecordedVisit]:
 
 
 def play_recorded(
-    visit: RetracedVisit, recorded: RecordedVisit, until: int
+    visit: ReplayedVisit, recorded: RecordedVisit, until: int
 ) -> Iterator[int]:
     """Plays up to a timestep; yields what the memory was before each."""
     while visit.timestep < until:
@@ -44,7 +44,7 @@ def play_recorded(
 
 
 def continue_recorded(
-    visit: RetracedVisit, recorded: RecordedVisit, timesteps: int, draws: StickyDraws
+    visit: ReplayedVisit, recorded: RecordedVisit, timesteps: int, draws: StickyDraws
 ) -> list[int]:
     """The memory of a branch that is given the recorded actions, to a game over."""
     console, player, start = visit.console, visit.player, visit.timestep
@@ -56,8 +56,8 @@ def continue_recorded(
             break
         seen.append(zlib.crc32(player.pair))
         _, is_over = player.play_to_end(int(recorded.actions[timestep]))
-    console.go_back(branch)
-    player.go_back(memory)
+    console.restore(branch)
+    player.restore(memory)
     console.sticky_rng = sticky_rng
     return seen
 
@@ -65,10 +65,10 @@ def continue_recorded(
 def check_exactness(
     game: str, *, seed: int, states: int, timesteps: int, until: int
 ) -> int:
-    """With the luck of the recording a continuation is the recording.
+    """A continuation with the draws of the recording is the recording.
 
     Returns:
-        At how many states other luck made a difference. It need not at all of them: a
+        At how many states other draws made a difference. It need not at all of them: a
         game may not look at an action for a while, or be about to end.
     """
     visit, recorded = retrace(game, seed)
@@ -80,13 +80,13 @@ def check_exactness(
     for place in sorted(map(int, places)):
         seen += play_recorded(visit, recorded, place)
         visit.check_state()
-        luck = AleDraws(visit.console.serialize_state())
-        expected[place] = continue_recorded(visit, recorded, timesteps, luck)
+        draws = AleDraws(visit.console.serialize_state())
+        expected[place] = continue_recorded(visit, recorded, timesteps, draws)
         once, again, other = (
             (played.discounted_reward, zlib.crc32(played.pair))
             for played in visit.branch_off(
                 [
-                    draw_luck(policy, continuation_seeds(seed, 0, place, k))
+                    make_draws(policy, continuation_seeds(seed, 0, place, k))
                     for k in (5, 5, 6)
                 ],
                 timesteps,
@@ -111,7 +111,7 @@ def test_some_recorded_states_are_reached_exactly(game: str, changed: int) -> No
 
 @WHOLE
 @pytest.mark.parametrize("game", REFERENCE_GAMES)
-def test_with_the_luck_of_the_recording_a_continuation_is_the_recording(
+def test_a_continuation_with_the_recorded_draws_is_the_recording(
     game: str,
 ) -> None:
     assert check_exactness(game, seed=0, states=10, timesteps=200, until=4000) >= 5

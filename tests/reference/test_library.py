@@ -1,4 +1,4 @@
-"""Shipped references: read strictly, refused when they are not what was measured."""
+"""Shipped references: read strictly, rejected if they do not match their facts."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def remove_facts(data: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "error", "message"),
     [
-        (flip_a_bit, DocumentError, "expected SHA-256 .* found .* install longplay"),
-        (remove_networks, DocumentError, "cannot be read: .* install longplay again"),
+        (flip_a_bit, DocumentError, "expected SHA-256 .* found .* reinstall longplay"),
+        (remove_networks, DocumentError, "cannot be read: .* reinstall longplay"),
         (cut_facts, DocumentError, "pong.json"),
         (remove_an_array, DocumentError, "values input_bits: expected an array"),
         (remove_facts, DocumentError, "pong.json: cannot be read: .* LONGPLAY_REF"),

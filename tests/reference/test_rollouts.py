@@ -35,7 +35,7 @@ from longplay.reference.rollouts import (
     summarise_visits,
 )
 from longplay.reference.streams import find_recorded_visit
-from longplay.reference.workplace import Workplace
+from longplay.reference.workspace import Workspace
 from longplay.validation import validate_run
 from made_up_references import write_references
 from playing import play_run
@@ -117,7 +117,7 @@ def test_more_continuations_begin_with_the_same_ones(shipped: Path) -> None:
 def test_what_was_measured_is_not_measured_again(
     shipped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work = RolloutWork(Workplace(tmp_path, "pong"), PLAN, shipped)
+    work = RolloutWork(Workspace(tmp_path, "pong"), PLAN, shipped)
     once = work.measure(0)
     monkeypatch.delattr(rollouts, "measure_visit")
     again = work.measure(0)
@@ -127,13 +127,13 @@ def test_what_was_measured_is_not_measured_again(
 def test_measured_visits_of_another_reference_are_refused(
     shipped: Path, tmp_path: Path
 ) -> None:
-    RolloutWork(Workplace(tmp_path, "pong"), PLAN, shipped).measure(0)
+    RolloutWork(Workspace(tmp_path, "pong"), PLAN, shipped).measure(0)
     path = shipped / "pong.json"
     facts = json.loads(path.read_text())
     facts["policy"]["exploration"] = 0.5
     path.write_text(json.dumps(facts))
     with pytest.raises(ConfigError, match=r"seed-0.*expected rollouts of .*, found"):
-        RolloutWork(Workplace(tmp_path, "pong"), PLAN, shipped).measure(0)
+        RolloutWork(Workspace(tmp_path, "pong"), PLAN, shipped).measure(0)
 
 
 def test_a_visit_that_was_not_recorded_is_named(shipped: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_visit_that_was_not_recorded_is_named(shipped: Path) -> None:
 
 
 @pytest.mark.exhaustive
-def test_the_mean_of_other_continuations_has_just_its_own_luck() -> None:
+def test_the_mean_of_other_continuations_has_only_its_own_error() -> None:
     """On Pong itself: its error is mean(s² / K') within its own sampling error."""
     recorded = find_recorded_visit("pong", 0, 0, DATA)
     assert recorded is not None
@@ -222,7 +222,7 @@ def test_the_sums_behind_a_value_error_are_explained(
     rows = answer["explanation"]
     means = {row["differences"]: row["mean"] for row in rows[-3:]}
     assert [row["timesteps"] for row in rows[-3:]] == [15] * 3
-    error = means["prediction - rollout value"] - means["luck of the rollout value"]
+    error = means["prediction - rollout value"] - means["sampling error of rollouts"]
     assert run.score.value_mse == pytest.approx(error)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from longplay.errors import ConfigError
 from longplay.reference.library import read_all_facts
-from longplay.reference.workplace import Workplace
+from longplay.reference.workspace import Workspace
 from longplay.report.reference_tables import fill_table, render_summary, render_table
 from made_up_references import make_facts
 
@@ -73,7 +73,7 @@ def test_show_lists_every_shipped_game(invoke: Callable[..., Any]) -> None:
 def test_show_tells_how_far_the_making_is(
     tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
-    Workplace(tmp_path, "pong").report("train", timesteps=4096)
+    Workspace(tmp_path, "pong").report("train", timesteps=4096)
     shown = invoke("reference", "show", "--work", tmp_path).stdout
     assert ["pong", "train", "timesteps", "4096"] in map(str.split, shown.splitlines())
     answer = invoke("reference", "show", "--work", tmp_path, "--json")

@@ -20,7 +20,7 @@ DATA = json.loads(
 
 
 @pytest.mark.parametrize("suite_id", MEASURED)
-def test_figures_are_of_the_suite_as_it_is(suite_id: str) -> None:
+def test_figures_belong_to_the_current_suite(suite_id: str) -> None:
     entry = DATA["suites"][suite_id]
     assert entry["seeds"] == [0, 1, 2]
     plans = [plan_run(suite_id, seed) for seed in entry["seeds"]]

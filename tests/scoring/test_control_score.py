@@ -114,7 +114,7 @@ def test_partial_score_counts_complete_visits_only() -> None:
     assert len(score.reward_rate) == 2
 
 
-def test_nothing_played_comes_to_nothing() -> None:
+def test_empty_run_has_zero_totals() -> None:
     score = compute_score(make_play(visits=0))
     assert (score.cumulative_reward, score.reward_rate) == (0.0, ())
     assert score.per_game_cumulative_game_score == {}
@@ -143,7 +143,7 @@ def test_scoring_again_gives_the_same(control_run: Path) -> None:
     assert longplay.score_run(control_run) == longplay.read_run(control_run).score
 
 
-def test_other_windows_move_the_curve_and_not_the_totals(control_run: Path) -> None:
+def test_other_windows_change_the_curve_but_not_the_totals(control_run: Path) -> None:
     own = longplay.score_run(control_run)
     other = longplay.score_run(control_run, window_frames=150)
     assert isinstance(own, ControlScore)
@@ -161,7 +161,7 @@ def test_row_without_a_game_reward_is_not_scored(
     lines = path.read_bytes().splitlines(keepends=True)
     lines[3] = lines[3].replace(b',"game_reward":0.0', b"")
     path.write_bytes(b"".join(lines))
-    with pytest.raises(DocumentError, match="`longplay validate` says more"):
+    with pytest.raises(DocumentError, match="run `longplay validate`"):
         longplay.score_run(path.parent)
 
 

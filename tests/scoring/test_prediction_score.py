@@ -111,14 +111,14 @@ def test_without_any_normalised_error_the_reward_is_zero() -> None:
     assert score.mse == 36.0
 
 
-def test_returns_end_with_the_game_and_are_cut_after_the_last_one() -> None:
+def test_returns_end_with_the_game_and_are_truncated_after_the_last_one() -> None:
     rewards = np.array([1.0, 1, 1, 0, 1, 1, 1])
     ends = np.array([0, 0, 1, 0, 1, 0, 0], np.bool_)
     returns = discounted_returns(rewards, ends, 0.5)
     assert returns.tolist() == [1.75, 1.5, 1.0, 0.5, 1.0]
 
 
-def test_return_errors_leave_out_what_is_cut_and_do_not_cross_visits() -> None:
+def test_return_errors_exclude_truncated_returns_and_do_not_cross_visits() -> None:
     # pong ends at 1: rows 0, 1; qbert never; krull at 8 and 11: all rows
     rewards = {1: 1.0, 3: 1.0, 4: -1.0, 8: 1.0, 10: 1.0, 11: 1.0}
     score = compute_score(make_play([0.0] * 12, rewards, ends=(1, 8, 11)))

@@ -1,4 +1,4 @@
-"""score.json against the contract's formulas, written down slowly and exactly."""
+"""score.json against a slow and exact implementation of the contract's formulas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from longplay import score_run
 from longplay.errors import ConfigError, DocumentError, IncompleteRunError
 from rows import read_rows
 
-# --- the reference: the formulas of the contract in plain Python --------------------
+# --- the formulas of the contract in plain Python -----------------------------------
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def assert_same(found: Any, expected: Any, where: str = "score") -> None:
 
 
 def assert_scored(run_dir: Path, found: dict[str, Any], **changes: Any) -> None:
-    """Holds a score against the reference, computed from the files of the run."""
+    """Checks a score against the slow formulas, computed from the files of the run."""
     config = json.loads((run_dir / "config.json").read_bytes())
     scoring = config["scoring_defaults"] | changes
     rewards = [Fraction(row["reward"]) for row in read_rows(run_dir / "events.jsonl")]
@@ -345,7 +345,7 @@ def test_window_longer_than_the_visit_divides_by_the_visit(tmp_path):
     assert score["per_game_plasticity"] == {"a": 0.0}
 
 
-def test_adjacent_visits_are_no_revisit(tmp_path):
+def test_adjacent_visits_are_not_a_revisit(tmp_path):
     run = MadeRun(schedule=[(0, "a", 2), (1, "a", 2)], rewards=[5, 5, 1, 1])
     score = score_made(run, tmp_path)
     assert score["per_game_forgetting"] == {}
@@ -600,7 +600,7 @@ def test_partial_run_without_a_complete_visit_has_no_score(tmp_path):
     assert (score.frames, score.complete) == (0, False)
 
 
-def test_torn_last_lines_are_no_rows_of_a_partial_run(tmp_path):
+def test_torn_last_lines_are_ignored_in_a_partial_run(tmp_path):
     run_dir = HAND_MADE.write(tmp_path / "run")
     cut_rows(run_dir, "events.jsonl", 12, '{"global_frame_idx": 12, "game_id": "b')
     cut_rows(run_dir, "episodes.jsonl", 7, '{"game_id": "a", "end_global_frame_')

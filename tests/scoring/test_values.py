@@ -1,4 +1,4 @@
-"""Errors against rollout values: by hand, and with luck whose size is known."""
+"""Errors against rollout values: by hand, and with known sampling errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def make_values(
 
 
 def measure(rng: np.random.Generator) -> tuple[RolloutValues, np.ndarray, np.ndarray]:
-    """States with true values, and rollouts of them; some states have more luck."""
+    """States with true values, and rollouts of them; some states have more noise."""
     truth = rng.normal(0.5, 1.0, STATES)
     luck = rng.uniform(0.2, 1.5, STATES)
     returns = truth[:, None] + luck[:, None] * rng.normal(size=(STATES, K))
@@ -64,7 +64,7 @@ def test_a_predictor_that_knows_m_is_below_zero_by_its_noise() -> None:
 
 
 @pytest.mark.parametrize("others", [1, 4, 16])
-def test_the_mean_of_other_continuations_has_just_its_own_luck(others: int) -> None:
+def test_the_mean_of_other_continuations_has_only_its_own_error(others: int) -> None:
     """Its error is mean(s² / K') / D, within what 40 visits can tell."""
     rng, found, expected = np.random.default_rng(others), [], []
     for _ in range(40):

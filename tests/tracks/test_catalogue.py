@@ -235,9 +235,9 @@ def test_the_catalogue_and_a_plan_show_it(
 def test_registered_names_are_refused() -> None:
     with pytest.raises(ConfigError, match="track 'guessing' is already registered"):
         add_track(GUESSING)
-    with pytest.raises(ConfigError, match="suite 'guessing-toy-v1' is in the catal"):
+    with pytest.raises(ConfigError, match="'guessing-toy-v1' is already in the cat"):
         add_suite(GUESS_SUITE)
-    with pytest.raises(ConfigError, match="'toy_one' belongs to toy_emulator"):
+    with pytest.raises(ConfigError, match="'toy_one' already belongs to toy_emul"):
         add_machine(TOY_MACHINE)
 
 

@@ -260,7 +260,7 @@ def test_games_and_visit_length_can_be_chosen(references: Path) -> None:
 
 
 def test_a_game_without_a_reference_is_refused(references: Path) -> None:
-    with pytest.raises(ConfigError, match="'up_n_down' has no reference policy"):
+    with pytest.raises(ConfigError, match="'up_n_down' has no reference; expected"):
         plan_run("prediction-v1", 0, {"games": ["pong", "up_n_down"]})
 
 

@@ -157,7 +157,7 @@ def show(
             comparing.print_games_of(directory)
         return
     run_directory = RunDirectory(find_run(directory))
-    hashes = run_directory.hash_judged() if run_directory.verification else {}
+    hashes = run_directory.hash_verified_files() if run_directory.verification else {}
     if as_json:
         proof = proof_tables.proof_to_json(run_directory, hashes)
         print_json({**run_tables.run_to_json(run_directory), **proof})

@@ -66,9 +66,9 @@ def train(
     require_torch()
     from longplay.reference.training import stages
     from longplay.reference.training.recipe import Recipe
-    from longplay.reference.workplace import Workplace
+    from longplay.reference.workspace import Workspace
 
-    place = Workplace(work, game)
+    place = Workspace(work, game)
     with place.hold():
         stages.train(place, Recipe(timesteps=timesteps, seed=seed))
 
@@ -84,9 +84,9 @@ def freeze(
     """Freeze the trained policy and measure its game score against random."""
     require_torch()
     from longplay.reference.training import stages
-    from longplay.reference.workplace import Workplace
+    from longplay.reference.workspace import Workspace
 
-    place = Workplace(work, game)
+    place = Workspace(work, game)
     with place.hold():
         stages.freeze(place, stages.PlayPlan(games=games))
 
@@ -106,9 +106,9 @@ def values(
     require_torch()
     from longplay.reference.training import stages
     from longplay.reference.training.fitting import FitRecipe
-    from longplay.reference.workplace import Workplace
+    from longplay.reference.workspace import Workspace
 
-    place = Workplace(work, game)
+    place = Workspace(work, game)
     plan = stages.PlayPlan(visits=visits, held_out_visits=held_out_visits)
     with place.hold():
         stages.values(place, plan, FitRecipe())
@@ -128,9 +128,9 @@ def audit(
     """Check the values against Monte Carlo continuations of sampled states."""
     require_torch()
     from longplay.reference.training import stages
-    from longplay.reference.workplace import Workplace
+    from longplay.reference.workspace import Workspace
 
-    place = Workplace(work, game)
+    place = Workspace(work, game)
     plan = stages.PlayPlan(audit_visits=visits, continuations=continuations)
     with place.hold():
         stages.audit(place, plan)
@@ -151,7 +151,7 @@ def make(
     require_torch()
     from longplay.reference.library import REFERENCE_GAMES
     from longplay.reference.training.driver import make_references
-    from longplay.reference.workplace import STAGES
+    from longplay.reference.workspace import STAGES
 
     if until not in STAGES:
         raise ConfigError(f"--until: expected one of {STAGES}, found {until!r}")
@@ -185,11 +185,11 @@ def collect(
     from longplay.contract.files import write_file
     from longplay.reference.library import REFERENCE_GAMES, read_all_facts
     from longplay.reference.training.collecting import collect_reference
-    from longplay.reference.workplace import Workplace
+    from longplay.reference.workspace import Workspace
     from longplay.report.reference_tables import fill_table
 
     for game in games or REFERENCE_GAMES:
-        place = Workplace(work, game)
+        place = Workspace(work, game)
         if games or place.next_stage() is None:
             collect_reference(place, out)
             typer.echo(f"collected {game}")
@@ -268,7 +268,7 @@ def rollouts(
     from longplay.cli.settings import parse_seeds
     from longplay.contract.files import write_file
     from longplay.reference.rollouts import RolloutPlan, RolloutWork, ship_rollouts
-    from longplay.reference.workplace import Workplace
+    from longplay.reference.workspace import Workspace
     from longplay.report.reference_tables import fill_marked
     from longplay.report.rollout_table import read_rows, render_rollouts
 
@@ -276,7 +276,7 @@ def rollouts(
         every_timesteps=every, continuations=continuations, horizon_timesteps=horizon
     )
     for game in games:
-        place = Workplace(work, game)
+        place = Workspace(work, game)
         with place.hold():
             measuring = RolloutWork(place, plan, data)
             visits = {seed: measuring.measure(seed) for seed in parse_seeds(seeds)}
@@ -314,7 +314,7 @@ def show(
 
 
 def _show_making(work: Path, as_json: bool) -> None:
-    from longplay.reference.workplace import describe_progress, read_progress
+    from longplay.reference.workspace import describe_progress, read_progress
 
     progress = read_progress(work)
     if not progress:

@@ -1,1 +1,1 @@
-"""The machine being played: ALE, or a scripted stand-in without ROMs."""
+"""The machines that games are played on: ALE, or a scripted fake without ROMs."""

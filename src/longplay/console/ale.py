@@ -1,8 +1,8 @@
 """The Arcade Learning Environment, one fresh emulator per visit.
 
-This is the only module that imports ale_py. ale-py ends the process on bad input and
-hangs on a damaged ROM, so everything is checked here before it is touched. It carries
-settings from game to game inside one emulator object, so a visit gets a new one.
+This is the only module that imports ale_py. ale-py exits the process on bad input and
+hangs on a damaged ROM, so all input is checked here first. One emulator object carries
+settings over from game to game, so every visit gets a new one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RAM_BYTES = 128
 
 
 def read_rom(game_id: str) -> Rom:
-    """Finds a game's ROM and holds it against ale-py's own MD5 list.
+    """Finds a game's ROM and checks it against ale-py's own MD5 list.
 
     Raises:
         ConfigError: The game cannot be played, or its file is missing or damaged.
@@ -52,26 +52,26 @@ def read_rom(game_id: str) -> Rom:
     except OSError as error:
         raise ConfigError(
             f"ROM of {game_id}: cannot read {path}: {error.strerror}; "
-            "reinstall ale-py or mend ALE_ROMS_DIR"
+            "reinstall ale-py or fix ALE_ROMS_DIR"
         ) from error
     found = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if found != expected:
         raise ConfigError(
             f"ROM of {game_id}: expected MD5 {expected}, found {found} in {path}; "
-            "reinstall ale-py or mend ALE_ROMS_DIR"
+            "reinstall ale-py or fix ALE_ROMS_DIR"
         )
     return Rom(path, found, hashlib.sha256(content).hexdigest())
 
 
 class _NoGame:
-    """Stands for the emulator before the first visit: whatever is asked, it raises."""
+    """Placeholder for the emulator before the first visit: every access raises."""
 
     def __getattr__(self, name: str) -> Any:
         raise ConsoleError("the console has no game yet; call start_visit first")
 
 
 class AleConsole:
-    """Plays Atari 2600 games; a step holds one action for `frame_skip` frames."""
+    """Plays Atari 2600 games; a step repeats one action for `frame_skip` frames."""
 
     def __init__(
         self, *, sticky: float, full_action_space: bool, frame_skip: int = 1
@@ -84,14 +84,14 @@ class AleConsole:
         self.emulator_frames = 1
         self._ale: ale_py.ALEInterface = cast(ale_py.ALEInterface, _NoGame())
         self._actions: tuple[int, ...] = ()
-        self._takes: frozenset[int] = frozenset()
+        self._action_set: frozenset[int] = frozenset()
         memory = bytearray(_RAM_BYTES)
         self._ram = np.frombuffer(memory, np.uint8)
         self._ram_view = memoryview(memory)
 
     @classmethod
     def from_config(cls, config: RunConfig) -> AleConsole:
-        """The console that a run is played on."""
+        """The console of a run."""
         return cls(
             sticky=config.sticky,
             full_action_space=config.full_action_space,
@@ -100,11 +100,11 @@ class AleConsole:
 
     @property
     def actions(self) -> Sequence[int]:
-        """ALE actions the current game takes."""
+        """The ALE actions of the current game."""
         return self._actions
 
     def start_visit(self, game_id: str, emulator_seed: int) -> None:
-        """Replaces the emulator by a new one with this game."""
+        """Replaces the emulator with a new one that runs this game."""
         rom = read_rom(game_id)
         if not 0 <= emulator_seed <= _MAX_EMULATOR_SEED:
             raise ConfigError(
@@ -129,24 +129,24 @@ class AleConsole:
                 else ale.getMinimalActionSet()
             )
         )
-        self._takes = frozenset(self._actions)
+        self._action_set = frozenset(self._actions)
 
     def reset(self) -> None:
-        """Starts the game again on the same emulator."""
+        """Restarts the game on the same emulator."""
         self._ale.reset_game()
 
     def step(self, action: int) -> ConsoleStep:
         """Plays one emulator frame, or `frame_skip` of them."""
         ale = self._ale
-        if action not in self._takes:
-            raise ConsoleError(self._refuse(action))
+        if action not in self._action_set:
+            raise ConsoleError(self._describe_invalid(action))
         if self._frame_skip > 1:
-            return self._hold(ale, action)
+            return self._repeat(ale, action)
         reward = ale.act(action)
         return float(reward) if reward else 0.0, ale.game_over(), ale.lives()
 
-    def _hold(self, ale: ale_py.ALEInterface, action: int) -> ConsoleStep:
-        """Frame by frame and not by ALE's own skip, so that they can be counted."""
+    def _repeat(self, ale: ale_py.ALEInterface, action: int) -> ConsoleStep:
+        """Plays frame by frame instead of with ALE's own skip, to count the frames."""
         act, game_over = ale.act, ale.game_over
         reward, is_over, frames = 0.0, False, 0
         while frames < self._frame_skip and not is_over:
@@ -156,13 +156,13 @@ class AleConsole:
         self.emulator_frames = frames
         return reward, is_over, ale.lives()
 
-    def _refuse(self, action: object) -> str:
-        self._ale.lives()  # without a game, that is what is wrong
+    def _describe_invalid(self, action: object) -> str:
+        self._ale.lives()  # raises if there is no game yet
         names = ", ".join(ACTION_NAMES[known] for known in self._actions)
         return f"action: expected one of {self._actions} ({names}), found {action!r}"
 
     def lives(self) -> int:
-        """Lives left at this moment."""
+        """Lives left."""
         return self._ale.lives()
 
     def observation(self) -> Observation:
@@ -175,25 +175,25 @@ class AleConsole:
         return self._ram_view
 
     def serialize_state(self) -> bytes:
-        """All that decides what follows, but the action that may be repeated."""
+        """The emulator's state and generator, without the action sticky may repeat."""
         return self._ale.cloneState(include_rng=True).serialize()
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A moment of a `BranchingAleConsole` that it can go back to."""
+    """A state of a `BranchingAleConsole` that it can restore."""
 
     state: Any
     previous_action: int
 
 
 class BranchingAleConsole(AleConsole):
-    """Plays like `AleConsole` and can go back: for asking what might happen next.
+    """Plays like `AleConsole` and can restore earlier states, to sample futures.
 
     ALE's saved states lack the action that sticky actions repeat. So ALE itself plays
-    without stickiness here, it is drawn in Python per emulator frame, and the previous
-    action is part of what is saved. So is ALE's generator, which some games start with.
-    Going back is exact in the same emulator only.
+    without sticky actions here; they are drawn in Python per emulator frame, and the
+    previous action is saved. So is ALE's generator, which some games use at the start.
+    Restoring is exact only in the same emulator object.
     """
 
     def __init__(
@@ -202,28 +202,28 @@ class BranchingAleConsole(AleConsole):
         super().__init__(
             sticky=sticky, full_action_space=full_action_space, frame_skip=frame_skip
         )
-        self._repeats_below, self._sticky = self._sticky, 0.0
+        self._repeat_probability, self._sticky = self._sticky, 0.0
         self._previous_action = 0
         self.sticky_rng: StickyDraws = np.random.default_rng(0)
 
     def start_visit(self, game_id: str, emulator_seed: int) -> None:
-        """Replaces the emulator; its stickiness is drawn with the same seed."""
+        """Replaces the emulator; sticky actions are drawn with the same seed."""
         super().start_visit(game_id, emulator_seed)
         self._previous_action = 0
         self.sticky_rng = np.random.default_rng(emulator_seed)
 
     def reset(self) -> None:
-        """Starts the game again; as in ALE, no action is left to be repeated."""
+        """Restarts the game; as in ALE, there is no previous action to repeat."""
         super().reset()
         self._previous_action = 0
 
     def step(self, action: int) -> ConsoleStep:
-        """Holds an action; any frame may repeat the previous one instead."""
+        """Repeats an action; any frame may play the previous action instead."""
         ale, reward, is_over, frames = self._ale, 0.0, False, 0
-        if action not in self._takes:
-            raise ConsoleError(self._refuse(action))
+        if action not in self._action_set:
+            raise ConsoleError(self._describe_invalid(action))
         while frames < self._frame_skip and not is_over:
-            if self.sticky_rng.random() >= self._repeats_below:
+            if self.sticky_rng.random() >= self._repeat_probability:
                 self._previous_action = action
             reward += ale.act(self._previous_action)
             is_over = ale.game_over()
@@ -232,10 +232,10 @@ class BranchingAleConsole(AleConsole):
         return reward, is_over, ale.lives()
 
     def save(self) -> Branch:
-        """This moment, to go back to."""
+        """The current state, for `restore`."""
         return Branch(self._ale.cloneState(include_rng=True), self._previous_action)
 
-    def go_back(self, branch: Branch) -> None:
-        """Is again where it was; what follows is up to `sticky_rng`."""
+    def restore(self, branch: Branch) -> None:
+        """Restores a saved state, but not `sticky_rng`."""
         self._ale.restoreState(branch.state)
         self._previous_action = branch.previous_action

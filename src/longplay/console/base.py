@@ -1,7 +1,7 @@
-"""What a stream needs of a machine.
+"""The interface between a stream and a machine.
 
 A console plays one visit at a time. A visit is a pure function of game, emulator seed
-and actions: `start_visit` brings up a machine that remembers nothing of the last one.
+and actions: `start_visit` starts a machine without any state of the previous one.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ ACTION_NAMES = (
 
 @dataclass(frozen=True)
 class Rom:
-    """A ROM file that was checked: the one its machine expects."""
+    """A ROM file whose hash was checked."""
 
     path: Path
     md5: str
     sha256: str
 
 
-# What one console step did: reward, game over, lives left. A plain tuple, because one
-# is made on every frame.
+# Result of one console step: reward, game over, lives left. A plain tuple, because it
+# is created on every frame.
 ConsoleStep = tuple[float, bool, int]
 
 
 def check_frame_skip(frame_skip: int) -> int:
-    """Returns the number of emulator frames per step if it is one."""
+    """Returns the number of emulator frames per step if it is valid."""
     if isinstance(frame_skip, bool) or frame_skip < 1:
         raise ConfigError(f"frame_skip: expected at least 1, found {frame_skip!r}")
     return frame_skip
@@ -67,8 +67,8 @@ def check_frame_skip(frame_skip: int) -> int:
 class Console(Protocol):
     """A machine that plays visits, one after the other.
 
-    A step holds one action for up to `frame_skip` emulator frames and adds up their
-    rewards; the frame that ends the game is its last.
+    A step repeats one action for up to `frame_skip` emulator frames and sums their
+    rewards; it ends early if the game ends.
 
     Attributes:
         emulator_frames: Emulator frames that the last step played.
@@ -78,25 +78,25 @@ class Console(Protocol):
 
     @property
     def actions(self) -> Sequence[int]:
-        """ALE actions the current game takes, in its own order."""
+        """The ALE actions of the current game, in the game's order."""
 
     def start_visit(self, game_id: str, emulator_seed: int) -> None:
-        """Replaces the machine by a new one with this game, ready to be played."""
+        """Replaces the machine with a new one that is ready to play this game."""
 
     def reset(self) -> None:
-        """Starts the game again on the same machine."""
+        """Restarts the game on the same machine."""
 
     def step(self, action: int) -> ConsoleStep:
         """Plays one step with one of `actions`."""
 
     def lives(self) -> int:
-        """Lives left at this moment."""
+        """Lives left."""
 
     def observation(self) -> Observation:
-        """The current frame, RGB, in an array that nobody else holds."""
+        """The current frame, RGB, as a new array."""
 
     def ram(self) -> memoryview:
-        """The machine's memory: for the referee, never for an agent.
+        """The machine's memory: for verification, never for an agent.
 
-        It is a view of the console's own copy, and holds until the next call.
+        It is a view of the console's own copy, valid until the next call.
         """

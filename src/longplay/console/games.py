@@ -1,8 +1,8 @@
-"""Which games can be played, known without the emulator.
+"""The list of playable games, available without the emulator.
 
 The list is that of ale-py 0.12; a test compares it with the installed one. Games that
-cannot be part of a stream are refused here by name, before ale-py is touched, because
-it ends the process on many of them.
+cannot be part of a stream are rejected here by name, before ale-py is called, because
+ale-py exits the process on many of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ GAMES = frozenset(
     """.split()
 )
 
-_TWO_PLAYERS = "for two players only; ale-py ends the process on it"
+_TWO_PLAYERS = "it is for two players only, and ale-py exits the process on it"
 _HEIGHTS = {
     "adventure": 250,
     "air_raid": 250,
@@ -53,10 +53,10 @@ REFUSED_GAMES: dict[str, str] = {
 
 
 def check_game(game_id: str) -> str:
-    """Returns the name if it is a game that can be played.
+    """Returns the name if the game can be played.
 
     Raises:
-        ConfigError: Says why not, or which names are close.
+        ConfigError: The game cannot be played, or the name is unknown.
     """
     if game_id in GAMES:
         return game_id

@@ -1,8 +1,8 @@
-"""Which machine plays a game: the one place that builds consoles.
+"""Game -> the machine that plays it; the one place that builds consoles.
 
-Every game belongs to one machine, so the games of a run say what it is played on. ALE
-is imported only when a console is built or a ROM is read: run directories can be read
-where it is not installed. `add_machine` makes the games of another machine known.
+Every game belongs to one machine, so the games of a run determine its machine. ALE is
+imported only when a console is built or a ROM is read, so that run directories can be
+read where it is not installed. `add_machine` registers another machine.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class Machine:
     """A kind of console.
 
     Attributes:
-        name: Names its emulator among the versions of a run's config.json.
-        games: The games that can be played on it.
+        name: Key of its emulator's version in a run's config.json.
+        games: The games it can play.
         make_console: Builds the console of a run.
-        read_version: Version of its emulator.
-        read_rom: Finds a game's ROM, and checks that it is sound.
+        read_version: Returns the version of its emulator.
+        read_rom: Finds a game's ROM and checks its hash.
     """
 
     name: str
@@ -59,7 +59,7 @@ _machines: list[Machine] = [ALE]
 
 
 def add_machine(machine: Machine) -> None:
-    """Makes the games of another machine known.
+    """Registers another machine and its games.
 
     Raises:
         ConfigError: One of its games belongs to another machine.
@@ -67,8 +67,8 @@ def add_machine(machine: Machine) -> None:
     for known in _machines:
         if shared := sorted(known.games & machine.games):
             raise ConfigError(
-                f"machine {machine.name}: the game {shared[0]!r} belongs to "
-                f"{known.name} already"
+                f"machine {machine.name}: the game {shared[0]!r} already belongs to "
+                f"{known.name}"
             )
     _machines.append(machine)
 
@@ -82,20 +82,20 @@ def find_machine(game_id: str) -> Machine:
     """The machine that plays a game.
 
     Raises:
-        ConfigError: Says why none does, or which names are close.
+        ConfigError: The game cannot be played, or the name is unknown.
     """
     for machine in _machines:
         if game_id in machine.games:
             return machine
     check_game(game_id)
-    raise AssertionError(f"{game_id} is in the list of games and has no machine")
+    raise AssertionError(f"{game_id} is in the list of games but has no machine")
 
 
 def machine_of(games: Sequence[str]) -> Machine:
     """The machine that plays all games of a run.
 
     Raises:
-        ConfigError: They belong to several, or one cannot be played.
+        ConfigError: They belong to several machines, or one cannot be played.
     """
     machines = {game_id: find_machine(game_id) for game_id in games}
     machine = machines[games[0]]
@@ -109,5 +109,5 @@ def machine_of(games: Sequence[str]) -> Machine:
 
 
 def make_console(config: RunConfig) -> Console:
-    """The console that a run is played on."""
+    """The console of a run."""
     return machine_of(config.games).make_console(config)

@@ -1,9 +1,9 @@
 """A deterministic machine without ROMs, for tests, examples and `check-agent`.
 
-Any name is a game. A visit is a pure function of game, emulator seed and actions, as
-on the real one: a 64-bit state is stirred by every action, and rewards, lost lives and
-game overs are read off it. It takes two lives of about `life_frames` frames to end a
-game, so short streams meet every kind of boundary.
+Any name is a game. As on ALE, a visit is a pure function of game, emulator seed and
+actions: every action updates a 64-bit state, which determines rewards, lost lives and
+game overs. A game has two lives of about `life_frames` frames each, so short streams
+cover every kind of boundary.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _START_LIVES = 2
 
 
 class ScriptedConsole:
-    """A pretend game in a few lines of arithmetic."""
+    """A fake game in a few lines of arithmetic."""
 
     def __init__(
         self,
@@ -44,21 +44,21 @@ class ScriptedConsole:
 
     @property
     def actions(self) -> Sequence[int]:
-        """ALE actions the pretend game takes."""
+        """The ALE actions of the fake game."""
         return self._actions
 
     def start_visit(self, game_id: str, emulator_seed: int) -> None:
-        """Forgets everything and starts the game."""
+        """Resets the whole state and starts the game."""
         self._state = zlib.crc32(game_id.encode()) << 32 | emulator_seed
         self.reset()
 
     def reset(self) -> None:
-        """Starts the game again; the state goes on, as on the real machine."""
+        """Restarts the game; the random state continues, as on ALE."""
         self._lives = _START_LIVES
-        self._stir(0)
+        self._update_state(0)
         self._start_life()
 
-    def _stir(self, action: int) -> None:
+    def _update_state(self, action: int) -> None:
         # Knuth's MMIX generator, with the action folded in.
         self._state = (
             (self._state ^ action) * 6364136223846793005 + 1442695040888963407
@@ -69,7 +69,7 @@ class ScriptedConsole:
         self._life_ends_in = self._life_frames + (self._state >> 33) % spread
 
     def step(self, action: int) -> ConsoleStep:
-        """Plays one frame, or `frame_skip` of them unless the game ends before."""
+        """Plays `frame_skip` frames, or fewer if the game ends."""
         if action not in self._actions:
             raise ValueError(f"action: expected one of {self._actions}, found {action}")
         reward = self._play_frame(action)
@@ -80,8 +80,8 @@ class ScriptedConsole:
         return reward, self._lives == 0, self._lives
 
     def _play_frame(self, action: int) -> float:
-        """Sometimes a reward, in the end a lost life."""
-        self._stir(action)
+        """Plays one frame; returns its reward."""
+        self._update_state(action)
         self._life_ends_in -= 1
         if self._life_ends_in == 0:
             self._lives -= 1
@@ -89,7 +89,7 @@ class ScriptedConsole:
         return {0: 1.0, 1: 10.0, 2: -0.5}.get(self._state >> 60, 0.0)
 
     def lives(self) -> int:
-        """Lives left at this moment."""
+        """Lives left."""
         return self._lives
 
     def observation(self) -> Observation:

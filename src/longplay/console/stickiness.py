@@ -1,10 +1,10 @@
-"""A saved state of ALE -> the draws that decide which actions it repeats next.
+"""A saved state of ALE -> the random draws that decide which actions it repeats next.
 
 ALE draws twice per emulator frame from one Mersenne Twister, once for each player's
 action, and repeats the previous action where the draw is below the probability. A
-state that is saved with its generator ends with it as text, as the C++ standard writes
-it: 624 words and a position, behind their length in four bytes. So the luck that a
-sticky emulator is about to have can be read, and nothing has to be guessed.
+state saved with its generator ends with the generator as text, in the format of the
+C++ standard: four bytes of length, then 624 words and a position. So the future draws
+of a sticky emulator can be read exactly.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _LENGTH_BYTES = 4
 
 
 class StickyDraws(Protocol):
-    """Draws of [0, 1), one per emulator frame; a low one repeats the action."""
+    """Draws from [0, 1), one per emulator frame; a low draw repeats the action."""
 
     def random(self) -> float:
-        """The next emulator frame's draw."""
+        """The draw of the next emulator frame."""
 
 
 class AleDraws:
-    """What ALE itself is about to draw for the first player."""
+    """The draws that ALE itself will make for the first player."""
 
     def __init__(self, state: bytes) -> None:
         words = _find_twister(state)
@@ -40,7 +40,7 @@ class AleDraws:
         }
 
     def random(self) -> float:
-        """The draw for the first player; the second player's is passed over."""
+        """The draw for the first player; skips the second player's."""
         draw = int(self._twister.random_raw())
         self._twister.random_raw()
         return draw / 2**32
@@ -51,7 +51,7 @@ def _find_twister(state: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
     if not found:
         raise ConsoleError(
             "the emulator's saved state: expected its random generator as 624 words, "
-            "found none; this version of ale-py keeps it in another way"
+            "found none; this version of ale-py uses another format"
         )
     start = found[-1]
     length = int.from_bytes(state[start - _LENGTH_BYTES : start], "little")

@@ -1,11 +1,11 @@
 """Row files -> typed columns, every line read strictly.
 
-msgspec decides what a row is: the right keys, strict types, one object per line. For
-runs of longplay's own, encoding the rows again must give the very bytes that were read,
-which leaves no room for a key twice, other spacing or a number in another spelling.
-Lines that fail are reported with their number; the others become NumPy columns.
+msgspec checks each row: the right keys, strict types, one object per line. For
+longplay's own runs, re-encoding the rows must give exactly the bytes that were read,
+which rules out duplicate keys, other spacing and numbers in another spelling. Lines
+that fail are reported with their number; the others become NumPy columns.
 
-A file is cut into ranges of whole lines that can be read by several processes.
+A file is split into ranges of whole lines that several processes can read.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _RANGE_BYTES = 1024 * 1024
 # Below this, starting processes takes longer than reading.
 _PARALLEL_FROM_BYTES = 64 * 1024 * 1024
 
-# How many ranges per process may be under way or wait to be asked for.
+# How many ranges per process may be in flight or waiting to be consumed.
 _RANGES_AHEAD = 8
 
 Column = NDArray[Any]
 
-# What msgspec raises for a line that is not a row, however it is broken.
+# Everything msgspec raises for a line that is not a row.
 _NOT_A_ROW = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -72,9 +72,9 @@ class RowReader:
 
     Attributes:
         row_type: The msgspec struct of a row.
-        vocabularies: Field -> its known strings; a column holds positions in it, and
-            -1 for a string that is not there. Other strings become no column.
-        canonical: Whether a row must be spelt as longplay spells it.
+        vocabularies: Field -> its known strings; a column holds indices into it, and
+            -1 for an unknown string. Other string fields get no column.
+        canonical: Whether a row must be spelled as longplay spells it.
     """
 
     row_type: type[msgspec.Struct]
@@ -98,8 +98,9 @@ class RowReader:
         if workers <= 1 or path.stat().st_size < _PARALLEL_FROM_BYTES:
             yield from (self.read_range(path, *bounds) for bounds in ranges)
             return
-        # This process reads every n-th range itself, and all of them until the others
-        # are up. Spawned, not forked: DuckDB may have threads running here.
+        # This process reads every n-th range itself, and all of them until the other
+        # processes have started. They are spawned, not forked, because DuckDB may have
+        # threads running here.
         shared = deque(k for k in range(len(ranges)) if k % workers)
         ahead: dict[int, Future[Chunk]] = {}
         is_up = False
@@ -134,7 +135,7 @@ class RowReader:
         return Chunk(self._to_columns(rows), lines, len(rows))
 
     def _is_sound(self, rows: list[Any], data: bytes) -> bool:
-        """Whether every line is one row, and spelt as it must be."""
+        """Whether every line is one row, in canonical spelling if required."""
         if self.canonical:
             return msgspec.json.Encoder().encode_lines(rows) == data
         return len(rows) == data.count(b"\n") and data[-1:] in (b"\n", b"")
@@ -182,7 +183,7 @@ class RowReader:
 
 
 def _line_ranges(path: Path) -> list[tuple[int, int]]:
-    """Ranges of whole lines that cover a file; an empty file has one, too.
+    """Ranges of whole lines that cover a file; an empty file has one empty range.
 
     Raises:
         DocumentError: It is not a regular file, or a line is too long to be a row.
@@ -206,7 +207,7 @@ def _line_ranges(path: Path) -> list[tuple[int, int]]:
 
 @cache
 def _column_kinds(row_type: type[msgspec.Struct]) -> dict[str, Any]:
-    """Field -> int64, float64, bool or str; optional fields become no column."""
+    """Field -> int64, float64, bool or str; optional fields get no column."""
     kinds: dict[str, Any] = {}
     for name, hint in get_type_hints(row_type, include_extras=True).items():
         if get_origin(hint) is Annotated:

@@ -1,9 +1,9 @@
-"""Configs that hold something like a password are refused before anything is written.
+"""Rejects configs that contain something like a password, before anything is written.
 
-Records are made to be published. A key counts whatever its case and separators:
-`api_key`, `OPENAI_API_KEY`, `apiKey` and `llm.api-key` are the same. Some keys count
-whatever their value (`password`), others only with a text (`hub_token`, but not
-`rng_key=3`). A value counts by itself if it looks like a key of a known service, or
+Records are made to be published. Keys match regardless of case and separators:
+`api_key`, `OPENAI_API_KEY`, `apiKey` and `llm.api-key` are the same. Some keys match
+with any value (`password`), others only with a string value (`hub_token`, but not
+`rng_key=3`). A value matches by itself if it looks like a key of a known service, or
 like a URL with a password.
 """
 
@@ -28,7 +28,7 @@ _ENDINGS = (
     "credential",
     "credentials",
 )
-# Last words of a key with more than one, and first words, that count with a text.
+# Last and first words that make a key of several words match a string value.
 _LAST_WORDS = {"token", "key"}
 _FIRST_WORDS = {"aws"}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -52,16 +52,16 @@ _SECRET_VALUES = re.compile(
     """,
     re.VERBOSE,
 )
-# The patterns look at the beginning of a longer text.
+# Only the beginning of a longer string is searched.
 _LONGEST_SEARCHED = 100_000
 
 
 def check_no_secrets(mapping: Mapping[str, Any], where: str) -> None:
-    """Refuses a mapping that holds something like a secret, at any depth.
+    """Rejects a mapping that contains something like a secret, at any depth.
 
     Args:
-        mapping: What is to be written down.
-        where: How the message names it: `agent args`, `--set`, …
+        mapping: The config to be written.
+        where: Its name in the message: `agent args`, `--set`, …
 
     Raises:
         ConfigError: Names the key, never its value.
@@ -92,7 +92,7 @@ def _names_secret(key: str, value: Any) -> bool:
     if re.sub(r"[^a-z0-9]", "", key.lower()).endswith(_ENDINGS):
         return True
     words = [word.lower() for word in _WORD.findall(key)]
-    is_telling = len(words) > 1 and (
+    is_suspect = len(words) > 1 and (
         words[-1] in _LAST_WORDS or words[0] in _FIRST_WORDS
     )
-    return is_telling and isinstance(value, str) and bool(value)
+    return is_suspect and isinstance(value, str) and bool(value)

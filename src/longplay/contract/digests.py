@@ -1,6 +1,6 @@
-"""digests.jsonl, the evidence: where its rows stand, how each follows from the last.
+"""digests.jsonl, the evidence: which frames have a row, and how rows are chained.
 
-A row stands at every 256th frame of a visit and at the visit's last. Its `ram_crc32` is
+Every 256th frame of a visit and the visit's last frame have a row. Its `ram_crc32` is
 a CRC-32 rolled over the machine's memory after every console step since the visit's
 start. Its `chain` is SHA-256(previous chain ‖ bytes of events.jsonl since the previous
 row); before the first row the chain is 32 zero bytes.
@@ -28,7 +28,7 @@ NO_CHAIN = bytes(32)
 
 
 class Block(NamedTuple):
-    """The frames between two rows of digests.jsonl; its fields are of the last one."""
+    """The frames up to a row of digests.jsonl; fields describe the last frame."""
 
     global_frame_idx: int
     visit_idx: int
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 
 def ends_block(event: EventRow) -> bool:
-    """Whether a row of digests.jsonl stands at this frame."""
+    """Whether digests.jsonl has a row at this frame."""
     return event.truncated or (event.visit_frame_idx + 1) % BLOCK_FRAMES == 0
 
 
@@ -52,14 +52,14 @@ def iter_blocks(schedule: Sequence[ScheduledVisit]) -> Iterator[Block]:
 
 
 class Chain:
-    """The chain as rows come in."""
+    """The hash chain, updated row by row."""
 
     def __init__(self, head: bytes = NO_CHAIN) -> None:
         self.head = head
         self._hash = hashlib.sha256(head)
 
     def add(self, rows: bytes) -> None:
-        """Takes bytes of events.jsonl."""
+        """Adds bytes of events.jsonl."""
         self._hash.update(rows)
 
     def close_block(self) -> bytes:
@@ -87,7 +87,7 @@ def check_digests(
     frames: int,
     findings: Findings,
 ) -> None:
-    """Holds the places of the rows against the blocks of a run of so many frames."""
+    """Checks the rows' positions against the blocks of a run of that many frames."""
     blocks = [b for b in iter_blocks(schedule) if b.global_frame_idx < frames]
     if len(rows) != len(blocks):
         message = f"expected {len(blocks)} rows, found {len(rows)}"

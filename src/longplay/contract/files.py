@@ -1,17 +1,17 @@
 """All writing to disk, and the strict, bounded reading of JSON documents.
 
-Only regular files are read, and none beyond the size in the table below: what a
-directory of someone else's holds may be a pipe, a device or a file of terabytes.
-Writing follows no symbolic link.
+Only regular files are read, up to the sizes in the table below: a directory from
+someone else may contain a pipe, a device or a file of terabytes. Writing never follows
+a symbolic link.
 
     document                          256 MiB
     row of a JSONL file                64 KiB
     manifest of a pack                  1 MiB
 
-Whole files appear at once or not at all: temporary file, fsync, rename. Row files
-only grow, and after a failed write they are cut back to the last whole row. The three
-calls that can fail are named here (`os_write`, `os_fsync`, `os_replace`), so that
-tests can make the n-th of them fail.
+Whole files are written atomically: temporary file, fsync, rename. Row files only grow;
+after a failed write they are truncated to the last whole row. The three calls that can
+fail have names here (`os_write`, `os_fsync`, `os_replace`), so that tests can make the
+n-th call fail.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ _Document = TypeVar("_Document", bound=Document)
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Opens a regular file to read it; never waits for one that is something else.
+    """Opens a regular file for reading; never blocks on anything else.
 
     Raises:
         OSError: It cannot be opened.
         DocumentError: It is not a regular file.
     """
-    # Opening a pipe would otherwise wait for someone to write to it.
+    # Without O_NONBLOCK, opening a pipe would wait for a writer.
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(fd).st_mode
     if not stat.S_ISREG(mode):
@@ -74,15 +74,15 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def read_bounded(path: Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> bytes:
-    """Reads a whole regular file that is not too large.
+    """Reads a whole regular file, up to a size.
 
     Raises:
         OSError: It cannot be read.
-        DocumentError: It is not a regular file, or larger than that.
+        DocumentError: It is not a regular file, or it is too large.
     """
     with open_regular(path) as file:
         size_bytes = os.fstat(file.fileno()).st_size
-        # It may grow while it is read.
+        # The file may grow while it is read.
         content = file.read(largest_bytes + 1) if size_bytes <= largest_bytes else b""
     if size_bytes > largest_bytes or len(content) > largest_bytes:
         raise DocumentError(
@@ -102,20 +102,20 @@ def write_file(path: Path, data: bytes) -> None:
     """Writes a whole file atomically.
 
     Raises:
-        RecordingError: The disk refused; the file is as it was before.
+        RecordingError: The write failed; the file is unchanged.
     """
     write_chunks(path, (data,))
 
 
 def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
-    """Writes a whole file atomically, piece by piece; holds one piece at a time.
+    """Writes a whole file atomically, keeping one chunk in memory at a time.
 
     Raises:
-        RecordingError: The disk refused; the file is as it was before.
+        RecordingError: The write failed; the file is unchanged.
     """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        # What a process that was killed left, or a link that someone put there.
+        # Left by a killed process, or a link that someone put there.
         temporary.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         fd = os.open(temporary, flags, 0o644)
@@ -135,12 +135,12 @@ def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
 
 
 def render_document(document: BaseModel | dict[str, Any]) -> bytes:
-    """Renders a document as readable JSON; refuses NaN and infinity."""
+    """Renders a document as readable JSON; rejects NaN and infinity."""
     return _render(document, indent=2)
 
 
 def render_line(document: BaseModel | dict[str, Any]) -> bytes:
-    """Renders a document as one compact line; refuses NaN and infinity."""
+    """Renders a document as one compact line; rejects NaN and infinity."""
     return _render(document, separators=(",", ":"))
 
 
@@ -157,13 +157,13 @@ def write_document(path: Path, document: BaseModel | dict[str, Any]) -> None:
 
 
 def hash_file(path: Path) -> str:
-    """SHA-256 of a file, read piece by piece."""
+    """SHA-256 of a file, read in chunks."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def make_directory(path: Path, *, exist_ok: bool = False) -> None:
-    """Makes a directory with its parents; unless allowed, it must not exist yet."""
+    """Makes a directory with its parents; by default it must not exist yet."""
     try:
         path.mkdir(parents=True, exist_ok=exist_ok)
     except OSError as error:
@@ -171,19 +171,21 @@ def make_directory(path: Path, *, exist_ok: bool = False) -> None:
 
 
 def _check_no_links(path: Path, below: Path) -> None:
-    """Refuses a path that leads through a symbolic link below a folder."""
+    """Rejects a path that leads through a symbolic link below a folder."""
     for place in (path, *path.parents):
         if place == below:
             return
         if place.is_symlink():
-            raise RecordingError(f"{place} is a symbolic link; longplay follows none")
+            raise RecordingError(
+                f"{place} is a symbolic link; longplay does not follow links"
+            )
 
 
 def move_directory(source: Path, target: Path) -> None:
-    """Moves a directory to a place that must not exist yet.
+    """Moves a directory to a path that must not exist yet.
 
     Raises:
-        RecordingError: The disk refused, or the place is behind a symbolic link.
+        RecordingError: The move failed, or the target is behind a symbolic link.
     """
     source, target = source.absolute(), target.absolute()
     _check_no_links(target, Path(os.path.commonpath((source, target))))
@@ -197,7 +199,7 @@ def move_directory(source: Path, target: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Waits until the files in a folder, written by somebody else, are on the disk."""
+    """Waits until the files in a folder that other code wrote are on the disk."""
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
             continue
@@ -212,7 +214,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Removes a directory that was made for something that did not come about."""
+    """Removes a directory, ignoring errors."""
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -226,7 +228,7 @@ class RowFile:
 
     @classmethod
     def create(cls, path: Path) -> RowFile:
-        """Makes a file that must not be there yet."""
+        """Makes a file that must not exist yet."""
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
             return cls(path, os.open(path, flags, 0o644), 0)
@@ -235,14 +237,14 @@ class RowFile:
 
     @classmethod
     def extend(cls, path: Path) -> RowFile:
-        """Goes on at the end of a file, or makes it."""
+        """Opens a file to append to it, or makes it."""
         if path.is_symlink() or path.exists():
             return cls.reopen(path, path.lstat().st_size)
         return cls.create(path)
 
     @classmethod
     def reopen(cls, path: Path, size_bytes: int) -> RowFile:
-        """Opens a file to go on at `size_bytes`; what comes after is cut off."""
+        """Opens a file to append at `size_bytes`; truncates everything after it."""
         try:
             if not stat.S_ISREG(path.lstat().st_mode):
                 raise RecordingError(f"cannot reopen {path}: not a regular file")
@@ -256,7 +258,7 @@ class RowFile:
         """Appends whole rows, all of them or none.
 
         Raises:
-            RecordingError: The disk refused; the file ends where it ended before.
+            RecordingError: The write failed; the file is truncated to its old size.
         """
         try:
             _write_all(self._fd, rows)
@@ -273,7 +275,7 @@ class RowFile:
         return self._fd
 
     def sync(self) -> None:
-        """Waits until what was appended is on the disk."""
+        """Waits until all appended rows are on the disk."""
         try:
             os_fsync(self._fd)
         except OSError as error:
@@ -289,7 +291,7 @@ class RowFile:
 
 
 class DiskReserve:
-    """A little space held back, so that a run on a full disk can still say so."""
+    """Reserved space, so that a run on a full disk can still record its failure."""
 
     SIZE_BYTES = 64 * 1024
 
@@ -300,11 +302,11 @@ class DiskReserve:
         return self
 
     def take(self) -> None:
-        """Holds the space."""
+        """Reserves the space."""
         write_file(self._path, b"\0" * self.SIZE_BYTES)
 
     def release(self) -> None:
-        """Gives the space back."""
+        """Frees the space."""
         self._path.unlink(missing_ok=True)
 
     def __exit__(
@@ -336,19 +338,19 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> Any:
-    """Reads a JSON file strictly: no NaN, no key twice.
+    """Reads a JSON file strictly: no NaN, no duplicate keys.
 
     Raises:
-        DocumentError: The file is missing or is not such JSON.
+        DocumentError: The file is missing or is not strict JSON.
     """
     return _read_strictly(path)[1]
 
 
 def parse_json(text: str) -> Any:
-    """Parses JSON strictly: no NaN, no key twice.
+    """Parses JSON strictly: no NaN, no duplicate keys.
 
     Raises:
-        ValueError: It is not such JSON.
+        ValueError: It is not strict JSON.
     """
     return json.loads(
         text,
@@ -359,7 +361,7 @@ def parse_json(text: str) -> Any:
 
 
 def _read_strictly(path: Path) -> tuple[str, Any]:
-    """The text of a JSON file, and what it says."""
+    """The text of a JSON file, and its parsed value."""
     try:
         text = read_bounded(path).decode("utf-8")
         return text, parse_json(text)
@@ -372,10 +374,10 @@ def _read_strictly(path: Path) -> tuple[str, Any]:
 
 
 def read_document(path: Path, model: type[_Document]) -> _Document:
-    """Reads a JSON file as a document of the given kind.
+    """Reads a JSON file as a document of the given type.
 
     Raises:
-        DocumentError: Names the first fields that are not as expected.
+        DocumentError: Names the first invalid fields.
     """
     text, raw = _read_strictly(path)
     given = model.normalise(raw)
@@ -386,17 +388,17 @@ def read_document(path: Path, model: type[_Document]) -> _Document:
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise DocumentError(
             f"{path.name} schema_version: expected at most {SCHEMA_VERSION}, "
-            f"found {version}; a newer longplay wrote this, install that one to read it"
+            f"found {version}; a newer longplay wrote this, upgrade longplay to read it"
         )
     try:
-        # As JSON, not as Python objects: strict types, but a list may fill a tuple.
+        # As JSON, not as Python objects: strict types, but a list is a valid tuple.
         return model.model_validate_json(text)
     except ValidationError as error:
         raise DocumentError(f"{path.name} {describe_invalid(error)}") from error
 
 
 def describe_invalid(error: ValidationError) -> str:
-    """Says what pydantic found first, as `field: expected …, found …`."""
+    """Describes pydantic's first errors as `field: expected …, found …`."""
     return "; ".join(
         f"{_describe_place(entry['loc'])}: {_describe_entry(entry)}"
         for entry in error.errors(include_url=False)[:3]
@@ -436,15 +438,15 @@ def _describe_entry(entry: Any) -> str:
     if entry["type"] == "extra_forbidden":
         return f"expected no such key, found {shorten(entry['input'])}"
     expected = _EXPECTATIONS.get(entry["type"])
-    if expected is None:  # a message of our own, or one of pydantic's rare ones
+    if expected is None:  # one of our own messages, or a rare one of pydantic's
         return str(entry["msg"])
     words = expected.format(**entry.get("ctx", {}))
     return f"expected {words}, found {shorten(entry['input'])}"
 
 
 def shorten(value: object, limit: int = 80) -> str:
-    """A value as a message can show it."""
+    """The `repr` of a value, cut to a length that fits in a message."""
     if isinstance(value, (str, bytes)):
-        value = value[: limit + 1]  # what is cut off anyway need not be escaped
+        value = value[: limit + 1]  # no need to escape what is cut off
     text = repr(value)
     return text if len(text) <= limit else f"{text[:limit]}…"

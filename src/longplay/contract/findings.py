@@ -1,7 +1,7 @@
-"""What validation found: counted per kind, the first few kept.
+"""Findings of validation: counted per kind, the first few kept.
 
-Kinds that the contract document does not state are findings for runs of longplay's own
-and notes for those of other tools.
+Kinds that the contract document does not state are findings for longplay's own runs
+and notes for the runs of other tools.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ UNSTATED: frozenset[Kind] = frozenset(
     }
 )
 
-# Says what a run is, and not that it is wrong: always a note.
+# Describes a run without being an error: always a note.
 NOTED: frozenset[Kind] = frozenset({"other rollouts"})
 
 _SHOWN_PER_KIND = 5
@@ -70,7 +70,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Finding:
-    """One place where a run is not what it should be."""
+    """One violation of the contract, and where it was found."""
 
     kind: Kind
     file: str

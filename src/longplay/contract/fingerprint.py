@@ -1,7 +1,7 @@
-"""Settings -> the contract hash: which benchmark a score is a score of.
+"""Settings -> the contract hash: which benchmark a score belongs to.
 
-Equal hashes mean equal games, schedule, control rules and scoring windows. Clocks,
-paths, versions and machines are not in it.
+Equal hashes mean equal games, schedule, control rules and scoring windows. The hash
+does not cover clocks, paths, versions or machines.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Where runs lie in an experiment, and the documents that plan them.
+"""The layout of an experiment directory, and the documents that plan its runs.
 
 <experiment>/experiment_config.json       the plan, written before the first frame
 <experiment>/episodes/<run>/              a run directory
-<experiment>/episodes/<run>/episode_config.json   the request that the run answers
-<experiment>/archive/<run>/<try>/         earlier tries; no reader counts them
+<experiment>/episodes/<run>/episode_config.json   the request for the run
+<experiment>/archive/<run>/<try>/         earlier attempts; readers ignore them
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AgentFilePatterns = Annotated[
     tuple[str, ...],
     Field(
         exclude_if=lambda given: not given,
-        description="Patterns that `--agent-files` gave.",
+        description="Patterns given with `--agent-files`.",
     ),
 ]
 
@@ -57,7 +57,7 @@ class ExperimentConfig(Document):
 
 
 class RunRequest(Document):
-    """episode_config.json: what was requested of a run, enough to request it again."""
+    """episode_config.json: the request for a run, enough to request it again."""
 
     schema_version: int = SCHEMA_VERSION
     trajectory_id: str
@@ -71,7 +71,7 @@ class RunRequest(Document):
 
 
 class ExperimentDirectory:
-    """One experiment, read lazily: its plan, and the runs that have a folder."""
+    """One experiment, read lazily: its plan, and the runs that were started."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -83,7 +83,7 @@ class ExperimentDirectory:
 
     @cached_property
     def runs(self) -> dict[int, RunDirectory]:
-        """Seed -> run, of the planned runs that were started."""
+        """Seed -> run, for the planned runs that were started."""
         found = {
             run.config.seed: run
             for run in map(RunDirectory, find_started_runs(self.path))
@@ -93,7 +93,7 @@ class ExperimentDirectory:
 
     @cached_property
     def scores(self) -> dict[int, Score]:
-        """Seed -> score, of the runs that are complete."""
+        """Seed -> score, for the runs that are complete."""
         scores = {seed: run.score for seed, run in self.runs.items()}
         return {seed: score for seed, score in scores.items() if score is not None}
 
@@ -108,7 +108,7 @@ def read_experiment(directory: str | Path) -> ExperimentDirectory:
         NotARunError: The folder holds no experiment.
     """
     experiment = ExperimentDirectory(find_experiment(Path(directory)))
-    _ = experiment.config  # refuses what is not an experiment
+    _ = experiment.config  # raises if the folder is not an experiment
     return experiment
 
 
@@ -141,7 +141,7 @@ def read_experiment_config(directory: Path) -> ExperimentConfig:
 
 
 def find_started_runs(directory: Path) -> list[Path]:
-    """The runs of an experiment that have a folder; none of one that is only planned.
+    """The runs of an experiment that were started; empty if it is only planned.
 
     Raises:
         NotARunError: The folder is neither an experiment nor a run.
@@ -152,21 +152,21 @@ def find_started_runs(directory: Path) -> list[Path]:
 
 
 def run_dir_of(experiment_dir: Path, trajectory_id: str) -> Path:
-    """The folder of a run in an experiment, whatever characters its id has."""
+    """The folder of a run in an experiment; its id may have any characters."""
     return experiment_dir / "episodes" / folder_name(trajectory_id)
 
 
-# Earlier tries, and runs that were stopped on purpose: no result lies there.
+# Earlier attempts, and runs that were stopped on purpose: not results.
 _NOT_RESULTS = ("archive", "tuning", "checkpoint")
 
 
 @dataclass(frozen=True)
 class RunGroup:
-    """Runs that lie together.
+    """Runs of one experiment, or a single run or pack.
 
     Attributes:
         directory: The experiment, or where a single run or pack was found.
-        plan: What was planned, of an experiment.
+        plan: The plan of an experiment.
         runs: Run directories.
         packs: Packed runs.
     """
@@ -178,7 +178,7 @@ class RunGroup:
 
 
 def find_run_groups(path: Path) -> list[RunGroup]:
-    """All runs at or below a path, experiment by experiment, in order of names.
+    """All runs at or below a path, grouped by experiment, sorted by name.
 
     Raises:
         NotARunError: There is none.
@@ -210,6 +210,6 @@ def _walk(path: Path) -> Iterator[RunGroup]:
 
 
 def _is_skipped(path: Path) -> bool:
-    """Links are not followed: a folder may contain itself by one."""
+    """Whether a path is skipped; links are, since they can form cycles."""
     is_link = path.is_dir() and path.is_symlink()
     return is_link or path.name.startswith(".") or path.name in _NOT_RESULTS

@@ -1,9 +1,9 @@
 """Any text -> a folder name that is safe on every platform.
 
-    folder name := TEXT             if it is harmless as it is
-                 | TEXT~HASH        what is left of it, and 16 hex of its SHA-256
+    folder name := TEXT             if it is safe as it is
+                 | TEXT~HASH        its safe characters, and 16 hex of its SHA-256
 
-`~` never stands in a name of the first kind, so two ids never share a folder.
+`~` never occurs in a name of the first kind, so two ids never share a folder.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import hashlib
 import re
 
 _MAX_CHARS = 120
-_HARMLESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=,@-]*")
-_HARMFUL = re.compile(r"[^A-Za-z0-9._+=,@-]+")
-# Windows takes these for devices, whatever follows the first dot.
+_SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=,@-]*")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+=,@-]+")
+# Windows treats these as devices, with any suffix after a dot.
 _DEVICES = {"CON", "PRN", "AUX", "NUL"} | {
     f"{port}{number}" for port in ("COM", "LPT") for number in range(10)
 }
@@ -22,19 +22,19 @@ _DEVICES = {"CON", "PRN", "AUX", "NUL"} | {
 
 def folder_name(text: str) -> str:
     """Names a folder after any text; different texts get different folders."""
-    if _is_harmless(text):
+    if _is_safe(text):
         return text
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
-    rest = _HARMFUL.sub("-", text)[: _MAX_CHARS - len(digest) - 1].strip(".-")
+    rest = _UNSAFE.sub("-", text)[: _MAX_CHARS - len(digest) - 1].strip(".-")
     if not rest or _is_device(rest):
         rest = f"id-{rest}".rstrip("-")
     return f"{rest}~{digest}"
 
 
-def _is_harmless(text: str) -> bool:
+def _is_safe(text: str) -> bool:
     return (
         len(text) <= _MAX_CHARS
-        and _HARMLESS.fullmatch(text) is not None
+        and _SAFE.fullmatch(text) is not None
         and not text.endswith(".")
         and not _is_device(text)
     )

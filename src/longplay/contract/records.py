@@ -1,11 +1,11 @@
-"""What the files of a run directory hold.
+"""The rows and documents of a run directory.
 
 Rows are msgspec structs: one JSON object per line, strict types, keys in declared
 order. Documents are pydantic models: whole JSON files. The field tables of
 docs/contract.md and the JSON Schemas are generated from the descriptions here.
 
-Names that only longplay writes are optional on reading, so that a run made by
-another tool with the contract's required keys alone can be read.
+Keys that only longplay writes are optional on reading, so that a run of another tool
+that has only the contract's required keys can be read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _count(description: str) -> Any:
 
 
 class RequiredEventRow(msgspec.Struct, gc=False):
-    """The thirteen keys that contract v1 requires of every frame."""
+    """The thirteen keys that contract v1 requires for every frame."""
 
     global_frame_idx: Annotated[int, _count("Frame of the run, from 0.")]
     game_id: Annotated[str, Meta(description="Game being played.")]
@@ -54,11 +54,11 @@ class RequiredEventRow(msgspec.Struct, gc=False):
     episode_id: Annotated[int, _count("Game episode of the run, from 0.")]
     segment_id: Annotated[int, _count("Segment of the run, from 0.")]
     is_decision_frame: Annotated[
-        bool, Meta(description="Whether the agent's answer was read on this frame.")
+        bool, Meta(description="Whether the agent decided on this frame.")
     ]
     decided_action_idx: Annotated[int, _count("Global index of the decision in force.")]
     applied_action_idx: Annotated[
-        int, _count("Global index of the action the console got.")
+        int, _count("Global index of the action given to the console.")
     ]
     reward: Annotated[
         float,
@@ -88,13 +88,13 @@ class TimestepRow(EventRow, gc=False):
         Meta(
             ge=-_LARGEST_REWARD,
             le=_LARGEST_REWARD,
-            description="Sum of the game's own rewards; `reward` is made of it.",
+            description="Sum of the game's own rewards; `reward` is derived from it.",
         ),
     ]
-    emulator_frames: Annotated[int, _count("Emulator frames the timestep played.")]
+    emulator_frames: Annotated[int, _count("Emulator frames played in the timestep.")]
 
 
-# As far as a prediction may go: its square is still a number.
+# The largest valid prediction: its square is still finite.
 LARGEST_VALUE = _LARGEST_REWARD
 
 
@@ -103,9 +103,9 @@ def _value(description: str) -> Any:
 
 
 class PredictionRow(TimestepRow, gc=False):
-    """One timestep of a prediction run; both values are those of its observation."""
+    """One timestep of a prediction run; both values belong to its observation."""
 
-    prediction: Annotated[float, _value("What the agent said before the timestep.")]
+    prediction: Annotated[float, _value("The agent's prediction before the timestep.")]
     target: Annotated[float, _value("The reference value, a float32.")]
 
 
@@ -143,7 +143,7 @@ class SegmentRow(msgspec.Struct, gc=False, rename={"return_": "return"}):
 
 
 class DigestRow(msgspec.Struct, gc=False):
-    """What the frames since the last such row were: a row of digests.jsonl."""
+    """A digest of the frames since the previous row: a row of digests.jsonl."""
 
     global_frame_idx: Annotated[int, _count("Last frame it covers.")]
     visit_idx: Annotated[int, _count("Visit of that frame.")]
@@ -166,7 +166,7 @@ class DigestRow(msgspec.Struct, gc=False):
 
 # --- Documents ------------------------------------------------------------------
 
-# The ranges of decisions on v1, shared by config.json and the suites.
+# Ranges of settings, shared by config.json and the suites.
 Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT)]
 Delay = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
 Sticky = Annotated[float, Field(ge=0, lt=1)]
@@ -176,11 +176,11 @@ Weight = Annotated[float, Field(ge=0)]
 
 
 def _check_moment(text: str) -> str:
-    """Refuses what has the form of a date and is none: month 99."""
+    """Rejects text in the format of a date that is not a valid one: month 99."""
     try:
         datetime.fromisoformat(text)
     except ValueError as error:
-        raise ValueError(f"expected a moment that exists, found {text!r}") from error
+        raise ValueError(f"expected a valid date and time, found {text!r}") from error
     return text
 
 
@@ -193,12 +193,12 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 ActionIdx = Annotated[int, Field(ge=0, lt=len(GLOBAL_ACTION_SET))]
 
 
-# What becomes of a game's reward before it is delivered.
+# How a game's reward is transformed before it is delivered.
 RewardRule = Literal["raw", "sign"]
 
 
 def is_none(value: object) -> bool:
-    """Leaves a field out of the file where it has no value."""
+    """For `exclude_if`: leaves a field without a value out of the file."""
     return value is None
 
 
@@ -211,7 +211,7 @@ class Document(BaseModel):
 
     @classmethod
     def normalise(cls, given: Any) -> Any:
-        """Brings what another tool wrote into the shape of this model."""
+        """Converts another tool's document to the form of this model."""
         return given
 
 
@@ -225,7 +225,7 @@ class ScheduledVisit(Document):
 
 
 class ScoringDefaults(Document):
-    """The windows and weights a run is scored with."""
+    """The windows and weights of scoring."""
 
     window_frames: Count = Field(description="Tail window of the per-game score.")
     bottom_k_frac: Fraction = Field(description="Share of games in bottom-k.")
@@ -236,7 +236,7 @@ class ScoringDefaults(Document):
 
 
 class ActionMappingPolicy(Document):
-    """How global action indices become a game's actions."""
+    """How global action indices map to a game's actions."""
 
     global_action_set: tuple[int, ...] = Field(
         min_length=1, description="Global action indices, in order."
@@ -244,14 +244,14 @@ class ActionMappingPolicy(Document):
 
 
 class AgentEntry(Document):
-    """Which agent was measured."""
+    """The agent of a run."""
 
     config: dict[str, Any] = Field(description="`_type` and arguments; no seed.")
     agent_id: str = Field(description="SHA-256 of the config's sorted JSON.")
 
 
 class AgentFileEntry(Document):
-    """One file that the agent was made of."""
+    """One source file of the agent."""
 
     path: str = Field(
         min_length=1, description="Relative to the agent's folder, with slashes."
@@ -268,14 +268,14 @@ class GitState(Document):
 
 
 class ConfigGiven(Document):
-    """What was asked for: enough to derive the run again."""
+    """The requested settings: enough to derive the run again."""
 
     suite: str = Field(description="Id of a suite in the catalogue.")
-    overrides: dict[str, Any] = Field(description="Settings changed, as given.")
+    overrides: dict[str, Any] = Field(description="Changed settings, as given.")
     reference_sha256: Sha256 | None = Field(
         default=None,
         exclude_if=is_none,
-        description="References that were there; prediction runs.",
+        description="Digest of the references used; prediction runs.",
     )
     stop_after: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         default=None,
@@ -315,31 +315,31 @@ class RunConfig(Document):
     benchmark_contract_hash: str = Field(
         pattern="^[0-9a-f]{64}$", description="SHA-256 of the hash payload."
     )
-    # What the other tracks require, and v1 does not know but for the track.
+    # Required by the other tracks; v1 only has the track.
     track: str | None = Field(
         default=None, description="`streaming`, `control` or `prediction`."
     )
     frame_skip: Count | None = Field(
         default=None,
         exclude_if=is_none,
-        description="Emulator frames of a timestep; no key of streaming runs.",
+        description="Emulator frames per timestep; absent in streaming runs.",
     )
     reward: RewardRule | None = Field(
         default=None,
         exclude_if=is_none,
-        description="Delivered reward: the game's, or its sign; likewise.",
+        description="Delivered reward: raw or its sign; absent in streaming runs.",
     )
     discount: Discount | None = Field(
         default=None,
         exclude_if=is_none,
-        description="Discount of returns; likewise.",
+        description="Discount of returns; absent in streaming runs.",
     )
     reference_sha256: Sha256 | None = Field(
         default=None,
         exclude_if=is_none,
         description="Digest of the reference policies and values; prediction runs.",
     )
-    # What longplay adds.
+    # Added by longplay.
     suite: str | None = Field(default=None, description="Suite the run belongs to.")
     seed: int | None = Field(default=None, description="Run seed.")
     emulator_seeds: tuple[int, ...] | None = Field(
@@ -351,11 +351,11 @@ class RunConfig(Document):
     rom_sha256: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]] | None = (
         Field(default=None, description="SHA-256 of each game's ROM.")
     )
-    agent: AgentEntry | None = Field(default=None, description="Agent measured.")
+    agent: AgentEntry | None = Field(default=None, description="The agent of the run.")
     agent_files: tuple[AgentFileEntry, ...] | None = Field(
         default=None,
         exclude_if=is_none,
-        description="Files it was made of, by path; no key of longplay's own agents.",
+        description="The agent's source files, by path; absent for built-in agents.",
     )
     versions: dict[str, str] | None = Field(
         default=None, description="python, ale_py, numpy, longplay."
@@ -369,7 +369,7 @@ class RunConfig(Document):
         description="A tuning run ends before this frame; not hashed.",
     )
     config_given: ConfigGiven | None = Field(
-        default=None, description="Suite and overrides as asked for."
+        default=None, description="Suite and overrides as requested."
     )
     config_effective: dict[str, Any] | None = Field(
         default=None, description="All settings after overrides."
@@ -379,8 +379,7 @@ class RunConfig(Document):
     def normalise(cls, given: Any) -> Any:
         """Reads another tool's config by the keys that the contract names.
 
-        Its delay may be in other places, and what it calls `agent` or `seed` is its
-        own business.
+        Its delay may be under other keys, and its `agent` or `seed` may mean anything.
         """
         if not isinstance(given, dict):
             return given
@@ -404,7 +403,7 @@ class RunConfig(Document):
 
     @model_validator(mode="after")
     def _check_track(self) -> Self:
-        """The settings that the contract version requires beside those of v1."""
+        """Checks the settings that the contract version requires beyond v1's."""
         for name in self.contract.settings:
             if getattr(self, name) is None:
                 version = self.benchmark_contract_version
@@ -413,14 +412,14 @@ class RunConfig(Document):
 
     @property
     def contract(self) -> ContractVersion:
-        """Its contract version; v1 in place of an unknown one."""
+        """The contract version; v1 if it is unknown."""
         return CONTRACT_VERSIONS.get(self.benchmark_contract_version, _V1)
 
     @property
     def event_row(self) -> type[RequiredEventRow]:
-        """What a row of events.jsonl must hold.
+        """The type of a row of events.jsonl.
 
-        Of another tool's v1 run, the keys that the contract document names.
+        For another tool's v1 run, only the keys that the contract document names.
         """
         if not self.is_longplay and self.contract.row_type is EventRow:
             return RequiredEventRow
@@ -428,12 +427,12 @@ class RunConfig(Document):
 
     @property
     def score_type(self) -> type[Score]:
-        """What score.json must hold."""
+        """The type of score.json."""
         return self.contract.score_type
 
     @property
     def is_longplay(self) -> bool:
-        """Whether longplay made the run, and its stricter rules hold."""
+        """Whether longplay made the run, so that its stricter rules apply."""
         return bool(self.versions and "longplay" in self.versions)
 
     @property
@@ -462,40 +461,42 @@ class RunConfig(Document):
 
 
 class VisitSummary(Document):
-    """What happened in one visit."""
+    """Totals of one visit."""
 
     visit_idx: int
     game_id: str
     cycle_idx: int
     frames: int = Field(description="Frames played.")
-    decision_frames: int = Field(description="Frames on which the agent was asked.")
+    decision_frames: int = Field(description="Frames on which the agent decided.")
     emulator_frames: int = Field(description="ALE frames played.")
     reward_sum: float = Field(description="Sum of delivered rewards.")
     game_reward_sum: float = Field(description="Sum of the game's own rewards.")
-    episodes: int = Field(description="Rows of episodes.jsonl that end in it.")
+    episodes: int = Field(description="Rows of episodes.jsonl that end in the visit.")
     wall_time_s: float = Field(ge=0, description="Seconds of playing.")
     started_utc: Utc
     action_names: tuple[str, ...] = Field(
-        min_length=1, description="Actions the game has."
+        min_length=1, description="The game's actions."
     )
-    metrics: dict[str, float] = Field(description="What the agent's metrics() said.")
+    metrics: dict[str, float] = Field(
+        description="The values of the agent's metrics()."
+    )
 
 
 class FileDigest(Document):
-    """A file as it was when its run was complete."""
+    """Length and hash of a file of a complete run."""
 
     bytes: int = Field(ge=0, description="Its length.")
     sha256: Sha256 = Field(description="SHA-256 of its content.")
 
 
 class RunSummary(Document):
-    """run_summary.json: totals, clocks and visits of what was played."""
+    """run_summary.json: totals, times and visits of the run."""
 
     schema_version: int = SCHEMA_VERSION
     frames: int = Field(description="Frames played.")
-    decision_frames: int = Field(description="Frames on which the agent was asked.")
+    decision_frames: int = Field(description="Frames on which the agent decided.")
     emulator_frames: int = Field(description="ALE frames played.")
-    wall_time_s: float = Field(ge=0, description="Seconds of playing, all tries.")
+    wall_time_s: float = Field(ge=0, description="Seconds of playing, all attempts.")
     fps: float | None = Field(description="frames / wall_time_s.")
     episodes: int = Field(description="Rows of episodes.jsonl.")
     segments: int = Field(description="Rows of segments.jsonl.")
@@ -503,18 +504,18 @@ class RunSummary(Document):
     started_utc: Utc
     ended_utc: Utc
     chain_head: str | None = Field(
-        description="Last chain value of digests.jsonl; null where there is none."
+        description="Last chain value of digests.jsonl; null without rows."
     )
-    visits: tuple[VisitSummary, ...] = Field(description="Visits begun, in order.")
+    visits: tuple[VisitSummary, ...] = Field(description="Started visits, in order.")
     usage: dict[str, Any] | None = Field(
         default=None,
         exclude_if=is_none,
-        description="What the agent's usage() said; only where it has one.",
+        description="The value of the agent's usage(), if it has one.",
     )
     rows: dict[str, FileDigest] | None = Field(
         default=None,
         exclude_if=is_none,
-        description="Row file -> its length and hash; only of a complete run.",
+        description="Row file -> its length and hash; complete runs only.",
     )
     score_sha256: Sha256 | None = Field(
         default=None,
@@ -527,9 +528,9 @@ Scores = dict[str, float]
 
 
 class Score(Document):
-    """score.json: a pure function of config, events and episodes, but for fps."""
+    """score.json: a pure function of config, events and episodes, except for fps."""
 
-    # The one number that runs of the track are compared by.
+    # The number by which runs of the track are compared.
     HEADLINE: ClassVar[str] = "final_score"
 
     final_score: float | None = Field(
@@ -572,27 +573,27 @@ class Score(Document):
         default=True, description="Whether the whole schedule was played."
     )
     incomplete_visits: tuple[int, ...] = Field(
-        default=(), description="Visits left out because frames are missing."
+        default=(), description="Visits excluded because frames are missing."
     )
 
     @property
     def headline(self) -> float | None:
-        """The number that runs are compared by."""
+        """The number by which runs are compared."""
         value: float | None = getattr(self, self.HEADLINE)
         return value
 
     @property
     def reward(self) -> float:
-        """What records call the reward of the run: more is better, 0.0 if unknown."""
+        """The reward of the run in records: higher is better, 0.0 if unknown."""
         return self.headline or 0.0
 
     @classmethod
     def visit_reward(cls, visit: VisitSummary, score: Score | None) -> float:
-        """What records call the reward of one visit: the sum of delivered rewards.
+        """The reward of one visit in records: the sum of delivered rewards.
 
         Args:
             visit: The visit.
-            score: The run's score; None if the run did not end well.
+            score: The run's score; None if the run is not complete.
         """
         return visit.reward_sum
 
@@ -638,7 +639,7 @@ class PredictionScore(Score):
         description="Mean of per_game_nmse, where it is not null."
     )
     per_game_nmse: ScoresOrNull = Field(
-        description="mse / variance of the targets; null where they hardly differ."
+        description="mse / variance of the targets; null where that is negligible."
     )
     median_nmse: float | None = Field(
         description="Median of per_game_nmse, where it is not null."
@@ -655,16 +656,16 @@ class PredictionScore(Score):
     )
     per_game_value_mse: Scores | None = Field(
         default=None,
-        description="Mean squared difference of predictions and rollout values, less "
-        "the sampling variance of these.",
+        description="Mean squared difference of predictions and rollout values, minus "
+        "the sampling variance of the latter.",
     )
     value_nmse: float | None = Field(
         default=None, description="Mean of per_game_value_nmse, where it is not null."
     )
     per_game_value_nmse: ScoresOrNull | None = Field(
         default=None,
-        description="value_mse / variance of the values; null where they hardly "
-        "differ.",
+        description="value_mse / variance of the values; null where that is "
+        "negligible.",
     )
     median_value_nmse: float | None = Field(
         default=None, description="Median of per_game_value_nmse, where it is not null."
@@ -674,16 +675,16 @@ class PredictionScore(Score):
     )
     rollouts_sha256: str | None = Field(
         default=None,
-        description="Digest of the rollout values; without any, this key and those "
-        "with `value_` in them are absent.",
+        description="Digest of the rollout values; without rollouts, this key and "
+        "the `value_` keys are absent.",
     )
 
-    # No return type: pydantic would take it for the schema instead of the fields.
+    # No return type: pydantic would use it for the schema instead of the fields.
     @model_serializer(mode="wrap")
     def _leave_out_rollouts(  # type: ignore[no-untyped-def]
         self, render: SerializerFunctionWrapHandler
     ):
-        """Absent and not null: a run without rollouts has no such error."""
+        """Omits the keys of rollouts instead of writing null."""
         document = render(self)
         if self.rollouts_sha256 is None:
             for name in ROLLOUT_KEYS:
@@ -735,13 +736,13 @@ CONTRACT_VERSIONS: dict[str, ContractVersion] = {
 
 
 def add_contract_version(version: ContractVersion) -> None:
-    """Makes the contract version of another track known.
+    """Registers the contract version of another track.
 
     Raises:
-        ConfigError: There is one of this name.
+        ConfigError: The name is taken.
     """
     if version.name in CONTRACT_VERSIONS:
-        raise ConfigError(f"contract version {version.name!r} is known already")
+        raise ConfigError(f"contract version {version.name!r} is already registered")
     CONTRACT_VERSIONS[version.name] = version
 
 
@@ -758,12 +759,12 @@ class RunErrorEntry(Document):
 
     type: str = Field(description="Class of the error.")
     message: str
-    frame: int | None = Field(description="Frame at which it happened.")
-    game: str | None = Field(description="Game at which it happened.")
+    frame: int | None = Field(description="Frame of the error.")
+    game: str | None = Field(description="Game of the error.")
 
 
 class RunStatus(Document):
-    """status.json: where the run is; written by its loop every few seconds."""
+    """status.json: state and progress of the run; its loop updates it regularly."""
 
     schema_version: int = SCHEMA_VERSION
     state: RunState
@@ -779,23 +780,25 @@ class RunStatus(Document):
     error: RunErrorEntry | None = None
 
 
-# How far a run's numbers are proven: its maker says so; its log plays again; its agent
-# decides the same again.
+# What a run's numbers rest on: its author's word; a replay of its log; running its
+# agent again.
 ProofLevel = Literal["claimed", "replayed", "re-executed"]
 
 
 class Difference(Document):
-    """The first place where a log is not what comes out when it is played again."""
+    """The first place where a replay differs from the log."""
 
-    visit_idx: int = Field(description="Visit it is in.")
+    visit_idx: int = Field(description="Visit of the difference.")
     game_id: str = Field(description="Game of that visit.")
     first_frame_idx: int = Field(description="Frame of the run, or first of a block.")
     last_frame_idx: int = Field(description="The same frame, or last of the block.")
-    file: str = Field(description="File that says otherwise.")
+    file: str = Field(description="File that differs.")
     line: int = Field(description="Line in it, from 1.")
     field: str = Field(description="First field that differs, or `row`.")
-    logged: str | None = Field(description="What stands there, as JSON.")
-    replayed: str = Field(description="What comes out, as JSON.")
+    logged: str | None = Field(
+        description="Logged value, as JSON; null if the line is missing."
+    )
+    replayed: str = Field(description="Replayed value, as JSON.")
 
     def __str__(self) -> str:
         """`visit 2 (qbert), frame 917: reward logged 25.0, replayed 0.0`."""
@@ -810,16 +813,22 @@ class Difference(Document):
 
 
 class VerificationRecord(Document):
-    """verification.json: what `longplay verify` found, and in which files."""
+    """verification.json: the result of `longplay verify`, and the files it covers."""
 
     schema_version: int = SCHEMA_VERSION
-    level: ProofLevel = Field(description="What is proven; `claimed` if it failed.")
-    method: Literal["replay", "re-execution"] = Field(description="What was tried.")
-    passed: bool = Field(description="Whether everything came out as logged.")
-    first_difference: Difference | None = Field(description="Where it did not.")
+    level: ProofLevel = Field(
+        description="Proof level reached; `claimed` if it failed."
+    )
+    method: Literal["replay", "re-execution"] = Field(
+        description="How it was verified."
+    )
+    passed: bool = Field(description="Whether everything reproduced.")
+    first_difference: Difference | None = Field(
+        description="First place where it did not."
+    )
     findings: dict[str, int] = Field(description="Findings of validation, per kind.")
-    frames: int = Field(description="Frames played again.")
-    sha256: dict[str, str] = Field(description="File judged -> its SHA-256.")
+    frames: int = Field(description="Frames replayed.")
+    sha256: dict[str, str] = Field(description="Verified file -> its SHA-256.")
     versions: dict[str, str] = Field(
-        description="python, ale_py, numpy, longplay that judged."
+        description="python, ale_py, numpy, longplay of the verifier."
     )

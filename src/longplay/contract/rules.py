@@ -1,9 +1,9 @@
-"""The rules of the contract for every frame -> findings.
+"""The contract's rules for every frame -> findings.
 
-`EventRules` takes the columns of events.jsonl chunk by chunk, in order, and holds each
-row against the schedule, the row before it and the control rules; on the way it derives
-what episodes.jsonl, segments.jsonl and run_summary.json must say. Rules compare frame
-numbers, not row positions, so that one lost row is one finding.
+`EventRules` takes the columns of events.jsonl chunk by chunk, in order, and checks each
+row against the schedule, the previous row and the control rules. It also derives the
+expected content of episodes.jsonl, segments.jsonl and run_summary.json. Rules compare
+frame numbers, not row positions, so that one lost row is one finding.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class SparseColumn:
         self._values: list[Column] = [np.zeros(0, np.float64)]
 
     def add(self, frames: Column, values: Column) -> None:
-        """Takes the rows of a chunk."""
-        is_there = values != 0
-        self._frames.append(frames[is_there])
-        self._values.append(values[is_there])
+        """Adds the rows of a chunk."""
+        is_nonzero = values != 0
+        self._frames.append(frames[is_nonzero])
+        self._values.append(values[is_nonzero])
 
     def by_frame(self) -> tuple[Column, Column]:
-        """Frames, ascending, and the values beside them."""
+        """Frames, ascending, and their values."""
         frames = np.concatenate(self._frames)
         order = np.argsort(frames, kind="stable")
         return frames[order], np.concatenate(self._values)[order]
@@ -56,7 +56,7 @@ class ForecastColumns:
         self._values: list[Column] = [np.zeros((2, 0))]
 
     def add(self, columns: dict[str, Column]) -> None:
-        """Takes the rows of a chunk."""
+        """Adds the rows of a chunk."""
         self._frames.append(columns["global_frame_idx"])
         self._values.append(np.stack((columns["prediction"], columns["target"])))
 
@@ -68,7 +68,7 @@ class ForecastColumns:
 
 
 class EventRules:
-    """Holds events.jsonl against a config, chunk by chunk."""
+    """Checks events.jsonl against a config, chunk by chunk."""
 
     FILE = "events.jsonl"
 
@@ -91,7 +91,7 @@ class EventRules:
         self.game_rewards = SparseColumn()
         self.forecasts = ForecastColumns()
 
-        # What the next chunk needs of the rows before it.
+        # State that the next chunk needs from earlier rows.
         self._last: dict[str, Any] | None = None
         self._kept_life = False
         self._segment_start_frame = 0
@@ -102,11 +102,11 @@ class EventRules:
 
     @property
     def frames(self) -> int:
-        """Rows judged so far."""
+        """Rows checked so far."""
         return int(self.visit_sums["frames"].sum())
 
     def check(self, chunk: Chunk) -> None:
-        """Judges the next chunk."""
+        """Checks the next chunk."""
         if len(chunk) == 0:
             return
         columns, lines = chunk.columns, chunk.lines
@@ -128,7 +128,7 @@ class EventRules:
         self._last = {name: column[-1] for name, column in columns.items()}
 
     def finish(self) -> None:
-        """Closes what is open; says so if the schedule was not played to its end."""
+        """Closes open spans; reports missing frames at the end of the schedule."""
         total = self._config.total_frames
         last_frame = -1
         if self._last is not None:
@@ -152,7 +152,7 @@ class EventRules:
             )
 
     def _shift(self, columns: dict[str, Column]) -> dict[str, Column]:
-        """Every column shifted by one row. Before the first row: nothing ended."""
+        """Every column shifted by one row; no span ended before the first row."""
         before = self._last or {
             name: -1 if name == "global_frame_idx" else 0 for name in columns
         }
@@ -170,7 +170,7 @@ class EventRules:
         expected: Any,
         found: Column,
     ) -> None:
-        """Reports rows with what was expected: one value per row, or words for all."""
+        """Reports bad rows; `expected` is one value per row, or one text for all."""
         if not bad.any():
             return
 
@@ -186,7 +186,7 @@ class EventRules:
         previous: dict[str, Column],
         lines: NDArray[np.int64],
     ) -> Column:
-        """Frames in order, each in its visit. Returns the visit of each row."""
+        """Checks the order of frames and their visits; returns each row's visit."""
         frames = columns["global_frame_idx"]
         following = previous["global_frame_idx"] + 1
         self._report(
@@ -276,11 +276,11 @@ class EventRules:
         ended_before: Mask,
         lines: NDArray[np.int64],
     ) -> Mask:
-        """Returns the rows that start a segment after another one.
+        """Returns the rows that start a segment, except the first of the run.
 
-        With life-loss termination a segment may outlive an episode. It must end with
-        its visit, and where an episode ended and no life was lost, because then it was
-        the game that ended. Where a life was lost too, the log itself decides.
+        With life-loss termination a segment may span several episodes. It must end at
+        the end of its visit, and where an episode ended without a lost life, because
+        then the game itself ended. Where a life was lost too, both are valid.
         """
         found = columns["segment_id"]
         if not self._config.life_loss_termination:
@@ -320,7 +320,7 @@ class EventRules:
         segment_starts: Mask,
         lines: NDArray[np.int64],
     ) -> None:
-        """Decision cadence, held decisions and the delay law."""
+        """Checks decision cadence, held decisions and the delay."""
         frames = columns["global_frame_idx"]
         since_reset = self._frames_since_reset(frames, segment_starts)
         found = columns["is_decision_frame"]
@@ -356,14 +356,14 @@ class EventRules:
     def _actions_due(
         self, frames: Column, decided: Column, since_reset: Column
     ) -> tuple[Column, Mask]:
-        """The action each row must apply, and whether the log tells it."""
+        """The action each row must apply, and whether the log determines it."""
         delay = self._config.delay
         all_frames = np.concatenate((self._tail["global_frame_idx"], frames))
         all_decided = np.concatenate((self._tail["decided_action_idx"], decided))
         at = np.arange(len(frames)) + len(all_frames) - len(frames) - delay
-        is_there = at >= 0
+        is_logged = at >= 0
         at = np.maximum(at, 0)
-        is_there &= all_frames[at] == frames - delay
+        is_logged &= all_frames[at] == frames - delay
         is_early = since_reset < delay
         due = np.where(is_early, self._config.default_action_idx, all_decided[at])
         keep_from = max(len(all_frames) - delay, 0)
@@ -371,12 +371,12 @@ class EventRules:
             "global_frame_idx": all_frames[keep_from:],
             "decided_action_idx": all_decided[keep_from:],
         }
-        return due, is_early | is_there
+        return due, is_early | is_logged
 
     def _check_timesteps(
         self, columns: dict[str, Column], lines: NDArray[np.int64]
     ) -> None:
-        """The reward delivered, and how many emulator frames there were."""
+        """Checks delivered rewards and the number of emulator frames."""
         found, expected = columns["reward"], columns["game_reward"]
         if self._config.reward == "sign":
             expected = np.sign(expected)
@@ -393,7 +393,7 @@ class EventRules:
     def _check_targets(
         self, columns: dict[str, Column], lines: NDArray[np.int64]
     ) -> None:
-        """Reference values are float32; whether they are true, `verify` says."""
+        """Checks that targets are float32; `verify` checks their values."""
         found = columns["target"]
         expected = found.astype(np.float32).astype(np.float64)
         bad = found != expected

@@ -1,8 +1,8 @@
-"""Reading run directories: documents at once, rows lazily as columns.
+"""Reads run directories: whole documents, and rows lazily as columns.
 
-`read_run(DIR)` opens a run; nothing is read before it is asked for. Rows are scanned by
-DuckDB, which is fast and forgiving: it answers questions about a sound run, and
-`contract.columns` says whether a run is sound.
+`read_run(DIR)` opens a run and reads each file on first use. Rows are scanned by
+DuckDB, which is fast and lenient: use it to query a valid run, and `contract.columns`
+to check whether a run is valid.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 _Document = TypeVar("_Document", bound=Document)
 
 ROW_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl")
-# What a verdict on a run is about.
-JUDGED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
+# The files that a verification covers.
+VERIFIED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
 
 PACK_SUFFIX = ".longplay"
 
@@ -59,7 +59,7 @@ _EVENT_TYPES = {
 }
 _TIMESTEP_TYPES = {"game_reward": "DOUBLE", "emulator_frames": "BIGINT"}
 _PREDICTION_TYPES = {"prediction": "DOUBLE", "target": "DOUBLE"}
-# Read where another tool wrote it, whatever it wrote.
+# Another tool may have written it, in any format.
 _HIDDEN_TYPES = {"wallclock_time": "VARCHAR"}
 _SPAN_TYPES = {
     "game_id": "VARCHAR",
@@ -80,12 +80,12 @@ class Rows:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that can be asked for."""
+        """The names of all columns."""
         return tuple(self._types)
 
     @property
     def is_torn(self) -> bool:
-        """Whether the last line was cut off in the writing."""
+        """Whether the last line is incomplete."""
         if not self._path.is_file() or self._path.stat().st_size == 0:
             return False
         with self._path.open("rb") as file:
@@ -93,7 +93,7 @@ class Rows:
             return file.read() != b"\n"
 
     def _sql(self, expressions: str, needs: tuple[str, ...], allow_torn: bool) -> str:
-        """Selects expressions over the columns they need, in file order."""
+        """The SQL for expressions over the columns they need, in file order."""
         if not self._path.is_file():
             raise DocumentError(f"{self._path.name}: missing in {self._path.parent}")
         known = {**self._types, **_HIDDEN_TYPES}
@@ -108,7 +108,7 @@ class Rows:
         names = names or self.columns
         unknown = [name for name in names if name not in self._types]
         if unknown:
-            raise KeyError(f"no column {unknown[0]!r}; there are {self.columns}")
+            raise KeyError(f"no column {unknown[0]!r}; expected one of {self.columns}")
         return self._sql(", ".join(f'"{name}"' for name in names), names, False)
 
     def numpy(self, *names: str) -> dict[str, NDArray[Any]]:
@@ -134,11 +134,10 @@ class Rows:
     def aggregate(self, expressions: str, *, needs: tuple[str, ...]) -> tuple[Any, ...]:
         """Runs SQL aggregates over the columns they need; returns their one row.
 
-        In a file whose last line is torn, a line that is no row counts as a row of
-        nulls.
+        In a file whose last line is torn, an invalid line counts as a row of nulls.
 
         Raises:
-            DocumentError: The file is missing, or another line is no row.
+            DocumentError: The file is missing, or another line is invalid.
         """
         sql = self._sql(expressions, needs, self.is_torn)
         (row,) = self._run(sql, lambda result: result.fetchall())
@@ -149,10 +148,10 @@ class Rows:
     ) -> list[tuple[Any, ...]]:
         """Runs SQL aggregates for every value of the keys, in the order of the keys.
 
-        One pass, with memory for the groups alone. Torn lines are as in `aggregate`.
+        One pass, with memory for the groups only. Torn lines are as in `aggregate`.
 
         Raises:
-            DocumentError: The file is missing, or another line is no row.
+            DocumentError: The file is missing, or another line is invalid.
         """
         select = self._sql(f"{keys}, {expressions}", needs, self.is_torn)
         sql = f"{select} GROUP BY {keys} ORDER BY {keys} NULLS LAST"
@@ -168,11 +167,11 @@ class Rows:
         except duckdb.Error as error:
             first_line = str(error).splitlines()[0]
             raise DocumentError(
-                f"{self._path.name}: {first_line}; `longplay validate` says more"
+                f"{self._path.name}: {first_line}; run `longplay validate` for details"
             ) from error
 
 
-# Tells, whatever the order, whether rows are the frames 0, 1, 2, … once each.
+# Tells whether rows, in any order, are the frames 0, 1, 2, … once each.
 FRAMES_FINGERPRINT = """
     [count(global_frame_idx), sum(global_frame_idx),
     bit_xor(hash(global_frame_idx)) FILTER (WHERE global_frame_idx IS NOT NULL)]
@@ -180,7 +179,7 @@ FRAMES_FINGERPRINT = """
 
 
 def fingerprint_frames(count: int) -> list[Any]:
-    """What `FRAMES_FINGERPRINT` is for the frames 0 … count - 1."""
+    """The value of `FRAMES_FINGERPRINT` for the frames 0 … count - 1."""
     import duckdb
 
     with duckdb.connect() as connection:
@@ -191,7 +190,7 @@ def fingerprint_frames(count: int) -> list[Any]:
 
 
 def _quote_path(path: Path) -> str:
-    """A path as an SQL string. DuckDB takes it as a pattern: mind `lr[0.1]`."""
+    """A path as an SQL string. DuckDB expands patterns, so `lr[0.1]` is escaped."""
     pattern = "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
     return "'" + pattern.replace("'", "''") + "'"
 
@@ -215,14 +214,14 @@ class RunDirectory:
 
     @property
     def has_config(self) -> bool:
-        """Whether config.json was written: a run may fail before it."""
+        """Whether config.json exists: a run may fail before it is written."""
         return (self.path / "config.json").exists()
 
     @cached_property
     def events(self) -> Rows:
         """events.jsonl, with the columns of the run's contract version."""
         types = _EVENT_TYPES
-        # A broken config.json does not keep anybody from looking at the rows.
+        # The rows stay readable if config.json is broken.
         with contextlib.suppress(DocumentError):
             if issubclass(self.config.event_row, TimestepRow):
                 types = {**types, **_TIMESTEP_TYPES}
@@ -253,13 +252,13 @@ class RunDirectory:
         """verification.json, if the run was verified."""
         return self._read_own("verification.json", VerificationRecord)
 
-    def hash_judged(self) -> dict[str, str]:
-        """SHA-256 of the files that a verdict is about, of those that are there."""
-        paths = [self.path / name for name in JUDGED_FILES]
+    def hash_verified_files(self) -> dict[str, str]:
+        """SHA-256 of the files that a verification covers, where they exist."""
+        paths = [self.path / name for name in VERIFIED_FILES]
         return {path.name: hash_file(path) for path in paths if path.is_file()}
 
     def _read_own(self, name: str, model: type[_Document]) -> _Document | None:
-        """A document that the contract does not name: another tool's may be any."""
+        """Reads a document that only longplay writes; None for other tools' runs."""
         path = self.path / name
         if not path.exists() or (self.has_config and not self.config.is_longplay):
             return None
@@ -273,7 +272,7 @@ def find_runs(directory: Path) -> list[Path]:
         NotARunError: The folder is neither.
     """
     if is_run(directory):
-        # `.` and `..` have a name, too.
+        # Resolved, so that `.` and `..` have a name.
         return [directory if directory.name.strip(".") else directory.resolve()]
     episodes = directory / "episodes"
     runs = [path for path in episodes.glob("*/") if is_run(path)]
@@ -287,7 +286,7 @@ def find_runs(directory: Path) -> list[Path]:
 
 
 def is_run(path: Path) -> bool:
-    """Whether a folder looks like a run directory, sound or not."""
+    """Whether a folder looks like a run directory, valid or not."""
     names = ("config.json", "status.json", "events.jsonl")
     return any((path / name).is_file() for name in names)
 

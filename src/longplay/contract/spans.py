@@ -1,4 +1,4 @@
-"""Events -> the episodes and segments there must be; held against their files."""
+"""Events -> the expected episodes and segments, checked against their files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENDED_BY = ("terminated", "truncated")
 
 
 class SpanTable:
-    """Episodes or segments as the events tell them, for their file to agree with.
+    """Episodes or segments derived from the events; their file must agree.
 
     A span is closed by the row that starts the next one, so that chunks can end
     anywhere.
@@ -30,12 +30,12 @@ class SpanTable:
     def add(
         self, columns: dict[str, Column], previous: dict[str, Column], starts: Mask
     ) -> None:
-        """Takes the rows of a chunk.
+        """Adds the rows of a chunk.
 
         Args:
             columns: The chunk.
             previous: The same columns, shifted by one row.
-            starts: Rows that start a span after another one.
+            starts: Rows that start a span, except the first of the run.
         """
         rewards = columns["reward"]
         at = np.flatnonzero(starts)
@@ -60,7 +60,7 @@ class SpanTable:
         self._parts.append({**kept, "return": returns})
 
     def columns(self) -> dict[str, Column]:
-        """The rows that the file must have, as columns; flags beside them."""
+        """The expected rows of the file as columns, with the flags."""
         names = (*self._COLUMNS, self._id_column, "return")
         parts = self._parts or [{name: np.zeros(0, np.int64) for name in names}]
         found = {name: np.concatenate([part[name] for part in parts]) for name in names}
@@ -84,12 +84,14 @@ def check_spans(
     games: Sequence[str],
     findings: Findings,
 ) -> None:
-    """Holds the rows of episodes.jsonl or segments.jsonl against the events."""
+    """Checks the rows of episodes.jsonl or segments.jsonl against the events."""
     count = len(expected["length"])
     if len(chunk) != count:
         findings.add(
             Finding(
-                kind, file, f"expected {count} rows by the events, found {len(chunk)}"
+                kind,
+                file,
+                f"expected {count} rows from the events, found {len(chunk)}",
             )
         )
     common = min(count, len(chunk))
@@ -115,6 +117,6 @@ def check_spans(
             wanted, found = words[wanted], words[found]
 
         def describe(row: int, wanted: Column = wanted, found: Column = found) -> str:
-            return f"expected {wanted[row]} by the events, found {found[row]}"
+            return f"expected {wanted[row]} from the events, found {found[row]}"
 
         findings.add_rows(kind, file, key, bad, lines, describe)

@@ -1,10 +1,10 @@
-"""Records that travel: each names its kind, whichever module the class lives in.
+"""Exported records: each names its type, independent of the module of its class.
 
     _type := longplay.eval_log.<Class>
 
-The name is a constant of the format. A class can move; what was written stays readable,
-and a task's hash, which covers the name, stays the same. Names that longplay 0.1 wrote
-are still read.
+The name is a constant of the format. When a class moves, existing records stay
+readable, and a task's hash, which covers the name, stays the same. Names that longplay
+0.1 wrote are still read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _describe_type(schema: dict[str, Any], kind: type[Record]) -> None:
 
 
 class Record(Document):
-    """Strict types, finite numbers, and the name of its kind."""
+    """A document with strict types, finite numbers and the name of its type."""
 
     model_config = ConfigDict(serialize_by_alias=True, json_schema_extra=_describe_type)
 
@@ -62,7 +62,7 @@ class Record(Document):
     @field_validator("type_")
     @classmethod
     def _check_type(cls, found: str, info: ValidationInfo) -> str:
-        """In JSON the name must be there; in Python it is filled in."""
+        """The name is required in JSON; in Python it is filled in."""
         expected = record_type(cls)
         accepted = {expected, *(f"{old}.{cls.__name__}" for old in _OLD_NAMESPACES)}
         if found in accepted or (not found and info.mode == "python"):

@@ -1,4 +1,4 @@
-"""What an agent spent: `usage` of agents, of run_summary.json and of records."""
+"""Tokens and cost of an agent: `usage()`, in run_summary.json and in records."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ class UsageSummary(Record):
     completion_tokens: int = Field(default=0, ge=0, description="Tokens received.")
     total_tokens: int = Field(default=0, ge=0, description="Both together.")
     cached_tokens: int = Field(
-        default=0, ge=0, description="Sent tokens that came from a cache."
+        default=0, ge=0, description="Sent tokens served from a cache."
     )
     cache_creation_tokens: int = Field(
         default=0, ge=0, description="Sent tokens that were put into one."
     )
     total_cost_usd: float = Field(default=0.0, ge=0, description="US dollars.")
-    n_llm_calls: int = Field(default=0, ge=0, description="Calls of a model.")
+    n_llm_calls: int = Field(default=0, ge=0, description="Model calls.")
 
     @classmethod
     def from_summary_stats(cls, stats: dict[str, Any] | None) -> Self:
-        """Takes what is known of usage out of a trajectory's statistics."""
+        """Picks the usage fields out of a trajectory's statistics."""
         known = cls.model_fields.keys() - Record.model_fields.keys()
         stats = stats or {}
         usage = cls(**{n: stats[n] for n in known if stats.get(n) is not None})

@@ -1,8 +1,8 @@
-"""What contract and schema versions are.
+"""Contract versions and the schema version.
 
 A contract version changes when required keys, boundary semantics, the agent's info
 payload, scoring or the hash change meaning. Additional keys do not change it. Each
-track has a version of its own. `CONTRACT_VERSIONS` in `records` lists them.
+track has its own version. `CONTRACT_VERSIONS` in `records` lists them.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from longplay.contract.records import EventRow, Score
 
-# Shape of longplay's own documents (run_summary.json, status.json, …). Readers refuse
-# a greater number than they know.
+# Shape of longplay's own documents (run_summary.json, status.json, …). Readers reject
+# a newer version than they know.
 SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
 class ContractVersion:
-    """What a contract version says of the files of a run.
+    """What a contract version requires of the files of a run.
 
     Attributes:
         name: Written to config.json and score.json.
-        settings: Keys of config.json that are required, and part of the hash, beside
+        settings: Keys of config.json that are required and hashed in addition to
             those of v1.
         row_type: A row of events.jsonl as longplay writes it.
         score_type: score.json.

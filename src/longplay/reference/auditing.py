@@ -1,7 +1,7 @@
-"""Values and measured returns of the same states -> how good the values are.
+"""Values and measured returns of the same states -> the quality of the values.
 
-A measured mean return has a sampling error, which is known; R² and root mean squared
-error are given as they are and with it taken off.
+A measured mean return has a known sampling error; R² and root mean squared error are
+given with and without a correction for it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Reals = NDArray[np.float64]
 def summarise(states: list[AuditedState]) -> AuditSummary:
     """R², bias and root mean squared error.
 
-    `r2` compares with the measured means as they are; `r2_corrected` and
-    `rmse_corrected` take off the part of the differences that is the sampling error
-    of those means. R² is null where the means do not differ beyond it.
+    `r2` compares with the measured means; `r2_corrected` and `rmse_corrected` subtract
+    the sampling error of those means. R² is null where the means do not differ beyond
+    that error.
     """
     values = np.array([state.value for state in states])
     means = np.array([state.mean_return for state in states])
@@ -49,10 +49,10 @@ def summarise(states: list[AuditedState]) -> AuditSummary:
 def bootstrap_r2(
     states: Sequence[AuditedState], confidence: float = 0.95
 ) -> R2Interval:
-    """Corrected R² with a percentile bootstrap over states, each a place of its own.
+    """Corrected R² with a percentile bootstrap over states.
 
-    Unlike `summarise`, differences below the sampling error are not cut at zero, so
-    that the interval can lie on both sides of 1.
+    Unlike in `summarise`, differences below the sampling error are not clipped at zero,
+    so that the interval can contain 1.
     """
     columns = np.array(
         [(state.value, state.mean_return, state.sampling_variance) for state in states]
@@ -73,6 +73,6 @@ def _corrected_r2(columns: Reals) -> Reals:
     noise = sampling.mean(axis=-1)
     error = ((values - means) ** 2).mean(axis=-1) - noise
     spread = means.var(axis=-1) - noise
-    # As in `summarise`: less than the noise once more is nothing that can be told.
+    # As in `summarise`: a variance below twice the noise is not significant.
     is_flat = spread <= noise
     return np.where(is_flat, np.nan, 1 - error / np.where(is_flat, 1.0, spread))

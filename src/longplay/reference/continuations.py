@@ -1,15 +1,15 @@
-"""A recorded visit, played again on an emulator that can branch off anywhere.
+"""A recorded visit, replayed on an emulator that can branch at any timestep.
 
 Two emulators with the visit's seed play side by side. The *original* draws its own
-stickiness, as in the run. The *branching* one has none; on every emulator frame it is
-given the action that the original executes, because the original's draws are known
-(`longplay.console.stickiness`). Both then draw equally often and stay in the same
-state, generators included. This is checked: rewards, ends and memory on every timestep,
-the whole serialised state wherever play branches off.
+sticky actions, as in the run. The *branching* one has none; on every emulator frame it
+gets the action that the original executes, since the original's draws are known
+(`longplay.console.stickiness`). Both then make the same number of draws and stay in the
+same state, including their generators. This is checked: rewards, ends and memory on
+every timestep, and the whole serialised state at every branch.
 
-From there the policy can continue any number of times with other luck. A continuation's
-luck, both its stickiness and its exploration, is a function of the run's seed, the
-visit, the timestep and its own number.
+From there the policy can continue any number of times with other random draws. The
+draws of a continuation, for sticky actions and exploration, are a function of the run
+seed, the visit, the timestep and the continuation's number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from longplay.seeds import ContinuationSeeds
 
 
 class Player:
-    """One console with a policy at it: memory pairs, actions, game overs."""
+    """A console with the inputs of a policy: memory pairs and game overs."""
 
     def __init__(self, console: Console, game_id: str, emulator_seed: int) -> None:
         self.console = console
@@ -39,7 +39,7 @@ class Player:
         self.pair = pair_ram(self._current, None)
 
     def play(self, action: int) -> tuple[float, bool]:
-        """Plays a timestep; its game reward, and whether the game ended with it."""
+        """Plays a timestep; returns its game reward and whether the game ended."""
         game_reward, is_over = self.play_to_end(action)
         if is_over:
             self.console.reset()
@@ -48,23 +48,23 @@ class Player:
         return game_reward, is_over
 
     def play_to_end(self, action: int) -> tuple[float, bool]:
-        """As `play`, but no new game is started after the end of one."""
+        """Like `play`, but does not start a new game after a game over."""
         game_reward, is_over, _ = self.console.step(action)
         previous, self._current = self._current, bytes(self.console.ram())
         self.pair = pair_ram(self._current, previous)
         return game_reward, is_over
 
     def save(self) -> tuple[bytes, RamPair]:
-        """What this player remembers; the console is saved apart."""
+        """The player's own state; the console is saved separately."""
         return self._current, self.pair
 
-    def go_back(self, memory: tuple[bytes, RamPair]) -> None:
-        """Remembers what it did when it was saved."""
+    def restore(self, memory: tuple[bytes, RamPair]) -> None:
+        """Restores a state from `save`."""
         self._current, self.pair = memory
 
 
 class Continuation(NamedTuple):
-    """What the policy got from a state on, and whether the game ended in it."""
+    """The result of one continuation from a state."""
 
     discounted_reward: float
     discount: float
@@ -72,7 +72,7 @@ class Continuation(NamedTuple):
     pair: RamPair
 
     def bootstrap(self, values: ValueFunction) -> float:
-        """The return, with the value of the last state for what was not played."""
+        """The return, bootstrapped with the value of the last state."""
         if self.is_over:
             return self.discounted_reward
         return self.discounted_reward + self.discount * float(
@@ -80,15 +80,15 @@ class Continuation(NamedTuple):
         )
 
 
-def play_on(
+def continue_play(
     player: Player, chooser: Chooser, timesteps: int, discount: float
 ) -> Continuation:
     """Plays a number of timesteps, or to the end of the game.
 
     Args:
-        player: Stands in the state to continue from.
-        chooser: The policy, with the exploration of this continuation.
-        timesteps: The most to play.
+        player: A player in the state to continue from.
+        chooser: The policy, with the exploration draws of this continuation.
+        timesteps: Maximum number to play.
         discount: Weight of the next timestep's reward.
     """
     total, weight, is_over = 0.0, 1.0, False
@@ -103,18 +103,18 @@ def play_on(
 
 
 class RawDraws:
-    """Draws of [0, 1) from raw PCG64, whose stream NumPy promises across versions."""
+    """Draws from [0, 1) of raw PCG64, whose stream NumPy guarantees across versions."""
 
     def __init__(self, seed: int) -> None:
         self._bits = np.random.PCG64(seed)
 
     def random(self) -> float:
-        """The next emulator frame's draw."""
+        """The draw of the next emulator frame."""
         return int(self._bits.random_raw()) / 2**64
 
 
-class Luck(NamedTuple):
-    """All chance of one continuation."""
+class RandomDraws(NamedTuple):
+    """The sources of randomness of one continuation."""
 
     chooser: Chooser
     sticky_rng: StickyDraws
@@ -123,31 +123,31 @@ class Luck(NamedTuple):
 def branch_off(
     console: BranchingAleConsole,
     player: Player,
-    luck: Iterable[Luck],
+    draws: Iterable[RandomDraws],
     timesteps: int,
     discount: float,
 ) -> list[Continuation]:
-    """Continues once with every luck from one state, and goes back to it.
+    """Continues from one state once per set of draws; restores the state afterwards.
 
     Args:
-        console: The player's own.
-        player: Stands in the state.
-        luck: One per continuation.
-        timesteps: The most to play, each time.
+        console: The player's console.
+        player: A player in the state.
+        draws: One per continuation.
+        timesteps: Maximum number to play, each time.
         discount: Weight of the next timestep's reward.
     """
     branch, memory, sticky_rng = console.save(), player.save(), console.sticky_rng
     continuations = []
-    for chooser, console.sticky_rng in luck:
-        continuations.append(play_on(player, chooser, timesteps, discount))
-        console.go_back(branch)
-        player.go_back(memory)
+    for chooser, console.sticky_rng in draws:
+        continuations.append(continue_play(player, chooser, timesteps, discount))
+        console.restore(branch)
+        player.restore(memory)
     console.sticky_rng = sticky_rng
     return continuations
 
 
-class RetracedVisit:
-    """A visit of a run, played again by its actions, that can be branched off from."""
+class ReplayedVisit:
+    """A visit of a run, replayed from its actions, that can branch."""
 
     def __init__(
         self, game_id: str, emulator_seed: int, *, sticky: float, frame_skip: int
@@ -162,10 +162,10 @@ class RetracedVisit:
         self.player = Player(self.console, game_id, emulator_seed)
         self._place = f"visit of {game_id}, emulator seed {emulator_seed}"
         self.timestep = 0
-        self._foresee()
+        self._read_draws()
 
-    def _foresee(self) -> None:
-        """Reads what the original will draw, up to the next reset."""
+    def _read_draws(self) -> None:
+        """Reads the future draws of the original, up to the next reset."""
         self.console.sticky_rng = AleDraws(self._original.serialize_state())
 
     def play(self, action: int) -> float:
@@ -175,43 +175,43 @@ class RetracedVisit:
             The game's reward.
 
         Raises:
-            ConsoleError: The two emulators do not do the same.
+            ConsoleError: The two emulators differ.
         """
         expected_reward, expected_over, _ = self._original.step(action)
         found = self.player.play(action)
         if expected_over:
             self._original.reset()
-            self._foresee()
+            self._read_draws()
         is_same = found == (expected_reward, expected_over)
         if not is_same or self.console.ram() != self._original.ram():
-            raise self._differs("reward, end or memory")
+            raise self._make_error("reward, end or memory")
         self.timestep += 1
         return expected_reward
 
-    def _differs(self, what: str) -> ConsoleError:
+    def _make_error(self, what: str) -> ConsoleError:
         return ConsoleError(
-            f"{self._place}, timestep {self.timestep}: expected the {what} of an "
-            "emulator that draws its own stickiness, found another in the one that "
-            f"is given the same draws; ale-py {ALE_VERSION} draws in another way"
+            f"{self._place}, timestep {self.timestep}: expected the same {what} in the "
+            "original and the branching emulator, found a difference; ale-py "
+            f"{ALE_VERSION} draws sticky actions in another way"
         )
 
     def check_state(self) -> None:
-        """Compares all that the emulators hold, their generators included.
+        """Compares the whole states of both emulators, including their generators.
 
         Raises:
-            ConsoleError: This is not the recorded state, to the last bit.
+            ConsoleError: The states are not bit-identical.
         """
         if self.console.serialize_state() != self._original.serialize_state():
-            raise self._differs("whole state")
+            raise self._make_error("whole state")
 
     def branch_off(
-        self, luck: Iterable[Luck], timesteps: int, discount: float
+        self, draws: Iterable[RandomDraws], timesteps: int, discount: float
     ) -> list[Continuation]:
-        """Continues from the recorded state, once with every luck."""
+        """Continues from the recorded state, once per set of draws."""
         self.check_state()
-        return branch_off(self.console, self.player, luck, timesteps, discount)
+        return branch_off(self.console, self.player, draws, timesteps, discount)
 
 
-def draw_luck(policy: FixedPolicy, seeds: ContinuationSeeds) -> Luck:
-    """The luck of one continuation of a policy."""
-    return Luck(Chooser(policy, seeds.exploration), RawDraws(seeds.stickiness))
+def make_draws(policy: FixedPolicy, seeds: ContinuationSeeds) -> RandomDraws:
+    """The random draws of one continuation of a policy."""
+    return RandomDraws(Chooser(policy, seeds.exploration), RawDraws(seeds.stickiness))

@@ -1,7 +1,7 @@
 """The driver of the prediction track: a fixed policy plays, answers are predictions.
 
-The order within a timestep is the rule of the track: the answer is read first. Only
-then is the guide asked for the action and the target, so no agent can know them.
+The order within a timestep is a rule of the track: the answer is read first, and only
+then does the guide give the action and the target, so that no agent can know them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from longplay.reference.library import hash_references
 
 
 class ReferenceDriver:
-    """A guide decides; the agent's prediction and the target go into the row."""
+    """A guide decides; rows contain the agent's prediction and the target."""
 
     row_type: type[EventRow] = PredictionRow
 
@@ -37,18 +37,18 @@ class ReferenceDriver:
         """The driver of a run.
 
         Raises:
-            ConfigError: The policies and values here are not the run's, or missing.
+            ConfigError: The installed references are missing or not the run's.
             DocumentError: Their files are damaged.
         """
         return cls(_find_guides(config))
 
     def start_visit(self, visit: ScheduledVisit, console: Console) -> None:
-        """Takes the guide of the visit."""
+        """Selects the guide of the visit."""
         self._guide = self._guides[visit.visit_idx]
         self._ram = console.ram
 
     def decide(self, answer: object, is_first: bool) -> int:
-        """Reads the prediction, then asks the guide for action and target."""
+        """Reads the prediction, then gets action and target from the guide."""
         self._prediction = _read_prediction(answer)
         action, self._target = self._guide.decide(self._ram(), is_first)
         return action
@@ -63,7 +63,7 @@ class ReferenceDriver:
         return self._prediction, self._target
 
     def skip(self, is_first: bool) -> None:
-        """Lets the guide see the memory, as when it decided."""
+        """Shows the guide the memory, as in `decide`."""
         self._guide.skip(self._ram(), is_first)
 
 
@@ -78,7 +78,7 @@ def _read_prediction(answer: object) -> float:
 
 
 def read_number(answer: object) -> float | None:
-    """A finite number as a float; None if it is something else."""
+    """A finite number as a float; None for anything else."""
     try:
         answer = unwrap_number(answer)
         if isinstance(answer, bool | str | bytes):
@@ -90,12 +90,13 @@ def read_number(answer: object) -> float | None:
 
 
 def _find_guides(config: RunConfig) -> dict[int, Guide]:
-    """Visit -> its guide, of a prediction run."""
+    """Visit -> its guide, for a prediction run."""
     found = hash_references(config.games)
     if found != config.reference_sha256:
         raise ConfigError(
-            f"reference_sha256: the run has {config.reference_sha256}, the references "
-            f"here are {found}; its policies are those of another version of longplay"
+            f"reference_sha256: expected {config.reference_sha256}, which the run was "
+            f"made with, found {found} installed; install the version of longplay that "
+            "made the run"
         )
     if config.seed is None:
         raise ConfigError("config.json seed: expected the run's seed, found none")

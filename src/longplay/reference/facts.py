@@ -1,4 +1,4 @@
-"""What is known about a game's reference, shipped beside it as JSON."""
+"""Facts about a game's reference, shipped with it as JSON."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class ScoreFacts(_Facts):
     standard_error: float
 
     def describe(self) -> str:
-        """`12.3 ± 0.4`; from 100 on without decimals."""
+        """`12.3 ± 0.4`; without decimals from 100 on."""
         digits = 1 if abs(self.mean) < 100 else 0
         return f"{self.mean:,.{digits}f} ± {self.standard_error:,.{digits}f}"
 
 
 class PolicyFacts(_Facts):
-    """Which actions a policy has, how it was trained, what it scores."""
+    """Actions, training recipe and scores of a policy."""
 
     actions: tuple[int, ...]
     exploration: float = Field(ge=0, le=1)
@@ -38,17 +38,17 @@ class PolicyFacts(_Facts):
 
     @property
     def lead_in_errors(self) -> float:
-        """How far above random, in standard errors of the difference."""
+        """Lead over random, in standard errors of the difference."""
         error = self.score.standard_error**2 + self.random_score.standard_error**2
         lead = self.score.mean - self.random_score.mean
         return lead / sqrt(max(error, 1e-12))
 
 
 class ValueFacts(_Facts):
-    """What values were fitted on, and the error on visits that only end the fit.
+    """How values were fitted, and their error on visits used only for early stopping.
 
-    Errors are mean squared differences from plain returns, so that even perfect values
-    have one; `held_out_variance` is what the best constant would have.
+    Errors are mean squared differences from single returns, so that even perfect values
+    have an error; `held_out_variance` is the error of the best constant.
     """
 
     recipe: dict[str, Any]
@@ -71,7 +71,7 @@ class AuditedState(_Facts):
 
 
 class AuditSummary(_Facts):
-    """What an audit says; see `longplay.reference.training.audit.summarise`."""
+    """The result of an audit; see `longplay.reference.auditing.summarise`."""
 
     states: int
     continuations: int
@@ -84,16 +84,16 @@ class AuditSummary(_Facts):
 
 
 class AuditFacts(_Facts):
-    """Values against rollouts."""
+    """Values compared with rollouts."""
 
     summary: AuditSummary
     audited: tuple[AuditedState, ...]
 
 
 class R2Interval(_Facts):
-    """A corrected R² and its 95 % interval, by bootstrap over places.
+    """A corrected R² and its 95 % interval, by bootstrap over states.
 
-    All null where states do not differ beyond the sampling error.
+    All null where the states' values do not differ beyond the sampling error.
     """
 
     r2: float | None
@@ -102,9 +102,9 @@ class R2Interval(_Facts):
 
 
 class RolloutAudit(_Facts):
-    """Rollout values and network against continuations that neither has seen.
+    """Rollout values and network, compared with independent continuations.
 
-    `r2`, `low` and `high` are those of the rollout values.
+    `r2`, `low` and `high` belong to the rollout values.
     """
 
     states: int
@@ -119,7 +119,7 @@ class RolloutAudit(_Facts):
 
 
 class RolloutFacts(_Facts):
-    """Which states of which visits have rollout values, and how good these are."""
+    """Which states of which visits have rollout values, and their audit."""
 
     rollouts_sha256: str
     reference_sha256: str
@@ -133,7 +133,7 @@ class RolloutFacts(_Facts):
 
 
 class ReferenceFacts(_Facts):
-    """All of it, and the digest of the networks it is about."""
+    """All facts about a reference, and the digest of its networks."""
 
     schema_version: int = 1
     game: str

@@ -1,9 +1,9 @@
-"""Who plays on the prediction track: a visit's actions and values, one by one.
+"""Actions and values of a visit of the prediction track, timestep by timestep.
 
-A guide is asked once per timestep, with the memory at that moment, for the action that
-the fixed policy takes and for the value of the state it takes it in. Two kinds give the
-same answers: one evaluates the policy live, the other has them recorded. Memory reaches
-guides alone; no percept holds it.
+On every timestep a guide gets the current memory and returns the fixed policy's action
+and the value of the state. There are two kinds with the same results: one evaluates the
+networks live, the other reads a recording. Only guides see the memory; it is never part
+of a percept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from longplay.seeds import policy_seed
 
 
 class Guidance(NamedTuple):
-    """The policy's action, and the value of the observation it is taken in."""
+    """The policy's action and the value of the current state."""
 
     action: int
     value: float
@@ -37,18 +37,18 @@ class Guide(Protocol):
         """The next timestep's action and value.
 
         Args:
-            ram: The memory now; it is not kept.
-            is_first: Whether a game has just begun.
+            ram: The current memory; the guide keeps no reference to it.
+            is_first: Whether a game has just started.
         """
 
     def skip(self, ram: memoryview, is_first: bool) -> None:
-        """As `decide`, for a timestep that is already decided."""
+        """Like `decide`, for a timestep whose action is already known."""
 
     def check_reward(self, reward: float) -> None:
-        """Is told what the timestep delivered.
+        """Checks the delivered reward of the timestep and advances to the next one.
 
         Raises:
-            ConsoleError: It is not what the policy got when it was recorded.
+            ConsoleError: It differs from the recorded reward.
         """
 
 
@@ -62,16 +62,16 @@ class LiveGuide:
 
     def decide(self, ram: memoryview, is_first: bool) -> Guidance:
         """The policy's choice, and the value network's output."""
-        self._see(ram, is_first)
+        self._read_memory(ram, is_first)
         action = self._chooser.choose(self._pair)
         return Guidance(action, float(self._values.evaluate(self._pair)))
 
     def skip(self, ram: memoryview, is_first: bool) -> None:
-        """Sees the memory and spends the timestep's draw."""
-        self._see(ram, is_first)
+        """Reads the memory and consumes the timestep's draw."""
+        self._read_memory(ram, is_first)
         self._chooser.skip()
 
-    def _see(self, ram: memoryview, is_first: bool) -> None:
+    def _read_memory(self, ram: memoryview, is_first: bool) -> None:
         now, before = self._pair[:RAM_BYTES], self._pair[RAM_BYTES:]
         before[:] = now
         now[: len(ram)] = np.frombuffer(ram, np.uint8)
@@ -79,11 +79,11 @@ class LiveGuide:
             before[:] = now
 
     def check_reward(self, reward: float) -> None:
-        """A live policy takes what comes."""
+        """Does nothing: there is no recorded reward to compare with."""
 
 
 class RecordedGuide:
-    """Knows the visit by heart; needs neither memory nor networks."""
+    """Reads actions and values from a recording; needs neither memory nor networks."""
 
     def __init__(self, visit: RecordedVisit, place: str) -> None:
         self._actions = visit.actions.tolist()
@@ -93,22 +93,22 @@ class RecordedGuide:
         self._timestep = 0
 
     def decide(self, ram: memoryview, is_first: bool) -> Guidance:
-        """What was recorded for this timestep."""
+        """The recorded action and value of this timestep."""
         at = self._timestep
         return Guidance(self._actions[at], self._values[at])
 
     def skip(self, ram: memoryview, is_first: bool) -> None:
-        """Goes on by one timestep."""
+        """Advances by one timestep."""
         self._timestep += 1
 
     def check_reward(self, reward: float) -> None:
-        """Holds the reward against the recorded one, and goes on."""
+        """Checks the reward against the recorded one, and advances."""
         expected = self._rewards[self._timestep]
         if reward != expected:
             raise ConsoleError(
                 f"{self._place}, timestep {self._timestep}: expected the recorded "
-                f"reward {expected}, found {reward:g}: this is not the emulator that "
-                "the reference was recorded on; `longplay doctor` says more"
+                f"reward {expected}, found {reward:g}; the reference was recorded with "
+                "another emulator version, run `longplay doctor` for details"
             )
         self._timestep += 1
 
@@ -116,7 +116,7 @@ class RecordedGuide:
 def open_guides(
     schedule: Sequence[ScheduledVisit], seed: int, data: Path | None = None
 ) -> dict[int, Guide]:
-    """Visit -> its guide: recorded where the whole visit is, live otherwise.
+    """Visit -> its guide: recorded if the whole visit was recorded, live otherwise.
 
     Raises:
         ConfigError: A game has no reference.

@@ -1,12 +1,12 @@
-"""The references that are shipped: files of `data/` -> policies, values, facts.
+"""Shipped references: files of `data/` -> policies, values, facts.
 
     data/<game>.safetensors      both networks: arrays `policy.<name>`, `values.<name>`
-    data/<game>.json             facts about them, with the digest of the former
-    data/<game>.streams.…        what they make of some seeds: `streams.py`
+    data/<game>.json             facts about them, with the digest of the networks
+    data/<game>.streams.…        recorded visits of some seeds: `streams.py`
 
-A file that is missing, damaged or not the one its facts are about is refused. The
-environment variable LONGPLAY_REFERENCES names another folder than `data/`, for
-references of one's own; the contract hash of a run tells them apart.
+A file that is missing, damaged or does not match its facts is rejected. The environment
+variable LONGPLAY_REFERENCES replaces `data/` with another folder, for your own
+references; they give a run another contract hash.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ from longplay.reference.policy import FixedPolicy
 from longplay.reference.values import ValueFunction
 from longplay.suites import REFERENCE_SUITE
 
-# The prediction track's games, in its order.
+# The games of the prediction track, in its order.
 REFERENCE_GAMES = REFERENCE_SUITE.games
 
 DATA = Path(__file__).parent / "data"
 
-_REMEDY = "install longplay again, or mend the folder that LONGPLAY_REFERENCES names"
+_REMEDY = "reinstall longplay, or fix the folder LONGPLAY_REFERENCES"
 
 Facts = TypeVar("Facts", bound=BaseModel)
 
 
 def check_reference_game(game_id: str) -> str:
-    """Refuses games that are not the prediction track's.
+    """Rejects games that are not on the prediction track.
 
     Raises:
-        UnknownNameError: Names close matches.
+        UnknownNameError: The game is not on the track.
     """
     if game_id not in REFERENCE_GAMES:
         raise UnknownNameError("game of the prediction track", game_id, REFERENCE_GAMES)
@@ -62,7 +62,7 @@ def find_data() -> Path:
 
 @dataclass(frozen=True)
 class Reference:
-    """A game's fixed policy, its value function and what is known about them."""
+    """A game's fixed policy, its value function and facts about them."""
 
     policy: FixedPolicy
     values: ValueFunction
@@ -73,7 +73,7 @@ def list_references(data: Path | None = None) -> list[str]:
     """The games that have a reference, in the track's order.
 
     Raises:
-        DocumentError: There is no such folder.
+        DocumentError: The folder does not exist.
     """
     folder = data or find_data()
     if not folder.is_dir():
@@ -82,7 +82,7 @@ def list_references(data: Path | None = None) -> list[str]:
 
 
 def read_facts(game_id: str, data: Path | None = None) -> ReferenceFacts:
-    """What is known about a game's reference.
+    """Facts about a game's reference.
 
     Raises:
         ConfigError: The game has none.
@@ -90,7 +90,7 @@ def read_facts(game_id: str, data: Path | None = None) -> ReferenceFacts:
     """
     if check_game(game_id) not in REFERENCE_GAMES:
         raise ConfigError(
-            f"games: {game_id!r} has no reference policy; these have one: "
+            f"games: {game_id!r} has no reference; expected one of "
             f"{', '.join(REFERENCE_GAMES)}"
         )
     path = (data or find_data()) / f"{game_id}.json"
@@ -101,7 +101,7 @@ def read_facts(game_id: str, data: Path | None = None) -> ReferenceFacts:
 
 
 def read_reference_document(path: Path, model: type[Facts]) -> Facts:
-    """A JSON file that belongs to a reference.
+    """Reads a JSON file of a reference.
 
     Raises:
         DocumentError: It cannot be read, or is damaged.
@@ -128,7 +128,7 @@ def load_reference(game_id: str, data: Path | None = None) -> Reference:
 
     Raises:
         ConfigError: The game has none.
-        DocumentError: A file is missing, damaged or not the one that was measured.
+        DocumentError: A file is missing, damaged or does not match its facts.
     """
     data = data or find_data()
     facts = read_facts(game_id, data)
@@ -145,7 +145,7 @@ def load_reference(game_id: str, data: Path | None = None) -> Reference:
 
 
 def hash_references(games: Sequence[str], data: Path | None = None) -> str:
-    """SHA-256 over all that decides what the policies play and what values are.
+    """SHA-256 over everything that determines the policies' actions and the values.
 
     Raises:
         ConfigError: A game has no reference.
@@ -165,10 +165,10 @@ def hash_references(games: Sequence[str], data: Path | None = None) -> str:
 
 
 def read_safetensors(path: Path, expected_sha256: str) -> dict[str, NDArray[Any]]:
-    """The arrays of a file that must have a digest.
+    """The arrays of a file with the expected digest.
 
     Raises:
-        DocumentError: It is missing, damaged or another one.
+        DocumentError: The file is missing, damaged or has another digest.
     """
     try:
         content = path.read_bytes()
@@ -197,7 +197,7 @@ def pick_visit(
     """The arrays of one seed's visit, `seed-<n>.<name>`, as name -> array.
 
     Raises:
-        DocumentError: One is missing, or of another dtype or length.
+        DocumentError: An array is missing, or has another dtype or length.
     """
     names = {name: f"seed-{seed}.{name}" for name in dtypes}
     found = {name: arrays[key] for name, key in names.items() if key in arrays}

@@ -1,19 +1,19 @@
-"""A frozen network: RAM -> numbers that are the same bits on every machine.
+"""A frozen network: RAM -> outputs that are bit-identical on every machine.
 
 Sums of floats depend on their order, and BLAS picks the order by machine and batch
-size. Here nothing is left to it: weights, layer inputs and sums are integers in
-float64, small enough that every product and every partial sum is exact (below 2**53),
-so every order gives the same. What is not a sum is one IEEE operation at a time
-(+ − × ÷ √), correctly rounded by definition; there is no exp, log or tanh.
+size. Here the order does not matter: weights, layer inputs and sums are integers in
+float64, small enough that every product and every partial sum is exact (below 2**53).
+Everything else is one IEEE operation at a time (+ − × ÷ √), correctly rounded by
+definition; there is no exp, log or tanh.
 
-    bits ∈ {0, 1}       × int8 weights       → sums  ≤ 2**18, exact in float32 even
+    bits ∈ {0, 1}       × int8 weights       → sums  ≤ 2**18, exact even in float32
     sums → rounded to integers, at most SUM_LIMIT = 2**18 − 1
     normalisation:        n·Σz² and (Σz)² are below 2**53 for n ≤ 256, so is n·z − Σz
     hidden ∈ 0 … 2**15−1 × int16 weights      → sums  ≤ 2**15 · 2**15 · 256 = 2**38
 
 A sum is multiplied by its unit's scale (one operation) before it is rounded. The first
-layer's sums are kept from one call to the next and only corrected by the bits that
-changed; being integers, they do not remember how they were reached.
+layer's sums are kept between calls and only updated for the bits that changed; since
+they are integers, they do not depend on the path of updates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_UNITS = 256
 Reals = NDArray[np.float64]
 Arrays = Mapping[str, NDArray[Any]]
 
-# name -> dtype and dimensions; a frozen network is exactly these.
+# name -> dtype and dimensions of the arrays of a frozen network.
 ARRAYS: dict[str, tuple[type[np.generic], int]] = {
     "input_bits": (np.int16, 1),
     "weight1": (np.int8, 2),
@@ -58,10 +58,10 @@ ARRAYS: dict[str, tuple[type[np.generic], int]] = {
 
 
 def check_arrays(arrays: Arrays, where: str) -> None:
-    """Holds arrays against what a frozen network is made of.
+    """Checks the arrays of a frozen network.
 
     Raises:
-        DocumentError: Names the first array that is not as expected.
+        DocumentError: Names the first invalid array.
     """
     for name, (dtype, dimensions) in ARRAYS.items():
         if name not in arrays:
@@ -101,12 +101,12 @@ _PER_UNIT = ("scale", "bias", "gain", "offset")
 
 
 class _Normalisation:
-    """Integer sums -> the next layer's integers: round, normalise, cut at zero."""
+    """Integer sums -> the next layer's integers: round, normalise, clip at zero."""
 
     def __init__(self, arrays: Arrays, layer: int) -> None:
         self._scale = arrays[f"scale{layer}"].astype(np.float64)
         self._bias = arrays[f"bias{layer}"].astype(np.float64)
-        # In steps of a hidden input; a power of two changes no rounding.
+        # In steps of a hidden input; dividing by a power of two is exact.
         self._gain = arrays[f"gain{layer}"].astype(np.float64) / HIDDEN_STEP
         self._offset = arrays[f"offset{layer}"].astype(np.float64) / HIDDEN_STEP
         self._units = float(len(self._bias))
@@ -114,7 +114,7 @@ class _Normalisation:
         self._stabiliser = self._units * self._units * stabiliser
 
     def apply(self, sums: Reals) -> Reals:
-        # In place, because at these sizes a new array costs as much as the arithmetic.
+        # In place: at these sizes a new array costs as much as the arithmetic.
         units, z = self._units, sums * self._scale
         z += self._bias
         np.rint(z, out=z)
@@ -151,18 +151,18 @@ class ExactNetwork:
         self._sums1 = np.zeros(self._weight1.shape[1])
 
     def evaluate(self, pair: RamPair) -> Reals:
-        """The outputs for memory now and before (256 bytes), integers times a step.
+        """The outputs for current and previous memory (256 bytes).
 
-        Any two calls with equal bytes give equal bits, whatever came between.
+        Calls with equal bytes give equal bits, independent of earlier calls.
         """
         bits = np.unpackbits(pair).take(self._input_bits).view(np.int8)
-        self._correct_sums(bits - self._bits)
+        self._update_sums(bits - self._bits)
         self._bits = bits
         hidden = self._normalise1.apply(self._sums1)
         hidden = self._normalise2.apply(hidden @ self._weight2)
         return (hidden @ self._weight3 + self._bias3) * self._step3
 
-    def _correct_sums(self, change: NDArray[np.int8]) -> None:
+    def _update_sums(self, change: NDArray[np.int8]) -> None:
         changed = change.nonzero()[0]
         signs = change[changed].astype(np.float32)
         self._sums1 += signs @ self._weight1.take(changed, axis=0)

@@ -1,8 +1,8 @@
-"""A game's fixed policy: greedy in a frozen network, sometimes anything.
+"""A game's fixed policy: ε-greedy with a frozen network.
 
-One 64-bit draw of PCG64 per timestep decides both whether the policy explores and
-where to. Raw draws are used because NumPy promises their stream, and not that of its
-distributions, across versions.
+One 64-bit draw of PCG64 per timestep decides both whether the policy explores and which
+action it takes then. Raw draws are used because NumPy guarantees their stream across
+versions, unlike that of its distributions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class FixedPolicy:
         self._explores_below = round(exploration * _HALF)
 
     def choose_greedily(self, pair: RamPair) -> int:
-        """The action of the highest output, the first of equals."""
+        """The action with the highest output; the first one in a tie."""
         return self.actions[int(self._network.evaluate(pair).argmax())]
 
     def choose(self, pair: RamPair, draw: int) -> int:
@@ -53,7 +53,7 @@ class FixedPolicy:
 
 
 class Chooser:
-    """A policy with its own generator: the actions of one visit."""
+    """A policy with its own generator, for the actions of one visit."""
 
     def __init__(self, policy: FixedPolicy, seed: int) -> None:
         self._policy = policy
@@ -64,5 +64,5 @@ class Chooser:
         return self._policy.choose(pair, int(self._bits.random_raw()))
 
     def skip(self) -> None:
-        """Spends the draw of a timestep whose action is known."""
+        """Consumes the draw of a timestep whose action is known."""
         self._bits.random_raw()

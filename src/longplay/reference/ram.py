@@ -1,9 +1,9 @@
-"""What a reference network sees: the RAM now and one timestep ago, as bits.
+"""The input of a reference network: the RAM now and one timestep ago, as bits.
 
 An input is 256 bytes: the 128 at this timestep's end, then the 128 at the previous
-one's. On a first observation both halves are the same. Unpacked, most significant bit
-first, they are 2,048 inputs; a byte as a number is a weighted sum of its bits, so a
-network that is linear in them first needs no other input.
+one's. On a first observation both halves are equal. Unpacked, most significant bit
+first, they are 2,048 inputs. The value of a byte is a weighted sum of its bits, so a
+network whose first layer is linear needs no other input.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ RamPair = NDArray[np.uint8]
 
 
 def pair_ram(current: bytes, previous: bytes | None) -> RamPair:
-    """Two readings of the memory as one input; without a previous one, the same twice.
+    """Current and previous memory as one input; the current one twice on a first frame.
 
-    A machine with less memory than ALE's fills the rest with zeros.
+    For a machine with less memory than ALE's, the rest is zeros.
     """
     pair = np.zeros(2 * RAM_BYTES, np.uint8)
     before = current if previous is None else previous

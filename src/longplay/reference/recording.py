@@ -1,7 +1,7 @@
-"""A reference and a seed -> the visit that its policy plays, recorded.
+"""A reference and a seed -> a recorded visit of its policy.
 
-The very stream of a run plays it, so that a recording cannot differ from what a live
-policy would have done.
+It is played with the same stream as a run, so a recording cannot differ from a live
+policy.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from longplay.stream import Mechanics, Stream
 def record_visit(
     visit: ScheduledVisit, seed: int, console: Console, data: Path | None = None
 ) -> RecordedVisit:
-    """Plays a visit of a run's seed live.
+    """Plays one visit of a run live and records it.
 
     Args:
-        visit: Game, place in the schedule, and length.
-        seed: The run's.
-        console: One of the track's, four emulator frames a step.
-        data: Where the reference is, if not with the others.
+        visit: Game, position in the schedule, and length.
+        seed: The run seed.
+        console: A console with the track's four emulator frames per step.
+        data: Folder of the reference; the installed ones if None.
     """
-    place = visit.visit_idx
-    guide = LiveGuide(load_reference(visit.game_id, data), policy_seed(seed, place))
+    index = visit.visit_idx
+    guide = LiveGuide(load_reference(visit.game_id, data), policy_seed(seed, index))
     stream = Stream(
         (visit,),
-        (emulator_seed(seed, place),),
+        (emulator_seed(seed, index),),
         console,
         Mechanics(reward="sign"),
-        ReferenceDriver({place: guide}),
+        ReferenceDriver({index: guide}),
     )
     rows = []
     while not stream.done:

@@ -1,13 +1,13 @@
-"""Rollout values that are shipped: files of `data/` <-> the values of a run's states.
+"""Shipped rollout values: files of `data/` <-> the values of a run's states.
 
     data/<game>.rollouts.safetensors   `seed-<n>.timesteps` int32, `.mean` float32 and
                                        `.variance` float32, (states,) each;
                                        `continuations` (K), `horizon` (h) int32, (1,)
-    data/<game>.json                   `rollouts`: which visits these are, of which
-                                       reference, the digest of the former, the audit
+    data/<game>.json                   `rollouts`: visits and reference of the values,
+                                       digest of the arrays, audit
 
-They belong to the visits they were measured on: the same game at the same place of the
-schedule, the same seed, length and references. Any other visit has none.
+They only apply to the visits they were measured on: the same game at the same position
+of the schedule, with the same seed, length and references.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class RolloutValues:
     """The measured states of one visit.
 
     Attributes:
-        timesteps: (n,) where they are.
+        timesteps: (n,) timesteps of the states.
         mean: (n,) m, the mean return of the continuations.
         variance: (n,) s², the unbiased variance of a return.
-        continuations: K, how many continuations each mean is made of.
+        continuations: K, the number of continuations behind each mean.
     """
 
     timesteps: NDArray[np.int32]
@@ -56,17 +56,17 @@ class RolloutValues:
 
     @property
     def means(self) -> NDArray[np.float64]:
-        """m, to calculate with."""
+        """The means m as float64."""
         return self.mean.astype(np.float64)
 
     @property
     def noise(self) -> NDArray[np.float64]:
-        """s² / K, the sampling variance of every mean."""
+        """s² / K, the sampling variance of each mean."""
         return self.variance.astype(np.float64) / self.continuations
 
 
 def rollouts_name(game_id: str) -> str:
-    """The file of a game."""
+    """The file name for a game."""
     return f"{game_id}.rollouts.safetensors"
 
 
@@ -85,7 +85,7 @@ def render_rollouts(visits: Mapping[int, RolloutValues], horizon: int) -> bytes:
 def write_rollouts(
     folder: Path, game_id: str, content: bytes, rollouts: RolloutFacts
 ) -> None:
-    """Writes a game's file and says so in its facts."""
+    """Writes a game's file and adds it to the game's facts."""
     facts = read_facts(game_id, folder).model_copy(update={"rollouts": rollouts})
     write_file(folder / rollouts_name(game_id), content)
     write_document(folder / f"{game_id}.json", facts)
@@ -112,11 +112,11 @@ def read_rollouts(game_id: str, data: Path | None = None) -> dict[int, RolloutVa
 
 @dataclass(frozen=True)
 class RunRollouts:
-    """The rollout values of those games of a run that have them.
+    """The rollout values of a run, for the games that have them.
 
     Attributes:
         games: Game -> its values, in the order of the schedule.
-        sha256: Digest over all that they were read from.
+        sha256: Digest over the files they were read from.
     """
 
     games: dict[str, RolloutValues]
@@ -163,8 +163,8 @@ def _find_facts(visit: ScheduledVisit, seed: int, folder: Path) -> RolloutFacts 
         return None
     if facts.reference_sha256 != hash_references([visit.game_id], folder):
         raise DocumentError(
-            f"{visit.game_id}.json rollouts.reference_sha256: expected that of the "
-            f"networks beside it, found {facts.reference_sha256}; measure them again"
+            f"{visit.game_id}.json rollouts.reference_sha256: expected the digest of "
+            f"the game's reference, found {facts.reference_sha256}; measure again"
         )
     return facts
 
@@ -177,6 +177,6 @@ def _read_visit(path: Path, facts: RolloutFacts, seed: int) -> RolloutValues:
         raise DocumentError(
             f"{path.name} seed-{seed}.timesteps: expected 0 … "
             f"{facts.visit_timesteps - 1}, found {timesteps.min()} … {timesteps.max()};"
-            " measure it again"
+            " measure again"
         )
     return RolloutValues(**visit, continuations=facts.continuations)

@@ -1,17 +1,17 @@
-"""Recorded visits -> rollout values: what the policy gets from their states, measured.
+"""Recorded visits -> rollout values: measured returns of the policy from their states.
 
-From every 40th timestep of a visit the policy continues K times with other luck, for
-h timesteps or to the end of the game; where the game did not end, the value network
-says the rest. m, the mean of the K returns, is the state's rollout value, and s², their
-unbiased variance, says how far luck alone moves it.
+From every 40th timestep of a visit the policy continues K times with new random draws,
+for h timesteps or to the end of the game; where the game did not end, the return is
+bootstrapped with the value network. The state's rollout value is m, the mean of the K
+returns; s², their unbiased variance, gives its sampling error.
 
-Some of these states are also continued from for much longer, and with luck that is used
-nowhere else: the audit that the rollout values and the network are compared with.
+Some of these states also get much longer continuations with independent draws: the
+audit, with which the rollout values and the network are compared.
 
     WORK/<game>/rollouts/seed-<n>.h<h>.k<K>.safetensors   one visit, measured
 
-A visit is measured in one go, and its file is written whole or not at all; so what is
-killed at any moment continues with the next visit that has none.
+The file of a visit is written atomically at its end, so a killed process can be started
+again and continues with the first visit that has no file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from longplay.contract.files import make_directory
 from longplay.errors import ConfigError, ConsoleError
 from longplay.reference.auditing import bootstrap_r2, summarise
-from longplay.reference.continuations import RetracedVisit, draw_luck
+from longplay.reference.continuations import ReplayedVisit, make_draws
 from longplay.reference.facts import AuditedState, RolloutAudit, RolloutFacts
 from longplay.reference.library import (
     REFERENCE_GAMES,
@@ -43,11 +43,11 @@ from longplay.reference.rollout_file import (
 )
 from longplay.reference.streams import RecordedVisit, find_recorded_visit
 from longplay.reference.training.array_file import read_arrays, write_arrays
-from longplay.reference.workplace import Pace, Workplace
+from longplay.reference.workspace import RateTimer, Workspace
 from longplay.seeds import continuation_seeds, emulator_seed
 from longplay.suites import REFERENCE_SUITE, PredictionSuite
 
-# The audit's continuations are numbered from here: none has the luck of a rollout.
+# The audit's continuations are numbered from here, so that their draws are independent.
 _FIRST_AUDIT_NUMBER = 2**16
 _REPORT_S = 10.0
 
@@ -55,7 +55,7 @@ Reals = NDArray[np.float64]
 
 
 class RolloutPlan(BaseModel):
-    """Which states of a visit are measured, and how often and far they are continued.
+    """Which states of a visit are measured, with how many and how long continuations.
 
     Every 12th state is audited too: 21 of a visit, 480 timesteps apart.
     """
@@ -79,12 +79,12 @@ class MeasuredVisit:
     """The returns of continuations from n states of one visit, a of them audited.
 
     Attributes:
-        timesteps: (n,) where the states are.
-        network_values: (n,) what the value network says of them.
+        timesteps: (n,) timesteps of the states.
+        network_values: (n,) values of the network.
         returns: (n, K) bootstrapped after the horizon.
-        audit_timesteps: (a,) where the audited states are.
+        audit_timesteps: (a,) timesteps of the audited states.
         audit_returns: (a, continuations) to the end of the game or the audit's
-            horizon, and not bootstrapped.
+            horizon, without bootstrapping.
     """
 
     timesteps: NDArray[np.int32]
@@ -105,7 +105,7 @@ class StateMeasurer:
         self._seed, self._visit_idx = seed, suite.games.index(game_id)
         self._reference, self._recorded = reference, recorded
         self._discount = suite.discount
-        self._visit = RetracedVisit(
+        self._visit = ReplayedVisit(
             game_id,
             emulator_seed(seed, self._visit_idx),
             sticky=suite.sticky,
@@ -121,8 +121,8 @@ class StateMeasurer:
             if reward != recorded.rewards[at]:
                 raise ConsoleError(
                     f"seed {self._seed}, timestep {at}: expected the recorded reward "
-                    f"{recorded.rewards[at]}, found {reward:g}; `longplay doctor` says "
-                    "whether this is the emulator that the visit was recorded on"
+                    f"{recorded.rewards[at]}, found {reward:g}; run `longplay doctor` "
+                    "to check that the emulator version is the recorded one"
                 )
 
     def measure(
@@ -131,8 +131,8 @@ class StateMeasurer:
         """The returns of the continuations with these numbers."""
         policy, values = self._reference.policy, self._reference.values
         key = self._seed, self._visit_idx, self._visit.timestep
-        luck = (draw_luck(policy, continuation_seeds(*key, n)) for n in numbers)
-        played = self._visit.branch_off(luck, timesteps, self._discount)
+        draws = (make_draws(policy, continuation_seeds(*key, n)) for n in numbers)
+        played = self._visit.branch_off(draws, timesteps, self._discount)
         if is_bootstrapped:
             return [continuation.bootstrap(values) for continuation in played]
         return [continuation.discounted_reward for continuation in played]
@@ -149,14 +149,14 @@ def measure_visit(
 
     Args:
         game_id: One of the track's games.
-        seed: The run's; its visit must have been recorded.
+        seed: The run seed; its visit must have been recorded.
         plan: Which states, and how.
-        data: Where reference and recording are, if not with the others.
-        report: Is told how many states are done.
+        data: Folder of reference and recording; the installed ones if None.
+        report: Called with the number of states done.
 
     Raises:
         ConfigError: The visit was not recorded.
-        ConsoleError: The recorded state is not reached exactly.
+        ConsoleError: The replay does not match the recording.
     """
     recorded = _find_recording(game_id, seed, data)
     measurer = StateMeasurer(game_id, seed, load_reference(game_id, data), recorded)
@@ -199,7 +199,7 @@ def _find_recording(game_id: str, seed: int, data: Path | None) -> RecordedVisit
 class RolloutWork:
     """The measured visits of one game, in its folder."""
 
-    def __init__(self, place: Workplace, plan: RolloutPlan, data: Path | None) -> None:
+    def __init__(self, place: Workspace, plan: RolloutPlan, data: Path | None) -> None:
         self._place, self._plan, self._data = place, plan, data
         self._facts = {
             "plan": plan.model_dump(),
@@ -213,10 +213,10 @@ class RolloutWork:
         return self._place.path(f"rollouts/{name}.safetensors")
 
     def measure(self, seed: int) -> MeasuredVisit:
-        """The visit of a seed: as it was measured before, or measured now.
+        """The measured visit of a seed, from its file or measured now.
 
         Raises:
-            ConfigError: What is there was measured in another way.
+            ConfigError: The file was measured with another plan or reference.
         """
         path = self._path(seed)
         if not path.exists():
@@ -231,11 +231,11 @@ class RolloutWork:
         return MeasuredVisit(**arrays)
 
     def _measure_now(self, seed: int) -> MeasuredVisit:
-        pace, place = Pace(_REPORT_S), self._place
+        timer, place = RateTimer(_REPORT_S), self._place
 
         def report(states: int) -> None:
-            if pace.is_due():
-                per_minute = 60 * pace.rate(1000 * states) / 1000
+            if timer.is_due():
+                per_minute = 60 * timer.rate(1000 * states) / 1000
                 rate = f"{per_minute:.0f} a minute"
                 place.report("rollouts", seed=seed, states=states, rate=rate)
 
@@ -258,11 +258,11 @@ def summarise_visits(visits: Mapping[int, MeasuredVisit]) -> dict[int, RolloutVa
 def audit_visits(
     visits: Mapping[int, MeasuredVisit], plan: RolloutPlan
 ) -> RolloutAudit:
-    """Rollout values and network against longer continuations of the same states."""
+    """Compares rollout values and network with longer continuations."""
     if not all(len(visit.audit_timesteps) for visit in visits.values()):
         raise ConfigError(
-            f"expected audited states in every visit, found one with none: every "
-            f"{plan.audit_every_states}th of the measured states is one; measure more"
+            f"expected audited states in every visit, found a visit without: every "
+            f"{plan.audit_every_states}th measured state is audited; measure more"
         )
     measured = summarise_visits(visits)
     rollouts = [
@@ -290,7 +290,7 @@ def audit_visits(
 def _audit(
     seed: int, visit: MeasuredVisit, values: NDArray[np.float32]
 ) -> Iterator[AuditedState]:
-    """Values of the audited states beside what was measured from them."""
+    """The audited states with their values and measured returns."""
     places = np.searchsorted(visit.timesteps, visit.audit_timesteps)
     for place, returns in zip(places, visit.audit_returns, strict=True):
         yield AuditedState(
@@ -306,7 +306,7 @@ def _audit(
 def ship_rollouts(
     game_id: str, visits: Mapping[int, MeasuredVisit], plan: RolloutPlan, data: Path
 ) -> RolloutFacts:
-    """Writes the rollout values of a game beside its reference, and their facts."""
+    """Writes the rollout values of a game next to its reference, and their facts."""
     content = render_rollouts(summarise_visits(visits), plan.horizon_timesteps)
     facts = RolloutFacts(
         rollouts_sha256=hash_content(content),

@@ -1,13 +1,13 @@
-"""Recorded visits of a reference: actions, rewards and values, and no network.
+"""Recorded visits of a reference: actions, rewards and values, without networks.
 
     data/<game>.streams.safetensors   `seed-<n>.actions` uint8, `.rewards` int8 (the
                                       delivered signs), `.values` float32, (timesteps,)
-    data/<game>.streams.json          which visit they are, of which reference, and the
-                                      digest of the former
+    data/<game>.streams.json          visit and reference of the recording, and the
+                                      digest of the arrays
 
-A visit is a pure function of game, seed and actions, so playing the recorded actions
-again is the policy's own visit, up to any length that was recorded. A recording that
-was made with another reference than the one beside it is refused.
+A visit is a pure function of game, seed and actions, so replaying the recorded actions
+gives the policy's own visit, up to the recorded length. A recording is rejected if it
+was made with another reference than the one in the same folder.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ _DTYPES: dict[str, type[np.generic]] = {
 
 @dataclass(frozen=True)
 class RecordedVisit:
-    """What a fixed policy did in one visit, timestep by timestep."""
+    """Actions, rewards and values of a fixed policy in one visit, per timestep."""
 
     actions: NDArray[np.uint8]
     rewards: NDArray[np.int8]
     values: NDArray[np.float32]
 
     def __len__(self) -> int:
-        """Timesteps recorded."""
+        """Number of recorded timesteps."""
         return len(self.actions)
 
 
 class StreamFacts(Document):
-    """Which visits a file of recorded streams holds."""
+    """Which visits a file of recorded streams contains."""
 
     schema_version: int = 1
     game: str
@@ -70,7 +70,7 @@ class StreamFacts(Document):
 def write_streams(
     folder: Path, game_id: str, visit_idx: int, visits: Mapping[int, RecordedVisit]
 ) -> None:
-    """Writes the recorded visits of a game, one per seed, beside its reference."""
+    """Writes the recorded visits of a game, one per seed, next to its reference."""
     arrays = {
         f"seed-{seed}.{name}": np.ascontiguousarray(getattr(visit, name), dtype)
         for seed, visit in visits.items()
@@ -92,10 +92,10 @@ def write_streams(
 def find_recorded_visit(
     game_id: str, seed: int, visit_idx: int, data: Path | None = None
 ) -> RecordedVisit | None:
-    """The recording of a visit, if there is one.
+    """The recording of a visit, or None.
 
     Raises:
-        DocumentError: A file is missing, damaged or about another reference.
+        DocumentError: A file is missing, damaged or made with another reference.
     """
     folder = data or find_data()
     path, name = folder / f"{game_id}.streams.json", f"{game_id}.streams.safetensors"

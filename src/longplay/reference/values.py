@@ -21,5 +21,5 @@ class ValueFunction:
             )
 
     def evaluate(self, pair: RamPair) -> np.float32:
-        """The value of the state with this memory now and before."""
+        """The value of the state with this current and previous memory."""
         return np.float32(self._network.evaluate(pair)[0])

@@ -20,7 +20,7 @@ from longplay.analysis.runs import MeasuredRun, OpenedPack
 from longplay.console.ale import ALE_VERSION
 from longplay.contract.files import make_directory, read_document, write_document
 from longplay.contract.records import Document, ProofLevel
-from longplay.contract.rundir import JUDGED_FILES, RunDirectory
+from longplay.contract.rundir import VERIFIED_FILES, RunDirectory
 from longplay.errors import (
     CannotVerifyError,
     DocumentError,
@@ -65,7 +65,7 @@ def read_trust(run: MeasuredRun) -> ProofLevel:
             documents, hashes = packed.read_documents(), packed.manifest.sha256
     else:
         documents = RunDirectory(run.path)
-        hashes = documents.hash_judged() if documents.verification else {}
+        hashes = documents.hash_verified_files() if documents.verification else {}
     record = documents.verification
     if record is None or not record.passed:
         return "claimed"
@@ -112,8 +112,8 @@ class Judge:
             with PackFile(path) as packed:
                 hashes: Mapping[str, str] = packed.manifest.sha256
         else:
-            hashes = RunDirectory(path).hash_judged()
-        judged = {name: hashes.get(name) for name in JUDGED_FILES}
+            hashes = RunDirectory(path).hash_verified_files()
+        judged = {name: hashes.get(name) for name in VERIFIED_FILES}
         here = [longplay_version(), ALE_VERSION]
         text = json.dumps([judged, here], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -1,8 +1,8 @@
-"""What the random agent gets, shipped as data: a raw rate means nothing alone.
+"""Scores of the random agent, shipped as data to compare with.
 
 `data/random.json` is written by `make baselines` from runs of `longplay run`, three
-seeds per suite. A suite with settings changed is shown beside the suite it was made
-from, and said to be.
+seeds per suite. A suite with changed settings is compared with the suite it
+was derived from, and labelled so.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from longplay.scoring.metrics import mean_or_none
 
 @dataclass(frozen=True)
 class GameTotals:
-    """What a game came to in a run of the control track, mean over seeds."""
+    """Totals of a game in a run of the control track, mean over seeds."""
 
     reward: float
     game_score: float
@@ -29,10 +29,10 @@ class RandomBaseline:
     """The random agent on one suite.
 
     Attributes:
-        suite_id: The suite that was measured.
-        seeds: Seeds it was measured with.
-        final_scores: Its final score, per seed.
-        rates: Game -> reward per frame over all of its frames and seeds.
+        suite_id: The measured suite.
+        seeds: The measured seeds.
+        final_scores: Final score, per seed.
+        rates: Game -> reward per frame over all its frames and seeds.
         scores: Game -> mean of its per-game scores over seeds.
         forgetting: Its mean forgetting, mean over seeds: what resets alone do.
         plasticity: Its mean plasticity, likewise.
@@ -71,7 +71,7 @@ class RandomBaseline:
 
     @property
     def headline(self) -> float:
-        """The number that runs of the suite are compared by, mean over seeds."""
+        """The number by which runs of the suite are compared, mean over seeds."""
         total = self.cumulative_reward
         return self.final_score if total is None else total
 
@@ -84,7 +84,7 @@ def _read_data() -> dict[str, Any]:
 
 
 def random_baseline(suite_name: str) -> RandomBaseline | None:
-    """The random agent's figures for a suite, or for the one it was made from."""
+    """The random agent's figures for a suite, or for the one it was derived from."""
     suite_id = suite_name.partition("+")[0]
     entry = _read_data()["suites"].get(suite_id)
     if entry is None:
@@ -111,12 +111,12 @@ def _mean_of_known(values: list[float | None]) -> float | None:
 
 
 def expected_seconds(suite_name: str, typical_suite: str, frames: int) -> float:
-    """About how long playing takes; what an agent computes comes on top.
+    """Approximate time of playing, without the agent's own computation.
 
     Args:
-        suite_name: The suite played.
-        typical_suite: One that was measured, in case this one was not.
-        frames: How much is played.
+        suite_name: The suite to play.
+        typical_suite: A measured suite, in case `suite_name` was not measured.
+        frames: Number of frames to play.
     """
     measured = random_baseline(suite_name) or random_baseline(typical_suite)
     assert measured is not None

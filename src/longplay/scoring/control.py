@@ -1,7 +1,7 @@
-"""The control score: what was collected from the first timestep to the last.
+"""The control score: rewards summed over all timesteps.
 
-The benchmark's number is the sum of all rewards delivered; beside it stands the sum of
-the games' own rewards, which other papers report. The keys of v1 are computed too, on
+The headline is the sum of all delivered rewards. The sum of the games' own rewards,
+which other papers report, is given too, and so are the keys of v1, computed on
 delivered rewards.
 """
 
@@ -38,7 +38,7 @@ def _total_per_game(play: Play, rewards: Rewards) -> dict[str, float]:
 
 
 def _trace_rate(play: Play) -> Iterator[RatePoint]:
-    """A point per window of each visit, so that none mixes two games."""
+    """One point per window of each visit, so that no point mixes two games."""
     window_frames = play.config.scoring_defaults.window_frames
     for visit in play.visits:
         for start in range(visit.span.start, visit.span.end + 1, window_frames):

@@ -1,8 +1,8 @@
 """Scores as pure functions of arrays.
 
-A run's rewards come sparse: the frames with a reward other than zero, ascending, and
-the rewards beside them. A span of frames is `(start, end)`, both included. Sums are
-exactly rounded (`math.fsum`), so they do not depend on who adds them up.
+A run's rewards are sparse: the frames with a nonzero reward, ascending, and their
+rewards. A span of frames is `(start, end)`, both included. Sums are exactly rounded
+(`math.fsum`), so they do not depend on the order of addition.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class Rewards:
-    """All rewards of a run that are not zero.
+    """All nonzero rewards of a run.
 
     Attributes:
         frames: (n,) int64, ascending.
@@ -55,7 +55,7 @@ class Rewards:
         return math.fsum(self.values[low:high])
 
     def spread(self, span: Span) -> NDArray[np.float64]:
-        """The rewards of every frame of a span, zeros among them."""
+        """The rewards of every frame of a span, including zeros."""
         low, high = np.searchsorted(self.frames, (span.start, span.end + 1))
         rewards = np.zeros(span.length)
         rewards[self.frames[low:high] - span.start] = self.values[low:high]
@@ -74,19 +74,19 @@ def bottom_k_mean(scores: Iterable[float], fraction: float) -> float:
 
 
 def mean_or_none(values: Sequence[float]) -> float | None:
-    """The mean; None of nothing."""
+    """The mean; None if there are no values."""
     return math.fsum(values) / len(values) if values else None
 
 
 def median_or_none(values: Sequence[float]) -> float | None:
-    """The median; None of nothing."""
+    """The median; None if there are no values."""
     return statistics.median(values) if values else None
 
 
 def final_score(
     scores: Mapping[str, float], bottom_k_frac: float, weights: Sequence[float]
 ) -> tuple[float | None, float | None, float | None]:
-    """(final, mean, bottom-k) of per-game scores; Nones if no game has one."""
+    """(final, mean, bottom-k) of per-game scores; all None without scores."""
     mean = mean_or_none(list(scores.values()))
     if mean is None:
         return None, None, None

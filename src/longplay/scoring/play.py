@@ -1,7 +1,7 @@
-"""Run directory -> what its score is computed from.
+"""Run directory -> the inputs of its score.
 
-One pass over events.jsonl collects the rewards that are not zero; everything else is
-arithmetic on a few windows per visit.
+One pass over events.jsonl collects the nonzero rewards; everything else is arithmetic
+on a few windows per visit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PlayedVisit:
 
 @dataclass(frozen=True)
 class Forecasts:
-    """What was predicted of every frame, and what should have been: (frames,) each."""
+    """Predictions and targets of every frame, (frames,) each."""
 
     predictions: NDArray[np.float64]
     targets: NDArray[np.float64]
@@ -46,16 +46,16 @@ class Forecasts:
 
 @dataclass(frozen=True)
 class Play:
-    """What a score is computed from.
+    """The inputs of a score.
 
     Attributes:
-        config: All settings, the scoring windows among them.
-        visits: The visits that count, from the first on.
-        rewards: As they were delivered.
-        game_rewards: As the games gave them; the same in a streaming run.
+        config: All settings, including the scoring windows.
+        visits: The scored visits, from the first on.
+        rewards: Delivered rewards.
+        game_rewards: The games' own rewards; the same in a streaming run.
         terminated_ends: Last frames of the game episodes that the game ended.
         fps: Frames per second of playing.
-        forecasts: Of a prediction run.
+        forecasts: Predictions and targets of a prediction run.
     """
 
     config: RunConfig
@@ -68,7 +68,7 @@ class Play:
 
     @property
     def frames(self) -> int:
-        """Frames that count."""
+        """Number of scored frames."""
         return sum(played.span.length for played in self.visits)
 
     def visits_of(self, game_id: str) -> list[PlayedVisit]:
@@ -86,21 +86,21 @@ def played_visits(config: RunConfig) -> tuple[PlayedVisit, ...]:
 
 
 def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
-    """Reads from a run directory what its score needs.
+    """Reads the inputs of a run's score.
 
     Args:
         run: The run.
-        partial: Take the visits that were played to their end, if not all were.
+        partial: Score only the finished visits of an incomplete run.
 
     Raises:
-        IncompleteRunError: Frames are missing, and `partial` was not asked for.
+        IncompleteRunError: Frames are missing, and `partial` is not set.
         DocumentError: A file is missing or broken.
     """
     config = run.config
     if config.is_tuning and not partial:
         raise IncompleteRunError(
-            f"{run.path}: a tuning run has no score; tuning.json has its result. Play "
-            "the whole stream, without --stop-after, for a score"
+            f"{run.path}: a tuning run has no score; its result is in tuning.json. For "
+            "a score, play the whole stream, without --stop-after"
         )
     scan = _scan_events(run)
     if scan.last_frame + 1 < config.total_frames and not partial:
@@ -109,8 +109,8 @@ def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
         )
         raise IncompleteRunError(
             f"{run.path}: the run is not complete: {reached} of "
-            f"0 … {config.total_frames - 1}. Go on with `longplay resume`, or "
-            f"score the visits that were played to their end with --partial"
+            f"0 … {config.total_frames - 1}. Run `longplay resume` to continue, or "
+            f"score the finished visits with --partial"
         )
     visits = tuple(p for p in played_visits(config) if p.span.end <= scan.last_frame)
     return Play(
@@ -125,22 +125,23 @@ def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
 
 
 def check_ended(run: RunDirectory) -> None:
-    """Refuses a run of longplay's own that does not say that it is complete.
+    """Rejects a longplay run whose state is not COMPLETED.
 
     Raises:
-        IncompleteRunError: All its frames may be there, but it was stopped before its
-            own score was written.
+        IncompleteRunError: The run was stopped before its score was written, even if
+            all its frames are there.
     """
     if run.status is not None and run.status.state != "COMPLETED":
         raise IncompleteRunError(
             f"{run.path}: the run is not complete: its state is {run.status.state}. "
-            "Go on with `longplay resume`, or score what is there with --partial"
+            "Run `longplay resume` to continue, or score the finished visits with "
+            "--partial"
         )
 
 
 @dataclass(frozen=True)
 class _Scan:
-    """What one pass over events.jsonl brings in."""
+    """The result of one pass over events.jsonl."""
 
     count: int
     last_frame: int
@@ -151,7 +152,7 @@ class _Scan:
 
 
 def _scan_events(run: RunDirectory) -> _Scan:
-    """Reads the rewards that are not zero, and sees that no frame is missing."""
+    """Reads the nonzero rewards, and checks that no frame is missing."""
     names, dense = ["reward"], []
     if issubclass(run.config.event_row, TimestepRow):
         names.append("game_reward")
@@ -173,7 +174,8 @@ def _scan_events(run: RunDirectory) -> _Scan:
     if null_count or not is_gapless or last_frame >= run.config.total_frames:
         raise DocumentError(
             f"events.jsonl: expected frames 0, 1, 2, … once each with a reward, found "
-            f"{count} rows up to frame {last_frame}; `longplay validate` says more"
+            f"{count} rows up to frame {last_frame}; run `longplay validate` for "
+            "details"
         )
     rewards = _make_rewards(*lists[:2])
     game_rewards = _make_rewards(*lists[2:4]) if len(names) > 1 else rewards
@@ -182,7 +184,7 @@ def _scan_events(run: RunDirectory) -> _Scan:
 
 
 def _list_sparse(column: str) -> str:
-    """SQL: the frames where a column is not zero, and its values there."""
+    """SQL: the frames where a column is nonzero, and its values there."""
     where = f"FILTER (WHERE {column} <> 0)"
     return f"list(global_frame_idx) {where}, list({column}) {where}"
 

@@ -1,19 +1,19 @@
-"""The prediction score: how far predictions are from reference values and returns.
+"""The prediction score: errors of predictions against reference values and returns.
 
 Per game, on its visit, in float64 and with exactly rounded sums:
 
     mse         mean of (prediction - target)²
-    nmse        mse / population variance of the targets: 1 is the best constant's; null
-                where the targets are all the same or their variance is below 1e-6
+    nmse        mse / population variance of the targets: 1 for the best constant; null
+                where the targets are all equal or their variance is below 1e-6
     return_mse  mean of (prediction - return)² over the rows whose return is known, up
                 to the visit's last game over; null without one
 
 Where the run's visits have rollout values, there are errors against these as well: see
 `longplay.scoring.values`.
 
-The return of a row is the discounted sum of the rewards from it on to the end of its
-game episode, both included. The run's numbers are means over games, null ones left out.
-The keys of v1 are computed too, on delivered rewards.
+The return of a row is the discounted sum of the rewards from that row to the end of its
+game episode, both included. The run's numbers are means over games, without nulls. The
+keys of v1 are computed too, on delivered rewards.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ Reals = NDArray[np.float64]
 
 
 def sum_squares(differences: Reals) -> float:
-    """Exactly rounded."""
+    """Sum of squares, exactly rounded."""
     return math.fsum(differences**2)
 
 
 def from_mean(targets: Reals) -> Reals:
-    """How far each is from the mean of all."""
+    """Differences from the mean."""
     return targets - math.fsum(targets) / len(targets)
 
 
@@ -56,7 +56,7 @@ def mean_squared_error(predictions: Reals, truth: Reals) -> float:
 
 
 def normalised_error(predictions: Reals, targets: Reals) -> float | None:
-    """Squared error in units of the targets' variance; None if they hardly differ."""
+    """Squared error / variance of the targets; None if that is negligible."""
     variance = sum_squares(from_mean(targets)) / len(targets)
     if targets.max() == targets.min() or variance < SMALLEST_VARIANCE:
         return None
@@ -66,10 +66,10 @@ def normalised_error(predictions: Reals, targets: Reals) -> float | None:
 def discounted_returns(
     rewards: Reals, ends: NDArray[np.bool_], discount: float
 ) -> Reals:
-    """Returns of the rows up to the last end; those after it are not known.
+    """Returns of the rows up to the last end; those after it are unknown.
 
     Args:
-        rewards: (n,) as delivered.
+        rewards: (n,) delivered rewards.
         ends: (n,) whether a game episode ended with the row.
         discount: Weight of the next row's return.
 
@@ -86,13 +86,13 @@ def discounted_returns(
 
 @dataclass(frozen=True)
 class VisitForecasts:
-    """What is compared in one visit of n rows.
+    """Predictions and true values of one visit of n rows.
 
     Attributes:
-        predictions: (n,) the agent's.
+        predictions: (n,) the agent's predictions.
         targets: (n,) reference values.
         ends: (n,) whether a game episode ended with the row.
-        returns: (k,) of the first k rows; those of the others are not known.
+        returns: (k,) returns of the first k rows; the others are unknown.
     """
 
     predictions: Reals
@@ -102,7 +102,7 @@ class VisitForecasts:
 
 
 def collect_forecasts(play: Play, visit: PlayedVisit) -> VisitForecasts:
-    """The rows of one visit, with the returns that followed.
+    """Predictions, targets and returns of one visit.
 
     Raises:
         DocumentError: It is not a prediction run.
@@ -131,7 +131,7 @@ class _VisitErrors:
     return_mse: float | None
 
 
-def _judge_visit(play: Play, visit: PlayedVisit) -> _VisitErrors:
+def _score_visit(play: Play, visit: PlayedVisit) -> _VisitErrors:
     found = collect_forecasts(play, visit)
     predictions, returns = found.predictions, found.returns
     known = len(returns)
@@ -151,12 +151,12 @@ class SquaredSum(NamedTuple):
 
     @property
     def mean(self) -> float | None:
-        """None of nothing."""
+        """None without timesteps."""
         return self.total / self.timesteps if self.timesteps else None
 
 
 def explain_game(play: Play, game_id: str) -> list[SquaredSum]:
-    """The sums that a game's errors are made of; none if it was not come to."""
+    """The sums behind a game's errors; empty if the game was not played."""
     sums = []
     rollouts = find_rollouts(play.config)
     values = None if rollouts is None else rollouts.games.get(game_id)
@@ -178,14 +178,14 @@ def explain_game(play: Play, game_id: str) -> list[SquaredSum]:
 
 
 def _explain_values(predictions: Reals, values: RolloutValues) -> list[SquaredSum]:
-    """value_mse is the first mean less the last, D the second less the last."""
+    """value_mse is the first mean minus the last, D the second minus the last."""
     states = len(predictions)
     return [
         SquaredSum(name, states, total)
         for name, total in (
             ("prediction - rollout value", sum_squares(predictions - values.means)),
-            ("rollout value - mean of these", sum_squares(from_mean(values.means))),
-            ("luck of the rollout value", math.fsum(values.noise)),
+            ("rollout value - mean", sum_squares(from_mean(values.means))),
+            ("sampling error of rollouts", math.fsum(values.noise)),
         )
     ]
 
@@ -194,7 +194,7 @@ def compute_score(play: Play) -> PredictionScore:
     """Computes every number of a prediction run's score.json.
 
     Raises:
-        DocumentError: It is not a prediction run, or it comes to a game twice.
+        DocumentError: It is not a prediction run, or it visits a game twice.
     """
     errors: dict[str, _VisitErrors] = {}
     for visit in play.visits:
@@ -204,7 +204,7 @@ def compute_score(play: Play) -> PredictionScore:
                 "config.json schedule: expected one visit per game on the prediction "
                 f"track, found a second of {game}"
             )
-        errors[game] = _judge_visit(play, visit)
+        errors[game] = _score_visit(play, visit)
     nmse = [e.nmse for e in errors.values() if e.nmse is not None]
     return_mse = [e.return_mse for e in errors.values() if e.return_mse is not None]
     return PredictionScore(
@@ -221,7 +221,7 @@ def compute_score(play: Play) -> PredictionScore:
 
 
 def _compare_with_rollouts(play: Play) -> dict[str, Any]:
-    """The keys of a run that has rollout values; no key of one that has none."""
+    """The keys of errors against rollout values; empty without rollouts."""
     rollouts = find_rollouts(play.config)
     if rollouts is None:
         return {}
@@ -245,6 +245,6 @@ def _compare_with_rollouts(play: Play) -> dict[str, Any]:
 
 
 def _predictions_for(play: Play, visit: PlayedVisit, values: RolloutValues) -> Reals:
-    """What was predicted for the states that have a rollout value."""
+    """The predictions for the states that have a rollout value."""
     forecasts = collect_forecasts(play, visit)
     return forecasts.predictions[values.timesteps]

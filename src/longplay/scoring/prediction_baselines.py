@@ -1,4 +1,4 @@
-"""What three simple predictors get, shipped as data: an error means nothing alone.
+"""Errors of three simple predictors, shipped as data to compare with.
 
 `data/prediction.json` is written by `make prediction-baselines` from runs of the
 examples with `longplay run`, three seeds per suite:
@@ -8,8 +8,8 @@ examples with `longplay run`, three seeds per suite:
         errors and each game: {"mse": {"mean": …, "seeds": […]}, "nmse": …, …}
         with `value_nmse` where all runs have rollout values of the same digest
 
-Errors against other values, or on visits of another length, cannot be compared: figures
-are given for the suite as it is and the references they were measured with, or not.
+Errors against other values, or on visits of another length, cannot be compared. So
+figures are only given for the unchanged suite with the references of the measurement.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from typing import Any
 from longplay.contract.records import PredictionScore
 from longplay.scoring.metrics import mean_or_none
 
-# Keys of the shipped data -> what people read, in the order of what they can do.
+# Keys of the shipped data -> names for people, from weakest to strongest.
 PREDICTORS = {"zero": "zero", "mean": "running mean", "td_lambda": "TD(λ)"}
 
 
 @dataclass(frozen=True)
 class MeasuredError:
-    """One kind of error: per seed, null where it has none, and the mean of the rest."""
+    """One kind of error: per seed, with nulls, and the mean without them."""
 
     mean: float | None
     seeds: tuple[float | None, ...]
 
     @classmethod
     def over_seeds(cls, errors: Sequence[float | None]) -> MeasuredError:
-        """From what each seed got."""
+        """From the errors of each seed."""
         known = [error for error in errors if error is not None]
         return cls(mean_or_none(known), tuple(errors))
 
@@ -61,8 +61,8 @@ class PredictorBaseline:
 
     Attributes:
         name: One of `PREDICTORS`.
-        suite_id: The suite that was measured.
-        seeds: Seeds it was measured with.
+        suite_id: The measured suite.
+        seeds: The measured seeds.
         errors: Means over games.
         median_nmse: The median over games.
         games: Game -> its errors there.
@@ -82,7 +82,7 @@ class PredictorBaseline:
 
     @property
     def label(self) -> str:
-        """What it is called where people read."""
+        """Its name for people."""
         return PREDICTORS[self.name]
 
 
@@ -132,7 +132,7 @@ def read_data() -> dict[str, Any]:
 def prediction_baselines(
     suite_name: str | None, reference_sha256: str | None
 ) -> list[PredictorBaseline]:
-    """What can be shown beside a run: none if its suite or references are others."""
+    """The baselines of a run's suite; empty if suite or references differ."""
     entry = read_data()["suites"].get(suite_name)
     if suite_name is None or entry is None:
         return []
@@ -142,7 +142,7 @@ def prediction_baselines(
 
 
 def list_baselines(data: Mapping[str, Any]) -> list[PredictorBaseline]:
-    """Everything in a document like the shipped one, suite by suite."""
+    """All baselines of a document in the shipped format, suite by suite."""
     suites = data["suites"].items()
     return [baseline for suite in suites for baseline in _read_suite(*suite)]
 

@@ -1,6 +1,6 @@
-"""The streaming score: what an agent earns at the end, forgets and picks up.
+"""The streaming score: final reward rates, forgetting and plasticity.
 
-Pure arithmetic on windows of a visit. docs/scoring.md works out an example by hand.
+Pure arithmetic on windows of visits. docs/scoring.md works out an example by hand.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class GameExplanation:
 
 
 def explain_game(play: Play, game_id: str) -> GameExplanation:
-    """Finds the windows that a game's score, forgetting and plasticity come from."""
+    """Finds the windows behind a game's score, forgetting and plasticity."""
     scoring = play.config.scoring_defaults
     visits = play.visits_of(game_id)
     last_cycle = max((p.visit.cycle_idx for p in play.visits), default=None)
@@ -44,7 +44,7 @@ def explain_game(play: Play, game_id: str) -> GameExplanation:
         revisits=tuple(
             (before.span.tail(n), after.span.head(n))
             for before, after in itertools.pairwise(visits)
-            # Visits next to each other are one long visit: nothing was in between.
+            # Adjacent visits count as one long visit: no other game was in between.
             if after.visit.visit_idx > before.visit.visit_idx + 1
         ),
         plasticity=(first[0].span.head(n), first[0].span.tail(n)) if first else None,
@@ -79,7 +79,7 @@ def compute_score(play: Play) -> Score:
     final, mean, bottom = final_score(
         scores, defaults.bottom_k_frac, defaults.final_score_weights
     )
-    left_out = tuple(v.visit_idx for v in config.played_schedule[len(play.visits) :])
+    missing = tuple(v.visit_idx for v in config.played_schedule[len(play.visits) :])
     return Score(
         final_score=final,
         mean_score=mean,
@@ -97,6 +97,6 @@ def compute_score(play: Play) -> Score:
         frames=play.frames,
         benchmark_contract_version=config.benchmark_contract_version,
         benchmark_contract_hash=contract_hash(config),
-        complete=not left_out,
-        incomplete_visits=left_out,
+        complete=not missing,
+        incomplete_visits=missing,
     )

@@ -110,7 +110,7 @@ class Verification:
             first_difference=self.difference,
             findings=self._count_findings(),
             frames=self.frames,
-            sha256=run.hash_judged(),
+            sha256=run.hash_verified_files(),
             versions=_read_versions(run.config),
         )
 

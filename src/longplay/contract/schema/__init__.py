@@ -3,7 +3,7 @@
     python -m longplay.contract.schema          writes those of the run directory
     python -m longplay.eval_log.schema           writes those of the EvalLog
 
-The files beside this module are what other tools read. They and the field tables in
+Other tools read the schema files in this folder. They and the field tables in
 docs/ are generated; a test fails when they drift from the records.
 """
 
@@ -40,19 +40,19 @@ _MARK = re.compile(
     r"(<!-- fields: (?P<name>[\w.]+) -->\n).*?(<!-- end -->)", flags=re.DOTALL
 )
 _DIALECT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-# Named once per file: what every inner record carries too.
+# Listed once per file, although every nested record has them.
 _REPEATED = ("_type", "schema_version")
 
 
 @dataclass(frozen=True)
 class SchemaSet:
-    """Files that belong together, where their schemas are kept, and their page."""
+    """The schemas of related files, their folder, and their page in the docs."""
 
     folder: Path
     page: Path
     documents: Mapping[str, type[Document]]
     rows: Mapping[str, type[msgspec.Struct]] = field(default_factory=dict)
-    # File -> the keys that another tool has to write; heads a column if given.
+    # File -> the keys that other tools must write; adds a column if given.
     required: Mapping[str, set[str]] | None = None
 
     @property
@@ -61,7 +61,7 @@ class SchemaSet:
         return (*self.rows, *self.documents)
 
     def make_schemas(self) -> dict[str, dict[str, Any]]:
-        """File -> the JSON Schema of its rows or of itself."""
+        """File -> the JSON Schema of its rows, or of the document."""
         rows = {name: _row_schema(row) for name, row in self.rows.items()}
         documents = {
             name: model.model_json_schema(mode="serialization")
@@ -119,7 +119,7 @@ def render_schema(schema: dict[str, Any]) -> str:
 def _fields(
     schema: dict[str, Any], definitions: dict[str, Any], prefix: str = ""
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every field, those of inner objects as `outer.inner` or `outer[].inner`."""
+    """All fields; those of nested objects as `outer.inner` or `outer[].inner`."""
     for name, entry in schema["properties"].items():
         if prefix and name in _REPEATED:
             continue

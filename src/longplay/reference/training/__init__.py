@@ -1,1 +1,1 @@
-"""How the reference policies and values are made; the only place of torch here."""
+"""How references are made; the only part of `reference` that imports torch."""

@@ -1,6 +1,6 @@
 """Arrays and plain facts <-> one safetensors file, the facts as JSON in its header.
 
-Written whole or not at all.
+Files are written atomically.
 """
 
 from __future__ import annotations
@@ -40,5 +40,5 @@ def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
     except (OSError, SafetensorError, KeyError, ValueError) as error:
         raise DocumentError(
             f"{path.name}: not readable in {path.parent}: {error}; "
-            "remove it to make it again"
+            "delete it to make it again"
         ) from error

@@ -1,10 +1,10 @@
-"""Reference values held against what happens: many continuations of the same state.
+"""Compares reference values with many continuations of the same states.
 
-The states come from visits that were played for nothing else. From each the policy
-goes on many times, each time with other luck (sticky actions and exploration), to the
-end of the game or for 1,000 timesteps; the mean discounted return is an unbiased
-measurement of the value, with a known sampling error. Measuring knows nothing of the
-values that are held against it, so values fitted again need no new measurement.
+The states come from visits that are used only for the audit. From each state the policy
+continues many times with other random draws (sticky actions and exploration), to the
+end of the game or for 1,000 timesteps. The mean discounted return is an unbiased
+measurement of the value, with a known sampling error. Measurements do not depend on the
+values, so refitted values need no new measurement.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from longplay.console.ale import BranchingAleConsole
-from longplay.reference.continuations import Luck, Player, branch_off
+from longplay.reference.continuations import Player, RandomDraws, branch_off
 from longplay.reference.facts import AuditedState
 from longplay.reference.policy import Chooser, FixedPolicy
 from longplay.reference.ram import RamPair
@@ -29,7 +29,7 @@ Reals = NDArray[np.float64]
 
 
 class MeasuredState(BaseModel):
-    """One state, by its memory pair in hex, and the returns measured from it."""
+    """One state, given by its memory pair in hex, and its measured returns."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -40,15 +40,15 @@ class MeasuredState(BaseModel):
     sampling_variance: float
     continuations: int
 
-    def judge(self, values: ValueFunction) -> AuditedState:
-        """Puts a value beside the measurement."""
+    def compare(self, values: ValueFunction) -> AuditedState:
+        """Adds the value to the measurement."""
         pair: RamPair = np.frombuffer(bytes.fromhex(self.pair), np.uint8)
         measured = self.model_dump(exclude={"pair"})
         return AuditedState(value=float(values.evaluate(pair)), **measured)
 
 
 class Auditor:
-    """Plays audit visits of one game and branches off from some of their states."""
+    """Plays audit visits of one game and branches at some of their states."""
 
     def __init__(
         self,
@@ -67,22 +67,22 @@ class Auditor:
         self, visit: int, timesteps: int, states: int
     ) -> list[MeasuredState]:
         """Measures the values of states at random timesteps of one visit."""
-        emulator_seed, policy_seed, place_seed, luck_seed = draw_seeds(
+        emulator_seed, policy_seed, choice_seed, draws_seed = draw_seeds(
             _PURPOSE, visit, 4
         )
-        places = np.random.default_rng(place_seed).choice(
+        chosen = np.random.default_rng(choice_seed).choice(
             timesteps, states, replace=False
         )
-        luck = np.random.SeedSequence(luck_seed)
+        seeds = np.random.SeedSequence(draws_seed)
         console = BranchingAleConsole(
             sticky=self._sticky, full_action_space=True, frame_skip=FRAME_SKIP
         )
         player = Player(console, self._game_id, emulator_seed)
         chooser = Chooser(self._policy, policy_seed)
         measured = []
-        for timestep in range(int(places.max()) + 1):
-            if timestep in places:
-                returns = self._measure(console, player, luck)
+        for timestep in range(int(chosen.max()) + 1):
+            if timestep in chosen:
+                returns = self._measure(console, player, seeds)
                 measured.append(_describe(visit, timestep, player.pair, returns))
             player.play(chooser.choose(player.pair))
         return measured
@@ -91,21 +91,21 @@ class Auditor:
         self,
         console: BranchingAleConsole,
         player: Player,
-        luck: np.random.SeedSequence,
+        seeds: np.random.SeedSequence,
     ) -> Reals:
         continuations = branch_off(
             console,
             player,
-            map(self._draw_luck, luck.spawn(self._continuations)),
+            map(self._make_draws, seeds.spawn(self._continuations)),
             HORIZON_TIMESTEPS,
             self._discount,
         )
         return np.array([played.discounted_reward for played in continuations])
 
-    def _draw_luck(self, luck: np.random.SeedSequence) -> Luck:
-        policy_seed, sticky_seed = luck.generate_state(2).tolist()
+    def _make_draws(self, seeds: np.random.SeedSequence) -> RandomDraws:
+        policy_seed, sticky_seed = seeds.generate_state(2).tolist()
         chooser = Chooser(self._policy, policy_seed)
-        return Luck(chooser, np.random.default_rng(sticky_seed))
+        return RandomDraws(chooser, np.random.default_rng(sticky_seed))
 
 
 def _describe(

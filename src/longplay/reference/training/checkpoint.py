@@ -1,7 +1,7 @@
 """A training run's networks and optimisers <-> arrays for one file.
 
-The emulators are not in it, because ALE cannot save them exactly: a run that goes on
-starts them anew, with seeds that depend on how far it was.
+The emulators are not saved, because ALE cannot save them exactly: a resumed training
+starts new ones, with seeds that depend on its timestep.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from longplay.reference.training.network import RamNetwork
 
 
 def network_arrays(network: RamNetwork) -> Arrays:
-    """All weights, and which inputs they belong to."""
+    """All weights, and the inputs they belong to."""
     arrays = {f"net.{k}": v.numpy() for k, v in network.state_dict().items()}
     return {
         **arrays,
@@ -34,7 +34,7 @@ def load_network(network: RamNetwork, arrays: Arrays) -> None:
 
 
 def optimiser_arrays(optimiser: torch.optim.Optimizer) -> Arrays:
-    """The optimiser's memory, keyed by parameter position."""
+    """The optimiser's state, keyed by parameter position."""
     return {
         f"opt.{index}.{name}": value.numpy()
         for index, memory in optimiser.state_dict()["state"].items()
@@ -43,7 +43,7 @@ def optimiser_arrays(optimiser: torch.optim.Optimizer) -> Arrays:
 
 
 def load_optimiser(optimiser: torch.optim.Optimizer, arrays: Arrays) -> None:
-    """Gives an optimiser its memory back."""
+    """Restores the state of an optimiser."""
     state: dict[int, dict[str, torch.Tensor]] = {}
     for key, array in arrays.items():
         if key.startswith("opt."):

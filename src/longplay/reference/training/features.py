@@ -1,8 +1,8 @@
 """RAM -> the inputs of a network in training.
 
-Most bits of a game's memory never change. Only those that were seen both ways are
-inputs, so a network starts small and grows while the game shows more of itself. Bytes
-as numbers help learning and cost nothing later: a number is a sum of its bits, so
+Most bits of a game's memory never change. Only those that were seen both as 0 and 1 are
+inputs, so a network starts small and grows as more of the game is seen. Bytes as
+numbers help learning and cost nothing later: a number is a weighted sum of its bits, so
 freezing folds its weights into theirs.
 """
 
@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from longplay.reference.ram import INPUT_BITS, RAM_BYTES, RamPair
 
-# Numbers run from 0 to this: a few times a bit's weight, because they say more.
+# Largest byte input: a few times a bit's, because a byte is more informative.
 NUMBER_SCALE = 4.0
 
 _NUMBERS_FROM = INPUT_BITS
 
 
 class LiveInputs:
-    """Which inputs have been seen to change, and how to read them.
+    """The inputs that have been seen to change, and how to read them.
 
     Ids: 0 … 2047 are bits (current memory, then previous), 2048 … 2303 are bytes.
     """
@@ -49,11 +49,11 @@ class LiveInputs:
 
     @property
     def bit_count(self) -> int:
-        """How many of the live inputs are bits."""
+        """Number of live inputs that are bits."""
         return len(self._pair_bits)
 
-    def watch(self, pairs: RamPair) -> bool:
-        """Takes note of memory seen; whether an input came to life."""
+    def update(self, pairs: RamPair) -> bool:
+        """Adds inputs that change in this memory; returns whether there are any."""
         current = pairs.reshape(-1, 2 * RAM_BYTES)[:, :RAM_BYTES]
         before = len(self._bits)
         self.always = self.always & np.bitwise_and.reduce(current, axis=0)

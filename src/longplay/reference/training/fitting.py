@@ -1,11 +1,10 @@
-"""Visits played by a frozen policy -> its value function, fitted until it is no better.
+"""Visits of a frozen policy -> its value function, fitted with early stopping.
 
-The network starts from the policy's own: its features know the game. The first epoch
-fits plain returns, every later one λ-returns that are made anew before it: they average
-away much of the noise that plain returns have. Whenever the error on visits that it
-never learns from does not fall, the best network so far is taken up again with half the
-learning rate. A few halvings end the fit. The error that decides is always the one
-against plain returns.
+The network starts from the policy's own, to use its features. The first epoch fits
+Monte Carlo returns, every later one λ-returns that are recomputed before it, because
+they have much less noise. Whenever the error on held-out visits does not decrease, the
+fit returns to the best network so far and halves the learning rate. It ends after a few
+halvings. The held-out error is always measured against Monte Carlo returns.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class Corpus:
         if not self.is_known.any():
             raise ConfigError(
                 f"visits: expected a game's end or {HORIZON_TIMESTEPS} timesteps, "
-                f"found neither in visits of {len(self.ends)}; play longer ones"
+                f"found neither in visits of {len(self.ends)}; play longer visits"
             )
 
     def rows(self) -> RamPair:
@@ -100,14 +99,14 @@ def evaluate_rows(network: RamNetwork, rows: RamPair) -> Floats:
 
 
 def held_out_error(network: RamNetwork, held_out: Corpus) -> float:
-    """Mean squared error against plain returns."""
+    """Mean squared error against Monte Carlo returns."""
     values = evaluate_rows(network, held_out.rows()).reshape(held_out.returns.shape)
     errors = (values - held_out.returns)[held_out.is_known]
     return float(np.mean(errors.astype(np.float64) ** 2))
 
 
 class ValueFit:
-    """One fit; `advance` is an epoch."""
+    """One fit; `advance` runs an epoch."""
 
     def __init__(
         self, network: RamNetwork, corpus: Corpus, held_out: Corpus, recipe: FitRecipe
@@ -116,9 +115,9 @@ class ValueFit:
         self.best = network
         self.errors = [held_out_error(network, held_out)]
         self._halvings = 0
-        self._take_up_best()
+        self._restore_best()
 
-    def _take_up_best(self) -> None:
+    def _restore_best(self) -> None:
         self._network = copy.deepcopy(self.best)
         self._optimiser = torch.optim.AdamW(
             self._network.parameters(),
@@ -129,13 +128,13 @@ class ValueFit:
 
     @property
     def is_done(self) -> bool:
-        """Whether the held-out error no longer falls, or patience is at its end."""
+        """Whether the held-out error stopped decreasing, or the epochs are used up."""
         epochs = len(self.errors) - 1
         recipe = self._recipe
         return self._halvings > recipe.halvings or epochs >= recipe.max_epochs
 
     def advance(self) -> None:
-        """An epoch, and what it did to the held-out error."""
+        """Runs an epoch and measures the held-out error."""
         is_first = len(self.errors) == 1
         trace_decay = 1.0 if is_first else self._recipe.trace_decay
         self._run_epoch(self._targets(trace_decay))
@@ -144,15 +143,15 @@ class ValueFit:
             self.best = copy.deepcopy(self._network)
         else:
             self._halvings += 1
-            self._take_up_best()
+            self._restore_best()
         self.errors.append(error)
 
     def _targets(self, trace_decay: float) -> Floats:
-        """λ-returns; where a visit is cut, also plain ones go on with a value."""
+        """λ-returns, bootstrapped with a value where a visit is truncated."""
         corpus = self._corpus
         values = evaluate_rows(self._network, corpus.rows())
         values = values.reshape(corpus.returns.shape)
-        # The last row has no state after it in the visit; it stands for its own.
+        # The last row has no next state in the visit; its own value is used instead.
         next_values = np.concatenate([values[1:], values[-1:]])
         return lambda_returns(
             corpus.rewards,
@@ -175,13 +174,13 @@ class ValueFit:
             self._optimiser.step()
 
     def save(self, path: Path) -> None:
-        """Writes the best network so far and how it was reached."""
+        """Writes the best network so far and the state of the fit."""
         facts = {"errors": self.errors, "halvings": self._halvings}
         write_arrays(path, network_arrays(self.best), facts)
 
     def restore(self, path: Path) -> None:
-        """Goes on from the best network that was saved."""
+        """Resumes from the best network that was saved."""
         arrays, facts = read_arrays(path)
         load_network(self.best, arrays)
         self.errors, self._halvings = facts["errors"], facts["halvings"]
-        self._take_up_best()
+        self._restore_best()

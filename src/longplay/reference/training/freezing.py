@@ -1,8 +1,8 @@
 """A trained network -> the integers of a frozen one.
 
-Weights of bytes as numbers are folded into those of their bits, then every layer is
-rounded to the grids that `reference/network.py` explains. Units are chosen by looking
-at a sample of memory pairs, so that sums fill their range and stay inside it.
+The weights of byte inputs are folded into those of their bits, then every layer is
+rounded to the grids described in `reference/network.py`. A sample of memory pairs sets
+the scales, so that sums use their range without exceeding it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from longplay.reference.training.network import RamNetwork
 Reals = NDArray[np.float64]
 
 _INT8, _INT16 = 127, 32767
-# Room between the largest sum of the sample and the limit.
+# Ratio of the limit to the largest sum of the sample.
 _HEADROOM = 4.0
 
 
@@ -53,7 +53,7 @@ def _as_reals(tensor: torch.Tensor) -> Reals:
 
 
 def fold_numbers(network: RamNetwork) -> tuple[Reals, Reals]:
-    """First-layer weights of the live bits alone, and the bias that goes with them."""
+    """First-layer weights of the live bits only, and the matching bias."""
     live = network.live
     weights = _as_reals(network.weight1)
     folded, bias = weights[: live.bit_count].copy(), _as_reals(network.bias1)

@@ -1,4 +1,4 @@
-"""What a frozen policy plays: visits as the prediction track has them, and scores."""
+"""Plays a frozen policy: visits of the prediction track, and whole games for scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from longplay.reference.ram import RAM_BYTES, RamPair
 from longplay.reference.training.array_file import read_arrays, write_arrays
 from longplay.reference.training.play import MakeConsole
 
-# A game that has not ended by then (half an hour of it) is counted as it stands.
+# After half an hour of game time, a game is scored as it stands.
 MAX_GAME_TIMESTEPS = 27_000
 
 _MAX_SEED = 2**31
@@ -25,7 +25,7 @@ Choose = Callable[[RamPair], int]
 
 
 def draw_seeds(purpose: int, index: int, count: int) -> list[int]:
-    """Seeds for emulators and policies, apart from those of runs and of each other."""
+    """Seeds for emulators and policies, distinct from those of runs and purposes."""
     sequence = np.random.SeedSequence(purpose, spawn_key=(3, index))
     return [int(word) % _MAX_SEED for word in sequence.generate_state(count)]
 
@@ -39,7 +39,7 @@ class PlayedVisit(NamedTuple):
     is_over: NDArray[np.bool_]
 
     def pairs(self) -> RamPair:
-        """Memory now and before, (timesteps, 256)."""
+        """Current and previous memory, (timesteps, 256)."""
         before = np.roll(self.ram, 1, axis=0)
         is_first = np.concatenate([[True], self.is_over[:-1]])
         before[is_first] = self.ram[is_first]
@@ -96,6 +96,6 @@ def _measure_score(player: Player, choose: Choose) -> float:
 
 
 def random_chooser(seed: int) -> Choose:
-    """Any of the 18 actions, as longplay's random agent."""
+    """Chooses uniformly among all 18 actions, like longplay's random agent."""
     rng = np.random.default_rng(seed)
     return lambda pair: int(rng.integers(len(ACTION_NAMES)))

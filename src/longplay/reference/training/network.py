@@ -16,22 +16,23 @@ _FIRST_WEIGHT_SCALE = 0.05
 
 
 class RamNetwork(nn.Module):
-    """Layer normalisation after each hidden sum keeps Q-learning without replay stable.
+    """Two hidden layers, each with layer normalisation.
 
-    The first layer holds the weights of the live inputs only; `grow` adds rows.
+    The normalisation keeps Q-learning without replay stable. The first layer has
+    weights for the live inputs only; `grow` adds rows.
     """
 
     def __init__(self, output_count: int, live: LiveInputs, seed: int) -> None:
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         first, second = HIDDEN_UNITS
-        # Drawn for every input at once, so that a row does not depend on when it came.
-        self._fresh = _FIRST_WEIGHT_SCALE * torch.randn(
+        # Drawn for all inputs at once: a row does not depend on when it is added.
+        self._initial_weights = _FIRST_WEIGHT_SCALE * torch.randn(
             _ALL_INPUTS, first, generator=generator
         )
         self.live = live
         self.input_ids = torch.from_numpy(live.ids)
-        self.weight1 = nn.Parameter(self._fresh[self.input_ids].clone())
+        self.weight1 = nn.Parameter(self._initial_weights[self.input_ids].clone())
         self.bias1 = nn.Parameter(torch.zeros(first))
         self.norm1 = nn.LayerNorm(first)
         self.layer2 = nn.Linear(first, second)
@@ -53,10 +54,10 @@ class RamNetwork(nn.Module):
         return torch.from_numpy(self.live.read(pairs))
 
     def grow(self, optimiser: torch.optim.Optimizer) -> None:
-        """Adds rows for inputs that came to life, in the optimiser's memory too."""
+        """Adds rows for new live inputs, to the weights and the optimiser's state."""
         ids = torch.from_numpy(self.live.ids)
         kept = torch.searchsorted(ids, self.input_ids)
-        old, rows = self.weight1, self._fresh[ids].clone()
+        old, rows = self.weight1, self._initial_weights[ids].clone()
         rows[kept] = old.data
         self.weight1, self.input_ids = nn.Parameter(rows), ids
         _replace_parameter(optimiser, old, self.weight1, kept)

@@ -1,7 +1,7 @@
-"""Emulators side by side: one action each -> rewards, ends and the RAM after them.
+"""A batch of emulators: one action each -> rewards, ends and the next RAM.
 
-The consoles hold an action for a whole timestep, as they do in a stream, and after a
-game over the emulator is reset at once.
+The consoles repeat an action for a whole timestep, as in a stream, and an emulator is
+reset immediately after a game over.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from longplay.console.base import Console
 from longplay.reference.ram import RAM_BYTES, RamPair
 
-# Emulator frames of a timestep: what `MakeConsole` has to make consoles with.
+# Emulator frames per timestep; `MakeConsole` must make consoles with it.
 FRAME_SKIP = 4
 
 MakeConsole = Callable[[], Console]
 
 
 class Outcomes(NamedTuple):
-    """What one timestep did in every emulator."""
+    """The results of one timestep in every emulator."""
 
     game_rewards: NDArray[np.float64]
     is_over: NDArray[np.bool_]
@@ -40,7 +40,7 @@ class Emulators:
             console.start_visit(game_id, seed)
         self.ram: RamPair = np.zeros((len(seeds), 2 * RAM_BYTES), np.uint8)
         for index in range(len(seeds)):
-            self._see_first(index)
+            self._read_first_ram(index)
         self._lives = [console.lives() for console in self._consoles]
         self._scores = [0.0] * len(seeds)
         self.finished_scores: list[float] = []
@@ -48,18 +48,18 @@ class Emulators:
     def __len__(self) -> int:
         return len(self._consoles)
 
-    def _see_first(self, index: int) -> None:
+    def _read_first_ram(self, index: int) -> None:
         memory = np.frombuffer(self._consoles[index].ram(), np.uint8)
         self.ram[index, : len(memory)] = memory
         self.ram[index, RAM_BYTES:] = self.ram[index, :RAM_BYTES]
 
-    def _see_next(self, index: int) -> None:
+    def _read_next_ram(self, index: int) -> None:
         self.ram[index, RAM_BYTES:] = self.ram[index, :RAM_BYTES]
         memory = np.frombuffer(self._consoles[index].ram(), np.uint8)
         self.ram[index, : len(memory)] = memory
 
     def play(self, actions: Sequence[int]) -> Outcomes:
-        """Plays a timestep in each; `ram` is then what the next one starts from."""
+        """Plays a timestep in each emulator and updates `ram` for the next one."""
         count = len(self)
         game_rewards = np.zeros(count)
         is_over, life_lost = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
@@ -74,7 +74,7 @@ class Emulators:
                 self._finish_game(index)
             else:
                 self._lives[index] = lives
-                self._see_next(index)
+                self._read_next_ram(index)
         return Outcomes(game_rewards, is_over, life_lost)
 
     def _finish_game(self, index: int) -> None:
@@ -82,4 +82,4 @@ class Emulators:
         self._scores[index] = 0.0
         self._consoles[index].reset()
         self._lives[index] = self._consoles[index].lives()
-        self._see_first(index)
+        self._read_first_ram(index)

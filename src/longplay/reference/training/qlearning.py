@@ -1,8 +1,8 @@
 """A game and a recipe -> a network of action values.
 
-The emulators play a rollout, its λ-returns are computed with the network as it is, and
+The emulators play a rollout, its λ-returns are computed with the current network, and
 the network is fitted to them for a few epochs: parallel Q-learning (PQN, Gallici et
-al. 2024). Everything random comes from one generator, which a checkpoint keeps.
+al. 2024). All randomness comes from one generator, which is part of a checkpoint.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Floats = NDArray[np.float32]
 
 
 class Rollout(NamedTuple):
-    """What the emulators did; arrays are (timesteps, emulators, …), RAM one longer."""
+    """A rollout; arrays are (timesteps, emulators, …), RAM has one timestep more."""
 
     ram: RamPair
     actions: NDArray[np.int64]
@@ -51,7 +51,7 @@ def lambda_returns(
     discount: float,
     trace_decay: float,
 ) -> Floats:
-    """λ-returns (timesteps, emulators); `next_values[t]` is of the state after t."""
+    """λ-returns (timesteps, emulators); `next_values[t]` is the value after t."""
     returns = np.empty_like(rewards)
     following = next_values[-1]
     for t in reversed(range(len(rewards))):
@@ -89,7 +89,7 @@ class QTraining:
         seeds = np.random.SeedSequence(self.recipe.seed, spawn_key=(self.timestep,))
         drawn = seeds.generate_state(self.recipe.emulators) % _MAX_SEED
         self._emulators = Emulators(self.game_id, self._make_console, drawn.tolist())
-        self._watch(self._emulators.ram)
+        self._track_inputs(self._emulators.ram)
 
     @property
     def is_done(self) -> bool:
@@ -97,9 +97,9 @@ class QTraining:
         return self.timestep >= self.recipe.timesteps
 
     def advance(self) -> None:
-        """One rollout, and what there is to learn from it."""
+        """Plays one rollout and learns from it."""
         rollout = self._play_rollout()
-        self._watch(rollout.ram)
+        self._track_inputs(rollout.ram)
         self._learn(rollout)
         self.timestep += rollout.rewards.size
         finished = self._emulators.finished_scores
@@ -107,12 +107,12 @@ class QTraining:
         finished.clear()
 
     def sample_pairs(self, rollouts: int) -> RamPair:
-        """Memory pairs (n, 256) of some play with the network as it is."""
+        """Memory pairs (n, 256) of a few rollouts with the current network."""
         played = [self._play_rollout().ram for _ in range(rollouts)]
         return np.concatenate(played).reshape(-1, played[0].shape[-1])
 
-    def _watch(self, ram: RamPair) -> None:
-        if self.network.live.watch(ram):
+    def _track_inputs(self, ram: RamPair) -> None:
+        if self.network.live.update(ram):
             self.network.grow(self._optimiser)
 
     @torch.no_grad()
@@ -124,8 +124,8 @@ class QTraining:
     def _choose(self, ram: RamPair, exploration: float) -> NDArray[np.int64]:
         choices = self._evaluate(ram).argmax(axis=1)
         explores = self._rng.random(len(choices)) < exploration
-        anything = self._rng.integers(0, len(self.actions), len(choices))
-        return np.where(explores, anything, choices)
+        random_choices = self._rng.integers(0, len(self.actions), len(choices))
+        return np.where(explores, random_choices, choices)
 
     def _play_rollout(self) -> Rollout:
         length, emulators = self.recipe.rollout_timesteps, self._emulators
@@ -175,7 +175,7 @@ class QTraining:
         self._optimiser.step()
 
     def save(self, path: Path) -> None:
-        """Writes all that is needed to go on."""
+        """Writes a checkpoint."""
         facts: dict[str, Any] = {
             "game": self.game_id,
             "actions": self.actions,
@@ -188,7 +188,7 @@ class QTraining:
         write_arrays(path, arrays, facts)
 
     def restore(self, path: Path) -> None:
-        """Goes on where `save` left off, with emulators started anew."""
+        """Restores a checkpoint, with new emulators."""
         arrays, facts = read_arrays(path)
         live = LiveInputs(arrays["always"], arrays["ever"])
         self.network = RamNetwork(len(self.actions), live, self.recipe.seed)

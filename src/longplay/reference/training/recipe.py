@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 class Recipe(BaseModel):
     """Parallel Q-learning with λ-returns and layer normalisation, without replay.
 
-    Rewards are the delivered ones (signs), and a lost life ends a return while
-    learning; game scores are the game's own. Exploration falls linearly from 1.
+    Training uses delivered rewards (signs), and a lost life ends a return; scores use
+    the game's own rewards. Exploration decreases linearly from 1.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -28,10 +28,10 @@ class Recipe(BaseModel):
     seed: int = Field(default=0, ge=0)
 
     def learning_rate_at(self, timestep: int) -> float:
-        """Falls linearly to nothing."""
+        """Decreases linearly to zero."""
         return self.learning_rate * max(0.0, 1 - timestep / self.timesteps)
 
     def exploration_at(self, timestep: int) -> float:
-        """Falls linearly from 1 over the first share of the training, then stays."""
+        """Decreases linearly from 1 over the first share of training, then constant."""
         done = timestep / (self.exploration_share * self.timesteps)
         return max(self.exploration, 1 - (1 - self.exploration) * done)

@@ -1,11 +1,11 @@
-"""Rewards and ends of visits -> discounted returns, and where they are known."""
+"""Rewards and ends of visits -> discounted returns, and which are known."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-# 0.99**1000 < 5e-5: what lies further ahead does not count.
+# 0.99**1000 < 5e-5: later rewards are negligible.
 HORIZON_TIMESTEPS = 1_000
 
 Floats = NDArray[np.float32]
@@ -14,7 +14,7 @@ Floats = NDArray[np.float32]
 def discounted_returns(
     rewards: Floats, ends: NDArray[np.bool_], discount: float
 ) -> Floats:
-    """Returns to the end of the game episode, axis 0 being time."""
+    """Returns to the end of the game episode; axis 0 is time."""
     returns = np.empty_like(rewards)
     following = np.zeros_like(rewards[0])
     for t in reversed(range(len(rewards))):
@@ -24,7 +24,7 @@ def discounted_returns(
 
 
 def known_returns(ends: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Where a return is not cut: an end follows, or the horizon fits in."""
+    """Where a return is not truncated: an end follows, or at least the horizon."""
     end_follows = np.logical_or.accumulate(ends[::-1], axis=0)[::-1]
     ahead = np.arange(len(ends), 0, -1) >= HORIZON_TIMESTEPS
     return end_follows | ahead.reshape(-1, *[1] * (ends.ndim - 1))

@@ -1,7 +1,7 @@
 """The four stages of making a reference: train, freeze, values, audit.
 
-Each turns the file of the one before into its own, in a game's workplace, and can be
-killed at any moment: what was done so far is found again.
+Each reads the file of the previous stage and writes its own, in a game's workspace. A
+stage can be killed at any moment and continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from longplay.reference.training.play import FRAME_SKIP, MakeConsole
 from longplay.reference.training.qlearning import QTraining
 from longplay.reference.training.recipe import Recipe
 from longplay.reference.values import ValueFunction
-from longplay.reference.workplace import RESULTS, STAGES, Pace, Workplace
+from longplay.reference.workspace import RESULTS, STAGES, RateTimer, Workspace
 
 STICKY = 0.25
 _CHECKPOINT_S = 60.0
@@ -85,23 +85,23 @@ class PlayPlan(BaseModel):
 
 
 def make_console() -> Console:
-    """A machine as the prediction track has it."""
+    """A console with the settings of the prediction track."""
     return AleConsole(sticky=STICKY, full_action_space=True, frame_skip=FRAME_SKIP)
 
 
 def minimal_actions(game_id: str) -> Sequence[int]:
-    """The actions that do something in this game."""
+    """The minimal action set of a game."""
     console = AleConsole(sticky=STICKY, full_action_space=False)
     console.start_visit(game_id, 0)
     return console.actions
 
 
-def _require(place: Workplace, stage: str) -> None:
+def _require(workspace: Workspace, stage: str) -> None:
     before = STAGES[STAGES.index(stage) - 1]
-    if not place.result(before).exists():
+    if not workspace.result(before).exists():
         raise ConfigError(
-            f"{stage}: expected {RESULTS[before]} in {place.folder}, found none; "
-            f"run `longplay reference {before} --game {place.game_id}` first"
+            f"{stage}: expected {RESULTS[before]} in {workspace.folder}, found none; "
+            f"run `longplay reference {before} --game {workspace.game_id}` first"
         )
 
 
@@ -109,32 +109,32 @@ def _require(place: Workplace, stage: str) -> None:
 
 
 def train(
-    place: Workplace,
+    workspace: Workspace,
     recipe: Recipe,
     make_console: MakeConsole = make_console,
     actions: Sequence[int] | None = None,
 ) -> None:
-    """Trains a policy, or goes on with it."""
+    """Trains a policy, or resumes its training."""
     torch.set_num_threads(1)
-    actions = minimal_actions(place.game_id) if actions is None else actions
-    training = QTraining(place.game_id, make_console, actions, recipe)
-    checkpoint = place.path("training.safetensors")
+    actions = minimal_actions(workspace.game_id) if actions is None else actions
+    training = QTraining(workspace.game_id, make_console, actions, recipe)
+    checkpoint = workspace.path("training.safetensors")
     if checkpoint.exists():
         training.restore(checkpoint)
-    begun, pace = training.timestep, Pace(_CHECKPOINT_S)
+    first, timer = training.timestep, RateTimer(_CHECKPOINT_S)
     while not training.is_done:
         training.advance()
-        if pace.is_due():
+        if timer.is_due():
             training.save(checkpoint)
-            _report_training(place, training, pace.rate(training.timestep - begun))
-    training.save(place.result("train"))
-    _report_training(place, training, pace.rate(training.timestep - begun))
+            _report_training(workspace, training, timer.rate(training.timestep - first))
+    training.save(workspace.result("train"))
+    _report_training(workspace, training, timer.rate(training.timestep - first))
     checkpoint.unlink(missing_ok=True)
 
 
-def _report_training(place: Workplace, training: QTraining, rate: int) -> None:
+def _report_training(workspace: Workspace, training: QTraining, rate: int) -> None:
     scores = training.recent_scores or [0.0]
-    place.report(
+    workspace.report(
         "train",
         timesteps=training.timestep,
         recent_score=round(mean(scores), 1),
@@ -147,15 +147,15 @@ def _report_training(place: Workplace, training: QTraining, rate: int) -> None:
 
 
 def freeze(
-    place: Workplace, plan: PlayPlan, make_console: MakeConsole = make_console
+    workspace: Workspace, plan: PlayPlan, make_console: MakeConsole = make_console
 ) -> None:
-    """Freezes the trained policy and measures it beside the random agent."""
-    _require(place, "freeze")
+    """Freezes the trained policy; measures its score and the random agent's."""
+    _require(workspace, "freeze")
     torch.set_num_threads(1)
-    _, facts = read_arrays(place.result("train"))
+    _, facts = read_arrays(workspace.result("train"))
     recipe, actions = Recipe(**facts["recipe"]), tuple(facts["actions"])
-    training = QTraining(place.game_id, make_console, actions, recipe)
-    training.restore(place.result("train"))
+    training = QTraining(workspace.game_id, make_console, actions, recipe)
+    training.restore(workspace.result("train"))
     sample = training.sample_pairs(_SAMPLE_ROLLOUTS)
     arrays = freeze_network(training.network, sample)
     policy = FixedPolicy(arrays, actions, recipe.exploration)
@@ -163,11 +163,11 @@ def freeze(
         actions=actions,
         exploration=recipe.exploration,
         recipe=recipe.model_dump(),
-        score=_measure_policy(place, policy, plan.games, make_console),
-        random_score=_measure_random(place, plan.games, make_console),
+        score=_measure_policy(workspace, policy, plan.games, make_console),
+        random_score=_measure_random(workspace, plan.games, make_console),
     )
-    write_arrays(place.result("freeze"), arrays, known.model_dump(mode="json"))
-    place.report(
+    write_arrays(workspace.result("freeze"), arrays, known.model_dump(mode="json"))
+    workspace.report(
         "freeze",
         score=known.score.describe(),
         random=known.random_score.describe(),
@@ -176,19 +176,19 @@ def freeze(
 
 
 def _measure_policy(
-    place: Workplace, policy: FixedPolicy, games: int, make_console: MakeConsole
+    workspace: Workspace, policy: FixedPolicy, games: int, make_console: MakeConsole
 ) -> ScoreFacts:
     seeds = draw_seeds(_POLICIES, 0, games)
     choosers = [Chooser(policy, seed).choose for seed in seeds]
-    scores = measure_scores(place.game_id, make_console, choosers, _SCORES)
+    scores = measure_scores(workspace.game_id, make_console, choosers, _SCORES)
     return _score_facts(scores)
 
 
 def _measure_random(
-    place: Workplace, games: int, make_console: MakeConsole
+    workspace: Workspace, games: int, make_console: MakeConsole
 ) -> ScoreFacts:
     choosers = [random_chooser(seed) for seed in draw_seeds(_RANDOM_SCORES, 1, games)]
-    scores = measure_scores(place.game_id, make_console, choosers, _RANDOM_SCORES)
+    scores = measure_scores(workspace.game_id, make_console, choosers, _RANDOM_SCORES)
     return _score_facts(scores)
 
 
@@ -197,9 +197,9 @@ def _score_facts(scores: list[float]) -> ScoreFacts:
     return ScoreFacts(games=len(scores), mean=mean(scores), standard_error=error)
 
 
-def read_policy(place: Workplace) -> tuple[FixedPolicy, PolicyFacts]:
-    """The frozen policy of a workplace."""
-    path = place.result("freeze")
+def read_policy(workspace: Workspace) -> tuple[FixedPolicy, PolicyFacts]:
+    """The frozen policy of a workspace."""
+    path = workspace.result("freeze")
     arrays, facts = read_arrays(path)
     known = PolicyFacts.model_validate(facts, strict=False)
     return FixedPolicy(arrays, known.actions, known.exploration, path.name), known
@@ -209,19 +209,19 @@ def read_policy(place: Workplace) -> tuple[FixedPolicy, PolicyFacts]:
 
 
 def values(
-    place: Workplace,
+    workspace: Workspace,
     plan: PlayPlan,
     recipe: FitRecipe,
     make_console: MakeConsole = make_console,
 ) -> None:
     """Plays the frozen policy and fits its value function."""
-    _require(place, "values")
+    _require(workspace, "values")
     torch.set_num_threads(1)
-    visits = _play_visits(place, plan, make_console)
+    visits = _play_visits(workspace, plan, make_console)
     held_out = Corpus(visits[: plan.held_out_visits], recipe.discount)
     corpus = Corpus(visits[plan.held_out_visits :], recipe.discount)
-    fit = ValueFit(_start_network(place, recipe), corpus, held_out, recipe)
-    _run_fit(place, fit)
+    fit = ValueFit(_start_network(workspace, recipe), corpus, held_out, recipe)
+    _run_fit(workspace, fit)
     every = max(1, corpus.ends.size // _SAMPLE_ROWS)
     frozen = freeze_network(fit.best, corpus.rows()[::every])
     known = ValueFacts(
@@ -232,13 +232,13 @@ def values(
         held_out_errors=tuple(fit.errors),
         frozen_error=_frozen_error(ExactNetwork(frozen), held_out),
     )
-    write_arrays(place.result("values"), frozen, known.model_dump(mode="json"))
-    place.path("fit.safetensors").unlink(missing_ok=True)
-    _report_values(place, known)
+    write_arrays(workspace.result("values"), frozen, known.model_dump(mode="json"))
+    workspace.path("fit.safetensors").unlink(missing_ok=True)
+    _report_values(workspace, known)
 
 
-def _report_values(place: Workplace, known: ValueFacts) -> None:
-    place.report(
+def _report_values(workspace: Workspace, known: ValueFacts) -> None:
+    workspace.report(
         "values",
         variance=round(known.held_out_variance, 4),
         error=round(min(known.held_out_errors), 4),
@@ -247,40 +247,42 @@ def _report_values(place: Workplace, known: ValueFacts) -> None:
     )
 
 
-def _start_network(place: Workplace, recipe: FitRecipe) -> RamNetwork:
-    arrays, facts = read_arrays(place.result("train"))
+def _start_network(workspace: Workspace, recipe: FitRecipe) -> RamNetwork:
+    arrays, facts = read_arrays(workspace.result("train"))
     live = LiveInputs(arrays["always"], arrays["ever"])
     trained = RamNetwork(len(facts["actions"]), live, recipe.seed)
     load_network(trained, arrays)
     return start_values(trained, recipe.seed)
 
 
-def _run_fit(place: Workplace, fit: ValueFit) -> None:
-    checkpoint = place.path("fit.safetensors")
+def _run_fit(workspace: Workspace, fit: ValueFit) -> None:
+    checkpoint = workspace.path("fit.safetensors")
     if checkpoint.exists():
         fit.restore(checkpoint)
     while not fit.is_done:
         fit.advance()
         fit.save(checkpoint)
-        place.report("values", held_out_errors=[round(e, 4) for e in fit.errors])
+        workspace.report("values", held_out_errors=[round(e, 4) for e in fit.errors])
 
 
 def _play_visits(
-    place: Workplace, plan: PlayPlan, make_console: MakeConsole
+    workspace: Workspace, plan: PlayPlan, make_console: MakeConsole
 ) -> list[PlayedVisit]:
-    make_directory(place.path("play"), exist_ok=True)
-    policy, _ = read_policy(place)
-    pace, visits, played = Pace(_CHECKPOINT_S), [], 0
+    make_directory(workspace.path("play"), exist_ok=True)
+    policy, _ = read_policy(workspace)
+    timer, visits, played = RateTimer(_CHECKPOINT_S), [], 0
     for index in range(plan.held_out_visits + plan.visits):
-        path = place.path(f"play/visit-{index:03}.safetensors")
+        path = workspace.path(f"play/visit-{index:03}.safetensors")
         if not path.exists():
             emulator_seed, policy_seed = draw_seeds(_CORPUS, index, 2)
-            player = Player(make_console(), place.game_id, emulator_seed)
+            player = Player(make_console(), workspace.game_id, emulator_seed)
             visit = play_visit(player, policy, policy_seed, plan.visit_timesteps)
             write_visit(path, visit)
             played += plan.visit_timesteps
-            if pace.is_due():
-                place.report("values", visit=index, timesteps_per_s=pace.rate(played))
+            if timer.is_due():
+                workspace.report(
+                    "values", visit=index, timesteps_per_s=timer.rate(played)
+                )
         visits.append(read_visit(path))
     return visits
 
@@ -296,33 +298,33 @@ def _frozen_error(network: ExactNetwork, held_out: Corpus) -> float:
 # --- audit ----------------------------------------------------------------------
 
 
-def audit(place: Workplace, plan: PlayPlan) -> None:
-    """Holds the frozen values against continuations, visit by visit."""
-    _require(place, "audit")
-    policy, _ = read_policy(place)
-    arrays, facts = read_arrays(place.result("values"))
+def audit(workspace: Workspace, plan: PlayPlan) -> None:
+    """Compares the frozen values with continuations, visit by visit."""
+    _require(workspace, "audit")
+    policy, _ = read_policy(workspace)
+    arrays, facts = read_arrays(workspace.result("values"))
     values = ValueFunction(arrays)
     auditor = Auditor(
-        place.game_id,
+        workspace.game_id,
         policy,
         sticky=STICKY,
         discount=facts["recipe"]["discount"],
         continuations=plan.continuations,
     )
-    make_directory(place.path("audit"), exist_ok=True)
+    make_directory(workspace.path("audit"), exist_ok=True)
     audited: list[AuditedState] = []
     for visit in range(plan.audit_visits):
-        measured = _measure_visit(place, auditor, visit, plan)
-        audited += [state.judge(values) for state in measured]
-        place.report("audit", visits=visit + 1, **_figures(audited))
+        measured = _measure_visit(workspace, auditor, visit, plan)
+        audited += [state.compare(values) for state in measured]
+        workspace.report("audit", visits=visit + 1, **_figures(audited))
     known = AuditFacts(summary=summarise(audited), audited=tuple(audited))
-    write_document(place.result("audit"), known)
+    write_document(workspace.result("audit"), known)
 
 
 def _measure_visit(
-    place: Workplace, auditor: Auditor, visit: int, plan: PlayPlan
+    workspace: Workspace, auditor: Auditor, visit: int, plan: PlayPlan
 ) -> list[MeasuredState]:
-    path = place.path(f"audit/visit-{visit:03}.json")
+    path = workspace.path(f"audit/visit-{visit:03}.json")
     if not path.exists():
         timesteps, states = plan.visit_timesteps, plan.states_per_visit
         measured = auditor.measure_visit(visit, timesteps, states)

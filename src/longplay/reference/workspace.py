@@ -1,17 +1,17 @@
-"""A folder where references are made: what is there, what is next, how far it is.
+"""A folder in which references are made: results, next stage, progress.
 
     WORK/progress.md                      all games, for people
-    WORK/<game>/progress.json             what is being done with it, and how far
-    WORK/<game>/training.safetensors      a training under way (checkpoint)
-    WORK/<game>/trained.safetensors       its end                          (train)
+    WORK/<game>/progress.json             current stage and its progress
+    WORK/<game>/training.safetensors      checkpoint of a running training
+    WORK/<game>/trained.safetensors       its result                       (train)
     WORK/<game>/policy.safetensors        the policy, frozen and measured  (freeze)
-    WORK/<game>/play/*.safetensors        what the frozen policy played
+    WORK/<game>/play/*.safetensors        visits of the frozen policy
     WORK/<game>/values.safetensors        its value function               (values)
-    WORK/<game>/audit.json                values against rollouts          (audit)
+    WORK/<game>/audit.json                values compared with rollouts    (audit)
     WORK/<game>/rollouts/*.safetensors    states of recorded visits, measured
 
-A stage is done when its file is there; files appear whole or not at all. So whatever
-is killed at any moment goes on when it is started again.
+A stage is done when its file exists; files are written atomically. So a process that is
+killed at any moment continues when it is started again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RESULTS = {
 STAGES = tuple(RESULTS)
 
 
-class Workplace:
+class Workspace:
     """The folder of one game."""
 
     def __init__(self, work_dir: Path, game_id: str) -> None:
@@ -56,7 +56,7 @@ class Workplace:
         return self.folder / name
 
     def result(self, stage: str) -> Path:
-        """The file that a stage ends with."""
+        """The result file of a stage."""
         return self.folder / RESULTS[stage]
 
     def next_stage(self) -> str | None:
@@ -65,17 +65,17 @@ class Workplace:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Keeps other processes away from this game.
+        """Locks this game for one process.
 
         Raises:
-            ConfigError: Another one is at it.
+            ConfigError: Another process has locked it.
         """
         lock = FileLock(self.path("lock"))
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
             raise ConfigError(
-                f"{self.game_id}: another process is at work on it in {self.folder}"
+                f"{self.game_id}: another process is working on it in {self.folder}"
             ) from error
         try:
             yield
@@ -83,20 +83,20 @@ class Workplace:
             lock.release()
 
     def report(self, stage: str, **figures: Any) -> None:
-        """Writes down how far a stage is."""
+        """Writes the progress of a stage."""
         entry = {"game": self.game_id, "stage": stage, **figures}
         write_document(self.path("progress.json"), entry)
         write_progress(self._work_dir)
 
 
 def read_progress(work_dir: Path) -> list[dict[str, Any]]:
-    """What every game's folder says, in the suite's order."""
+    """The progress of every game, in the suite's order."""
     paths = [work_dir / game / "progress.json" for game in REFERENCE_GAMES]
     return [read_json(path) for path in paths if path.exists()]
 
 
 def describe_progress(work_dir: Path) -> list[tuple[str, str, str]]:
-    """The same for people: game, stage, figures."""
+    """The progress as text: game, stage, figures."""
     rows = []
     for entry in read_progress(work_dir):
         game, stage = entry.pop("game"), entry.pop("stage")
@@ -112,15 +112,15 @@ def write_progress(work_dir: Path) -> None:
     write_file(work_dir / "progress.md", ("\n".join(lines) + "\n").encode())
 
 
-class Pace:
-    """How fast something goes, and when it is time to write that down."""
+class RateTimer:
+    """Measures a rate, and tells when the next report is due."""
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
         self._started = self._last = time.monotonic()
 
     def is_due(self) -> bool:
-        """Whether the interval has passed; if so, it starts again."""
+        """Whether the interval has passed; if so, the next one starts."""
         now = time.monotonic()
         if now - self._last < self._interval_s:
             return False
