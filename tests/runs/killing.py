@@ -190,6 +190,7 @@ def read_result(run_dir: Path) -> dict[str, Any]:
     score = json.loads((run_dir / "score.json").read_text())
     summary = json.loads((run_dir / "run_summary.json").read_text())
     del score["fps"]
+    del summary["score_sha256"]  # score.json contains the fps
     for entry in (summary, *summary["visits"]):
         for name in ("wall_time_s", "fps", "tries", "started_utc", "ended_utc"):
             entry.pop(name, None)

@@ -243,7 +243,8 @@ def test_summary_of_a_real_run(finished_run):
         list(summary)
         == (
             "schema_version frames decision_frames emulator_frames wall_time_s fps "
-            "episodes segments tries started_utc ended_utc chain_head visits"
+            "episodes segments tries started_utc ended_utc chain_head visits "
+            "rows score_sha256"
         ).split()
     )
     assert (
