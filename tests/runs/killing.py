@@ -189,12 +189,7 @@ def read_result(run_dir: Path) -> dict[str, Any]:
     """Everything that must be identical to an uninterrupted run."""
     score = json.loads((run_dir / "score.json").read_text())
     summary = json.loads((run_dir / "run_summary.json").read_text())
-<<<<<<< HEAD
     del score["fps"], summary["score_sha256"]  # the hash covers fps
-=======
-    del score["fps"]
-    del summary["score_sha256"]  # score.json contains the fps
->>>>>>> english2
     for entry in (summary, *summary["visits"]):
         for name in ("wall_time_s", "fps", "tries", "started_utc", "ended_utc"):
             entry.pop(name, None)
