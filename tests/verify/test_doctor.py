@@ -196,4 +196,4 @@ def test_command_prints_a_table_of_80_columns(
     one_game(tmp_path, games={})
     answer = invoke("doctor")
     assert answer.exit_code == 1
-    assert "something differs: 1 of 1 games" in answer.stdout
+    assert "not healthy: 1 of 1 games" in answer.stdout
