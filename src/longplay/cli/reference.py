@@ -53,6 +53,14 @@ def train(
         int, typer.Option(min=1, help="How long to train.")
     ] = 1_500_000,
     seed: Annotated[int, typer.Option(min=0, help="Training seed.")] = 0,
+    discount: Annotated[
+        float,
+        typer.Option(
+            min=0.01,
+            max=0.999,
+            help="Discount while training; values are fitted with 0.99.",
+        ),
+    ] = 0.99,
 ) -> None:
     """Train a policy, or go on where its training stopped."""
     require_torch()
@@ -62,7 +70,8 @@ def train(
 
     place = Workplace(work, game)
     with place.hold():
-        stages.train(place, Recipe(timesteps=timesteps, seed=seed))
+        recipe = Recipe(timesteps=timesteps, seed=seed, discount=discount)
+        stages.train(place, recipe)
 
 
 @_command
