@@ -7,7 +7,8 @@ from itertools import groupby
 from textwrap import fill
 
 from longplay.errors import ConfigError
-from longplay.reference.facts import ReferenceFacts
+from longplay.reference.delivered import DeliveredLead
+from longplay.reference.facts import ReferenceFacts, describe_mean
 from longplay.reference.library import REFERENCE_GAMES
 from longplay.scoring.metrics import median_or_none
 from longplay.scoring.prediction_baselines import MeasuredError, PredictorBaseline
@@ -17,7 +18,7 @@ _HEAD = (
     "| std of values | bias | RMSE | R² | plain R² |\n"
     "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
 )
-
+LEAD_COLUMNS = ("game", "visits", "policy", "random agent", "lead", "longest idle")
 
 # In standard errors of the difference.
 _CLEAR_LEAD = 2.0
@@ -71,6 +72,29 @@ def describe_r2(r2: float | None) -> str:
     return "–" if r2 is None else f"{r2:.2f}"
 
 
+def render_delivered(leads: Sequence[DeliveredLead]) -> str:
+    """Delivered rewards per recorded visit beside random's, one row per game."""
+    behind = [lead.game for lead in leads if lead.lead_in_errors < _CLEAR_LEAD]
+    summary = (
+        "Policies that are not two standard errors above the random agent in delivered "
+        f"rewards: {', '.join(behind) or 'none'}."
+    )
+    table = _render_cells(LEAD_COLUMNS, map(describe_lead, leads))
+    return f"{table}\n{fill(summary, _PAGE_COLUMNS)}\n"
+
+
+def describe_lead(lead: DeliveredLead) -> list[str]:
+    """A row under `LEAD_COLUMNS`."""
+    return [
+        lead.game,
+        str(len(lead.policy.rewards)),
+        describe_mean(lead.policy),
+        describe_mean(lead.random),
+        f"{lead.lead_in_errors:+.1f} s.e.",
+        f"{lead.policy.longest_idle_timesteps:,}",
+    ]
+
+
 def render_baselines(baselines: Iterable[PredictorBaseline]) -> str:
     """Two markdown tables per suite: over all games, and the nmse of every game."""
     suites = groupby(baselines, key=lambda baseline: baseline.suite_id)
@@ -121,6 +145,11 @@ def fill_table(page: str, references: Sequence[ReferenceFacts]) -> str:
     """The page with its table of references made anew, and what it comes to."""
     tables = f"{render_table(references)}\n{render_summary(references)}"
     return _fill(page, "references", tables)
+
+
+def fill_delivered(page: str, leads: Sequence[DeliveredLead]) -> str:
+    """The page with its table of delivered rewards made anew."""
+    return _fill(page, "delivered rewards", render_delivered(leads))
 
 
 def fill_baselines(page: str, baselines: Iterable[PredictorBaseline]) -> str:

@@ -9,7 +9,10 @@ class Recipe(BaseModel):
     """Parallel Q-learning with λ-returns and layer normalisation, without replay.
 
     Rewards are the delivered ones (signs), and a lost life ends a return while
-    learning; game scores are the game's own. Exploration falls linearly from 1.
+    learning; game scores are the game's own. Exploration falls linearly from 1. With
+    `exploration_hold` above 1, every second emulator holds a random action for 1 to
+    that many timesteps, because single ones hardly ever lead across the screen
+    (temporally extended exploration, Dabney et al. 2021).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -25,6 +28,7 @@ class Recipe(BaseModel):
     gradient_norm: float = Field(default=10.0, gt=0)
     exploration: float = Field(default=0.02, ge=0, le=1)
     exploration_share: float = Field(default=0.1, gt=0, le=1)
+    exploration_hold: int = Field(default=1, ge=1)
     seed: int = Field(default=0, ge=0)
 
     def learning_rate_at(self, timestep: int) -> float:
