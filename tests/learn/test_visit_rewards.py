@@ -8,7 +8,7 @@ import numpy as np
 
 from longplay.console.scripted import ScriptedConsole
 from longplay.reference.delivered import (
-    TUNING_SEEDS,
+    RANDOM_SEEDS,
     count_rewards,
     read_random_visits,
 )
@@ -65,5 +65,5 @@ def test_random_play_is_kept_game_by_game(tmp_path: Path) -> None:
     random = read_random_visits(tmp_path)
     assert random.timesteps == 30
     assert list(random.games.items()) == [("pong", pong), ("qbert", qbert)]
-    assert pong.seeds == tuple(TUNING_SEEDS)
+    assert pong.seeds == tuple(RANDOM_SEEDS)
     assert add_random_visits(tmp_path, "pong", 30, make_console) == pong

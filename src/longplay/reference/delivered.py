@@ -24,8 +24,8 @@ from longplay.reference.streams import read_recorded_visits
 from longplay.suites import SUITES
 
 RANDOM_VISITS = "random_visits.json"
-# Never official ones: candidates for a policy are measured on these seeds too.
-TUNING_SEEDS = range(1000, 1016)
+# Tuning seeds: what was measured on them may be used for choosing a policy.
+RANDOM_SEEDS = range(1000, 1008)
 VISIT_TIMESTEPS = SUITES["prediction-v1"].base_visit_frames
 
 Rewards = NDArray[np.int8]

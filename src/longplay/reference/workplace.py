@@ -5,6 +5,7 @@
     WORK/<game>/training.safetensors      a training under way (checkpoint)
     WORK/<game>/trained.safetensors       its end                          (train)
     WORK/<game>/policy.safetensors        the policy, frozen and measured  (freeze)
+    WORK/<game>/visits.json               it and random play, if compared  (visits)
     WORK/<game>/play/*.safetensors        what the frozen policy played
     WORK/<game>/values.safetensors        its value function               (values)
     WORK/<game>/audit.json                values against rollouts          (audit)

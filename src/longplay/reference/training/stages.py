@@ -95,13 +95,21 @@ def minimal_actions(game_id: str) -> Sequence[int]:
     return console.actions
 
 
-def _require(place: Workplace, stage: str) -> None:
-    before = STAGES[STAGES.index(stage) - 1]
-    if not place.result(before).exists():
+def require_stage(place: Workplace, stage: str, command: str) -> None:
+    """Refuses a command whose workplace lacks the result of a stage.
+
+    Raises:
+        ConfigError: Names the stage to run first.
+    """
+    if not place.result(stage).exists():
         raise ConfigError(
-            f"{stage}: expected {RESULTS[before]} in {place.folder}, found none; "
-            f"run `longplay reference {before} --game {place.game_id}` first"
+            f"{command}: expected {RESULTS[stage]} in {place.folder}, found none; "
+            f"run `longplay reference {stage} --game {place.game_id}` first"
         )
+
+
+def _require(place: Workplace, stage: str) -> None:
+    require_stage(place, STAGES[STAGES.index(stage) - 1], stage)
 
 
 # --- train ----------------------------------------------------------------------

@@ -12,8 +12,8 @@ import numpy as np
 
 from longplay.contract.files import write_document
 from longplay.reference.delivered import (
+    RANDOM_SEEDS,
     RANDOM_VISITS,
-    TUNING_SEEDS,
     VISIT_TIMESTEPS,
     DeliveredLead,
     RandomVisits,
@@ -26,7 +26,11 @@ from longplay.reference.library import REFERENCE_GAMES
 from longplay.reference.policy import Chooser
 from longplay.reference.training.frozen_play import Choose, Player, random_chooser
 from longplay.reference.training.play import MakeConsole
-from longplay.reference.training.stages import make_console, read_policy
+from longplay.reference.training.stages import (
+    make_console,
+    read_policy,
+    require_stage,
+)
 from longplay.reference.workplace import Workplace
 from longplay.seeds import emulator_seed, policy_seed
 
@@ -64,7 +68,12 @@ def measure_policy(
     timesteps: int = VISIT_TIMESTEPS,
     make_console: MakeConsole = make_console,
 ) -> DeliveredLead:
-    """Plays a workplace's frozen policy and the random agent on the same visits."""
+    """Plays a workplace's frozen policy and the random agent on the same visits.
+
+    Raises:
+        ConfigError: There is no frozen policy yet.
+    """
+    require_stage(place, "freeze", "visits")
     policy, _ = read_policy(place)
     choosers: tuple[MakeChooser, ...] = (
         lambda seed: Chooser(policy, seed).choose,
@@ -86,7 +95,7 @@ def add_random_visits(
     make_console: MakeConsole = make_console,
 ) -> VisitRewards:
     """Measures the random agent on one game and writes it beside the other games."""
-    seeds = TUNING_SEEDS
+    seeds = RANDOM_SEEDS
     played = play_visits(game_id, random_chooser, seeds, timesteps, make_console)
     known = read_random_visits(data).games if (data / RANDOM_VISITS).exists() else {}
     known = known | {game_id: played}
