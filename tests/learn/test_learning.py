@@ -63,6 +63,38 @@ def train(recipe: Recipe) -> QTraining:
     return training
 
 
+class LoggingConsole(LeverConsole):
+    """Keeps the actions that it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[int] = []
+
+    def step(self, action: int) -> ConsoleStep:
+        self.given.append(action)
+        return super().step(action)
+
+
+@pytest.mark.parametrize(("hold", "held_share"), [(1, 17 / 18), (8, 17 / 18 / 4.5)])
+def test_every_second_emulator_holds_random_actions(
+    hold: int, held_share: float
+) -> None:
+    consoles: list[LoggingConsole] = []
+
+    def make_console() -> LoggingConsole:
+        consoles.append(LoggingConsole())
+        return consoles[-1]
+
+    # Nothing but exploration: an action differs from the one before in 17 of 18 draws.
+    recipe = Recipe(
+        timesteps=1, emulators=6, rollout_timesteps=600, exploration_hold=hold
+    )
+    QTraining("levers", make_console, range(18), recipe).advance()
+    shares = [np.mean(np.diff(console.given) != 0) for console in consoles]
+    assert np.allclose(shares[::2], 17 / 18, atol=0.06)
+    assert np.allclose(shares[1::2], held_share, atol=0.06)
+
+
 def test_lambda_returns_by_hand() -> None:
     rewards = np.array([[1.0], [0.0], [2.0]], np.float32)
     ends = np.array([[False], [True], [False]])

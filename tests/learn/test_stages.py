@@ -20,6 +20,7 @@ from longplay.reference.training.driver import make_references
 from longplay.reference.training.fitting import FitRecipe
 from longplay.reference.training.play import FRAME_SKIP
 from longplay.reference.training.recipe import Recipe
+from longplay.reference.training.visit_rewards import measure_policy
 from longplay.reference.workspace import Workspace, read_progress
 
 RECIPE = Recipe(timesteps=512, emulators=4, rollout_timesteps=16)
@@ -84,13 +85,14 @@ def test_the_same_stage_again_gives_the_same_bytes(
         assert again.result(stage).read_bytes() == finished.result(stage).read_bytes()
 
 
-@pytest.mark.parametrize("stage", ["freeze", "values", "audit"])
+@pytest.mark.parametrize("stage", ["freeze", "values", "audit", "visits"])
 def test_a_stage_names_the_one_that_is_missing(tmp_path: Path, stage: str) -> None:
     place = Workspace(tmp_path, "pong")
     run: dict[str, Callable[[], Any]] = {
         "freeze": lambda: stages.freeze(place, PLAN),
         "values": lambda: stages.values(place, PLAN, FIT),
         "audit": lambda: stages.audit(place, PLAN),
+        "visits": lambda: measure_policy(place, (1000, 1001)),
     }
     with pytest.raises(ConfigError, match=r"expected .* found none; run `longplay ref"):
         run[stage]()

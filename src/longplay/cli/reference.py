@@ -21,6 +21,7 @@ from longplay.cli.layout import add_row, make_table
 from longplay.errors import ConfigError, MissingExtraError, ReferenceFailed
 
 if TYPE_CHECKING:
+    from longplay.reference.delivered import DeliveredLead
     from longplay.reference.facts import ReferenceFacts
 
 reference_app = typer.Typer(
@@ -61,6 +62,18 @@ def train(
         int, typer.Option(min=1, help="Timesteps of training.")
     ] = 1_500_000,
     seed: Annotated[int, typer.Option(min=0, help="Training seed.")] = 0,
+    discount: Annotated[
+        float,
+        typer.Option(
+            min=0.01,
+            max=0.999,
+            help="Discount in training; values are fitted with 0.99.",
+        ),
+    ] = 0.99,
+    hold: Annotated[
+        int,
+        typer.Option(min=1, help="Longest random action in every second emulator."),
+    ] = 1,
 ) -> None:
     """Train a policy, or resume its training."""
     require_torch()
@@ -68,9 +81,12 @@ def train(
     from longplay.reference.training.recipe import Recipe
     from longplay.reference.workspace import Workspace
 
+    recipe = Recipe(
+        timesteps=timesteps, seed=seed, discount=discount, exploration_hold=hold
+    )
     place = Workspace(work, game)
     with place.hold():
-        stages.train(place, Recipe(timesteps=timesteps, seed=seed))
+        stages.train(place, recipe)
 
 
 @_command
@@ -293,6 +309,61 @@ def rollouts(
 
 
 @_command
+def visits(
+    game: Game,
+    work: Work,
+    seeds: Annotated[
+        str, typer.Option(metavar="1000-1015", help="Run seeds, not official ones.")
+    ] = "1000-1015",
+) -> None:
+    """Compare a frozen policy with random play: delivered rewards per visit."""
+    require_torch()
+    from longplay.cli.settings import parse_seeds
+    from longplay.reference.training.visit_rewards import measure_policy
+    from longplay.reference.workspace import Workspace
+
+    place = Workspace(work, game)
+    with place.hold():
+        lead = measure_policy(place, parse_seeds(seeds))
+    print_tables(leads_table([lead]))
+
+
+@_command
+def random_visits(
+    data: Annotated[Path, typer.Option(help="Folder of shipped references.")],
+    games: Annotated[
+        list[str] | None, typer.Option("--game", help="Only these games.")
+    ] = None,
+) -> None:
+    """Measure the random agent's delivered rewards per visit, on tuning seeds."""
+    require_torch()
+    from longplay.reference.facts import describe_mean
+    from longplay.reference.library import REFERENCE_GAMES, check_reference_game
+    from longplay.reference.training.visit_rewards import add_random_visits
+
+    for game in [check_reference_game(game) for game in games or REFERENCE_GAMES]:
+        played = add_random_visits(data, game)
+        typer.echo(f"{game}: {describe_mean(played)}")
+
+
+@_command
+def tables(
+    page: Annotated[
+        Path,
+        typer.Argument(exists=True, dir_okay=False, help="Docs page to update."),
+    ],
+) -> None:
+    """Update the tables of a docs page from the shipped references."""
+    from longplay.contract.files import write_file
+    from longplay.reference.delivered import measure_leads
+    from longplay.reference.library import DATA, read_all_facts
+    from longplay.report.reference_tables import fill_delivered, fill_table
+
+    text = fill_table(page.read_text(encoding="utf-8"), read_all_facts(DATA))
+    write_file(page, fill_delivered(text, measure_leads(DATA)).encode())
+
+
+@_command
 def show(
     work: Annotated[
         Path | None,
@@ -350,4 +421,14 @@ def references_table(references: list[ReferenceFacts]) -> Table:
             f"{audit.rmse_corrected:.3f}",
             describe_r2(audit.r2_corrected),
         )
+    return table
+
+
+def leads_table(leads: list[DeliveredLead]) -> Table:
+    """One row per game: delivered rewards per visit, compared with random play."""
+    from longplay.report.reference_tables import LEAD_COLUMNS, describe_lead
+
+    table = make_table("Delivered rewards per visit", *LEAD_COLUMNS)
+    for lead in leads:
+        add_row(table, *describe_lead(lead))
     return table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,6 +14,30 @@ class _Facts(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
+class Measured(Protocol):
+    """A mean and its standard error."""
+
+    @property
+    def mean(self) -> float:
+        """The mean."""
+
+    @property
+    def standard_error(self) -> float:
+        """Of the mean."""
+
+
+def describe_mean(measured: Measured) -> str:
+    """`12.3 ± 0.4`; without decimals from 100 on."""
+    digits = 1 if abs(measured.mean) < 100 else 0
+    return f"{measured.mean:,.{digits}f} ± {measured.standard_error:,.{digits}f}"
+
+
+def lead_in_errors(measured: Measured, random: Measured) -> float:
+    """Lead over random, in standard errors of the difference."""
+    error = measured.standard_error**2 + random.standard_error**2
+    return (measured.mean - random.mean) / sqrt(max(error, 1e-12))
+
+
 class ScoreFacts(_Facts):
     """Game scores over whole games."""
 
@@ -22,9 +46,8 @@ class ScoreFacts(_Facts):
     standard_error: float
 
     def describe(self) -> str:
-        """`12.3 ± 0.4`; without decimals from 100 on."""
-        digits = 1 if abs(self.mean) < 100 else 0
-        return f"{self.mean:,.{digits}f} ± {self.standard_error:,.{digits}f}"
+        """As `describe_mean`."""
+        return describe_mean(self)
 
 
 class PolicyFacts(_Facts):
@@ -39,9 +62,7 @@ class PolicyFacts(_Facts):
     @property
     def lead_in_errors(self) -> float:
         """Lead over random, in standard errors of the difference."""
-        error = self.score.standard_error**2 + self.random_score.standard_error**2
-        lead = self.score.mean - self.random_score.mean
-        return lead / sqrt(max(error, 1e-12))
+        return lead_in_errors(self.score, self.random_score)
 
 
 class ValueFacts(_Facts):

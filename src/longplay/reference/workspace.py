@@ -5,6 +5,7 @@
     WORK/<game>/training.safetensors      checkpoint of a running training
     WORK/<game>/trained.safetensors       its result                       (train)
     WORK/<game>/policy.safetensors        the policy, frozen and measured  (freeze)
+    WORK/<game>/visits.json               it and random play, compared     (visits)
     WORK/<game>/play/*.safetensors        visits of the frozen policy
     WORK/<game>/values.safetensors        its value function               (values)
     WORK/<game>/audit.json                values compared with rollouts    (audit)

@@ -7,7 +7,8 @@ from itertools import groupby
 from textwrap import fill
 
 from longplay.errors import ConfigError
-from longplay.reference.facts import ReferenceFacts
+from longplay.reference.delivered import DeliveredLead
+from longplay.reference.facts import ReferenceFacts, describe_mean
 from longplay.reference.library import REFERENCE_GAMES
 from longplay.scoring.metrics import median_or_none
 from longplay.scoring.prediction_baselines import MeasuredError, PredictorBaseline
@@ -17,7 +18,7 @@ _HEAD = (
     "| std of values | bias | RMSE | R² | plain R² |\n"
     "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
 )
-
+LEAD_COLUMNS = ("game", "visits", "policy", "random agent", "lead", "longest idle")
 
 # In standard errors of the difference.
 _CLEAR_LEAD = 2.0
@@ -69,6 +70,29 @@ def _render_row(facts: ReferenceFacts) -> str:
 def describe_r2(r2: float | None) -> str:
     """Two digits; a dash where states do not differ enough to have one."""
     return "–" if r2 is None else f"{r2:.2f}"
+
+
+def render_delivered(leads: Sequence[DeliveredLead]) -> str:
+    """Delivered rewards per recorded visit and random's, one row per game."""
+    behind = [lead.game for lead in leads if lead.lead_in_errors < _CLEAR_LEAD]
+    summary = (
+        "Policies that are not two standard errors above the random agent in delivered "
+        f"rewards: {', '.join(behind) or 'none'}."
+    )
+    table = _render_cells(LEAD_COLUMNS, map(describe_lead, leads))
+    return f"{table}\n{fill(summary, _PAGE_COLUMNS)}\n"
+
+
+def describe_lead(lead: DeliveredLead) -> list[str]:
+    """A row of the table with `LEAD_COLUMNS`."""
+    return [
+        lead.game,
+        str(len(lead.policy.rewards)),
+        describe_mean(lead.policy),
+        describe_mean(lead.random),
+        f"{lead.lead_in_errors:+.1f} s.e.",
+        f"{lead.policy.longest_idle_timesteps:,}",
+    ]
 
 
 def render_baselines(baselines: Iterable[PredictorBaseline]) -> str:
@@ -133,6 +157,11 @@ def fill_table(page: str, references: Sequence[ReferenceFacts]) -> str:
     """The page with an updated table of references and its summary."""
     tables = f"{render_table(references)}\n{render_summary(references)}"
     return fill_marked(page, "references", tables)
+
+
+def fill_delivered(page: str, leads: Sequence[DeliveredLead]) -> str:
+    """The page with an updated table of delivered rewards."""
+    return fill_marked(page, "delivered rewards", render_delivered(leads))
 
 
 def fill_baselines(page: str, baselines: Iterable[PredictorBaseline]) -> str:

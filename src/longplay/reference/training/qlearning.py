@@ -89,6 +89,8 @@ class QTraining:
         seeds = np.random.SeedSequence(self.recipe.seed, spawn_key=(self.timestep,))
         drawn = seeds.generate_state(self.recipe.emulators) % _MAX_SEED
         self._emulators = Emulators(self.game_id, self._make_console, drawn.tolist())
+        self._held = np.zeros(self.recipe.emulators, np.int64)
+        self._held_timesteps = np.zeros(self.recipe.emulators, np.int64)
         self._track_inputs(self._emulators.ram)
 
     @property
@@ -123,9 +125,21 @@ class QTraining:
 
     def _choose(self, ram: RamPair, exploration: float) -> NDArray[np.int64]:
         choices = self._evaluate(ram).argmax(axis=1)
-        explores = self._rng.random(len(choices)) < exploration
+        begins = self._rng.random(len(choices)) < exploration
         random_choices = self._rng.integers(0, len(self.actions), len(choices))
-        return np.where(explores, random_choices, choices)
+        begins &= self._held_timesteps == 0
+        self._held[begins] = random_choices[begins]
+        self._held_timesteps[begins] = self._draw_holds()[begins]
+        explores = self._held_timesteps > 0
+        self._held_timesteps[explores] -= 1
+        return np.where(explores, self._held, choices)
+
+    def _draw_holds(self) -> NDArray[np.int64]:
+        """Timesteps for which each emulator would hold a new random action."""
+        holds = np.ones(len(self._emulators), np.int64)
+        if (longest := self.recipe.exploration_hold) > 1:
+            holds[1::2] = self._rng.integers(1, longest + 1, len(holds[1::2]))
+        return holds
 
     def _play_rollout(self) -> Rollout:
         length, emulators = self.recipe.rollout_timesteps, self._emulators

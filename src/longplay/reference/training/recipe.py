@@ -9,7 +9,10 @@ class Recipe(BaseModel):
     """Parallel Q-learning with λ-returns and layer normalisation, without replay.
 
     Training uses delivered rewards (signs), and a lost life ends a return; scores use
-    the game's own rewards. Exploration decreases linearly from 1.
+    the game's own rewards. Exploration decreases linearly from 1. With
+    `exploration_hold` above 1, every second emulator holds a random action for 1 to
+    that many timesteps, because single random timesteps hardly ever cross the screen
+    (temporally extended exploration, Dabney et al. 2021).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -25,6 +28,7 @@ class Recipe(BaseModel):
     gradient_norm: float = Field(default=10.0, gt=0)
     exploration: float = Field(default=0.02, ge=0, le=1)
     exploration_share: float = Field(default=0.1, gt=0, le=1)
+    exploration_hold: int = Field(default=1, ge=1)
     seed: int = Field(default=0, ge=0)
 
     def learning_rate_at(self, timestep: int) -> float:

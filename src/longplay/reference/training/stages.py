@@ -96,13 +96,21 @@ def minimal_actions(game_id: str) -> Sequence[int]:
     return console.actions
 
 
-def _require(workspace: Workspace, stage: str) -> None:
-    before = STAGES[STAGES.index(stage) - 1]
-    if not workspace.result(before).exists():
+def require_stage(workspace: Workspace, stage: str, command: str) -> None:
+    """Checks that the workspace has the result of a stage that a command needs.
+
+    Raises:
+        ConfigError: Names the stage to run first.
+    """
+    if not workspace.result(stage).exists():
         raise ConfigError(
-            f"{stage}: expected {RESULTS[before]} in {workspace.folder}, found none; "
-            f"run `longplay reference {before} --game {workspace.game_id}` first"
+            f"{command}: expected {RESULTS[stage]} in {workspace.folder}, found none; "
+            f"run `longplay reference {stage} --game {workspace.game_id}` first"
         )
+
+
+def _require(workspace: Workspace, stage: str) -> None:
+    require_stage(workspace, STAGES[STAGES.index(stage) - 1], stage)
 
 
 # --- train ----------------------------------------------------------------------
