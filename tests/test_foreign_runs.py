@@ -520,7 +520,7 @@ def test_show_counts_its_rows_and_advises_nothing_that_refuses(
     foreign_run: Path, invoke: Callable[..., Any]
 ) -> None:
     shown = " ".join(invoke("show", foreign_run).stdout.split())
-    assert "`longplay score` scores it" in shown
+    assert "score it with `longplay score`" in shown
     for visit_idx, (game, cycle, frames) in enumerate(VISITS):
         assert f"{visit_idx} {cycle} {game} {frames} – – – –" in shown
     assert "a run of another tool, which cannot be replayed" in shown
