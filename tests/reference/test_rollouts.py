@@ -315,8 +315,8 @@ def change_reference(folder: Path) -> None:
     ("damage", "message"),
     [
         (damage_file, "expected SHA-256 .* found .*; it is damaged"),
-        (move_states, "seed-0.timesteps: expected 0 … 59, found 4 … 60; measure it"),
-        (change_reference, "rollouts.reference_sha256: expected that of the networks"),
+        (move_states, "seed-0.timesteps: expected 0 … 59, found 4 … 60; measure again"),
+        (change_reference, "rollouts.reference_sha256: expected the digest of the game"),
     ],
 )
 def test_damaged_rollouts_are_refused(

@@ -250,7 +250,7 @@ def _find_missing(group: RunGroup, seeds: set[int | None]) -> Iterator[LeftOut]:
     agent, suite = _key_of(group.plan.agent), group.plan.suite
     for seed in group.plan.seeds:
         if seed not in seeds:
-            reason = f"seed {seed} was planned and not begun"
+            reason = f"seed {seed} was planned but not started"
             yield LeftOut("missing", group.directory, reason, suite, agent, seed)
 
 
