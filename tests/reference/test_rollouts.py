@@ -316,7 +316,10 @@ def change_reference(folder: Path) -> None:
     [
         (damage_file, "expected SHA-256 .* found .*; it is damaged"),
         (move_states, "seed-0.timesteps: expected 0 … 59, found 4 … 60; measure again"),
-        (change_reference, "rollouts.reference_sha256: expected the digest of the game"),
+        (
+            change_reference,
+            "rollouts.reference_sha256: expected the digest of the game",
+        ),
     ],
 )
 def test_damaged_rollouts_are_refused(
