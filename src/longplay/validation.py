@@ -21,7 +21,7 @@ from longplay.console.machines import Machine, machine_of
 from longplay.contract.columns import Chunk, RowReader
 from longplay.contract.digests import check_digests, read_last_chain
 from longplay.contract.files import read_document, shorten
-from longplay.contract.findings import Finding, Findings, Kind
+from longplay.contract.findings import Finding, FindingLog, Kind
 from longplay.contract.fingerprint import agent_id, contract_hash
 from longplay.contract.records import (
     CONTRACT_VERSIONS,
@@ -54,7 +54,7 @@ class Report:
 
     run_dir: Path
     frames: int
-    findings: Findings
+    findings: FindingLog
 
     @property
     def is_valid(self) -> bool:
@@ -106,7 +106,7 @@ class _Validation:
     def __init__(self, run_dir: Path, workers: int) -> None:
         self._run_dir = run_dir
         self._workers = workers
-        self._findings = Findings()
+        self._findings = FindingLog()
 
     def report(self) -> Report:
         config = self._read("config.json", RunConfig, "missing file")

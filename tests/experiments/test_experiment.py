@@ -182,7 +182,7 @@ def test_opening_imports_nothing_that_a_folder_names(tmp_path):
     with pytest.raises(LongplayError, match="--agent"):
         Experiment.open(tmp_path / "out")
     assert not touched.exists()
-    assert Experiment.open(tmp_path / "out", str(agent)).agent.reference == str(agent)
+    assert Experiment.open(tmp_path / "out", str(agent)).agent.spec == str(agent)
 
 
 def test_second_driver_waits_outside(tmp_path):

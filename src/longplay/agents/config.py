@@ -119,27 +119,27 @@ class AgentConfig(Document):
 
     def load(
         self,
-        reference: str | Callable[..., StreamingAgent] | None = None,
+        spec: str | Callable[..., StreamingAgent] | None = None,
         agent_files: Sequence[str] = (),
     ) -> LoadedAgent:
         """Loads the agent.
 
         Args:
-            reference: The agent spec that the user gave, as for `--agent`. Built-in
+            spec: The agent spec that the user gave, as for `--agent`. Built-in
                 agents need none.
             agent_files: Patterns of its files, as for `--agent-files`.
 
         Raises:
             AgentLoadError: The spec is missing, or names a different agent.
         """
-        if reference is None:
+        if spec is None:
             if not self.is_built_in:
                 raise AgentLoadError(
                     f"agent {self.type_} is not built in, and longplay never imports "
                     f"a name found in a file; say where it is with --agent"
                 )
-            reference = _REGISTRY[self.type_]
-        agent = load_agent(reference, self.args, agent_files)
+            spec = _REGISTRY[self.type_]
+        agent = load_agent(spec, self.args, agent_files)
         self._check_same(agent)
         return agent
 
@@ -149,6 +149,6 @@ class AgentConfig(Document):
         mine, found = self.entry.config, agent.entry.config
         name = next(k for k in (*mine, *found) if mine.get(k) != found.get(k))
         raise AgentLoadError(
-            f"agent {agent.reference} is a different agent: expected {name} "
+            f"agent {agent.spec} is a different agent: expected {name} "
             f"{mine.get(name)!r}, found {found.get(name)!r}"
         )

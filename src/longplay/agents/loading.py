@@ -15,7 +15,7 @@ is recorded by its config, and `agent_id` is the hash of that:
             | {_type, args, files_sha256}               MODULE:ATTR
 
 It contains no path and no seed. `agents.closure` defines which files belong to an
-agent. The attribute and key `reference` contain the spec.
+agent.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class AgentSource:
 
     Attributes:
         name: The agent's name.
-        reference: The agent spec, as given.
+        spec: The agent spec, as given.
         module: The agent's module, or the stem of its file.
         attribute: Its name in the module; "" for a file without one.
         file: Base name of its file; None for an importable module.
@@ -90,7 +90,7 @@ class AgentSource:
     """
 
     name: str
-    reference: str
+    spec: str
     module: str
     attribute: str = ""
     file: str | None = None
@@ -123,7 +123,7 @@ class LoadedAgent:
     """An agent that is imported, but not built yet."""
 
     name: str
-    reference: str
+    spec: str
     entry: AgentEntry
     factory: Callable[..., StreamingAgent]
     built_as: str
@@ -137,11 +137,11 @@ class LoadedAgent:
     modules: AgentModules | None = None
 
     @property
-    def absolute_reference(self) -> str:
+    def absolute_spec(self) -> str:
         """The agent spec in a form that works from any working directory."""
-        file = _match_file(self.reference)
+        file = _match_file(self.spec)
         if file is None:
-            return self.reference
+            return self.spec
         return str(Path(file[1]).resolve()) + (f":{file[2]}" if file[2] else "")
 
     @property
@@ -165,7 +165,7 @@ class LoadedAgent:
         agent = self._build(self.factory, self.built_as, num_actions, seed)
         if not callable(getattr(agent, "step", None)):
             raise AgentLoadError(
-                f"agent {self.reference}: expected an object with a method step, "
+                f"agent {self.spec}: expected an object with a method step, "
                 f"found {type(agent).__name__} without one"
             )
         return agent
@@ -179,7 +179,7 @@ class LoadedAgent:
         """
         if self.module is None:
             raise AgentLoadError(
-                f"agent {self.reference}: the prediction track takes a module or file "
+                f"agent {self.spec}: the prediction track takes a module or file "
                 f"with {INIT_PREDICTOR} and step"
             )
         factory = FunctionalAgent.factory(self.module)
@@ -197,12 +197,12 @@ class LoadedAgent:
         try:
             return factory(num_actions, seed, **self.agent_args)
         except AgentLoadError as error:
-            raise AgentLoadError(f"agent {self.reference}: {error}") from error
+            raise AgentLoadError(f"agent {self.spec}: {error}") from error
         except LongplayError:
             raise
         except (Exception, SystemExit) as error:
             raise AgentLoadError(
-                f"agent {self.reference}: building it as {built_as} raised "
+                f"agent {self.spec}: building it as {built_as} raised "
                 f"{describe_exception(error)}"
             ) from error
 
@@ -218,14 +218,14 @@ def list_agents() -> dict[str, str]:
 
 
 def load_agent(
-    reference: str | Callable[..., StreamingAgent],
+    spec: str | Callable[..., StreamingAgent],
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
 ) -> LoadedAgent:
     """Finds and imports an agent; a class or factory is used as it is.
 
     Args:
-        reference: An agent spec, a class or a factory.
+        spec: An agent spec, a class or a factory.
         agent_args: Arguments it is built with.
         agent_files: Patterns of its files that no import statement names: weights, or
             modules that are imported by a computed name.
@@ -236,7 +236,7 @@ def load_agent(
     """
     output = AgentOutput()
     with output.capture(), GlobalRandom(IMPORT_SEED).in_use():
-        source, modules, found = _find_and_import(reference, agent_files)
+        source, modules, found = _find_and_import(spec, agent_files)
     return assemble_agent(source, modules, found, agent_args or {}, output)
 
 
@@ -267,7 +267,7 @@ def assemble_agent(
         built_as = INIT
     return LoadedAgent(
         name=source.name,
-        reference=source.reference,
+        spec=source.spec,
         entry=make_entry(config),
         factory=factory,
         built_as=built_as,
@@ -281,17 +281,17 @@ def assemble_agent(
 
 
 def _find_and_import(
-    reference: str | Callable[..., StreamingAgent], patterns: Sequence[str]
+    spec: str | Callable[..., StreamingAgent], patterns: Sequence[str]
 ) -> tuple[AgentSource, AgentModules | None, Any]:
-    if not isinstance(reference, str):
-        name, module = name_of(reference), _module_of(reference)
+    if not isinstance(spec, str):
+        name, module = name_of(spec), _module_of(spec)
         if patterns:
             raise AgentLoadError(
                 f"--agent-files: agent {name} was given as an object; expected a "
                 "file.py or module:attr, whose files are known"
             )
-        return AgentSource(name, f"{module}:{name}", module), None, reference
-    source = find_agent(reference, patterns)
+        return AgentSource(name, f"{module}:{name}", module), None, spec
+    source = find_agent(spec, patterns)
     modules = None if source.files is None else AgentModules(source.files)
     found = import_agent(source, modules)
     if source.files is not None:
@@ -299,7 +299,7 @@ def _find_and_import(
     return source, modules, found
 
 
-def find_agent(reference: str, patterns: Sequence[str] = ()) -> AgentSource:
+def find_agent(spec: str, patterns: Sequence[str] = ()) -> AgentSource:
     """Finds an agent's files without importing them.
 
     Raises:
@@ -307,31 +307,31 @@ def find_agent(reference: str, patterns: Sequence[str] = ()) -> AgentSource:
         UnknownNameError: No agent has this name.
     """
     given = tuple(patterns)
-    if file := _match_file(reference):
+    if file := _match_file(spec):
         path, attribute = Path(file[1]), file[2] or ""
         if not path.is_file():
             raise AgentLoadError(f"agent file {path}: no such file")
         files = collect_folder_files(path, given)
         return AgentSource(
-            path.stem, reference, path.stem, attribute, path.name, files, given
+            path.stem, spec, path.stem, attribute, path.name, files, given
         )
-    module, _, attribute = reference.partition(":")
+    module, _, attribute = spec.partition(":")
     name = attribute
     if not attribute:
         known = list_agents()
-        if reference not in known:
+        if spec not in known:
             hint = "(or give a file.py[:Agent] or module:Agent)"
-            raise UnknownNameError("agent", reference, known, hint)
-        name = reference
-        module, _, attribute = known[reference].partition(":")
+            raise UnknownNameError("agent", spec, known, hint)
+        name = spec
+        module, _, attribute = known[spec].partition(":")
     _append_path(Path.cwd())
     module_files = collect_module_files(module, given)
     if module_files is None and given:
         raise AgentLoadError(
-            f"--agent-files: agent {reference} is built in and has no other files"
+            f"--agent-files: agent {spec} is built in and has no other files"
         )
     return AgentSource(
-        name, reference, module, attribute, files=module_files, patterns=given
+        name, spec, module, attribute, files=module_files, patterns=given
     )
 
 
@@ -355,12 +355,12 @@ def import_agent(source: AgentSource, modules: AgentModules | None) -> Any:
     except (AgentLoadError, MissingExtraError):
         raise
     except (Exception, SystemExit) as error:
-        file = _match_file(source.reference)
+        file = _match_file(source.spec)
         place = f"agent file {file[1]}" if file else f"agent module {source.module}"
         raise AgentLoadError(
             f"{place}: importing it raised {describe_exception(error)}"
         ) from error
-    return _pick_agent(module, source.attribute, source.reference)
+    return _pick_agent(module, source.attribute, source.spec)
 
 
 def _append_path(folder: Path) -> None:
@@ -368,8 +368,8 @@ def _append_path(folder: Path) -> None:
         sys.path.append(str(folder))
 
 
-def _match_file(reference: str) -> re.Match[str] | None:
-    return re.fullmatch(r"(.+\.py)(?::(\w+))?", reference)
+def _match_file(spec: str) -> re.Match[str] | None:
+    return re.fullmatch(r"(.+\.py)(?::(\w+))?", spec)
 
 
 def make_entry(config: dict[str, Any]) -> AgentEntry:
@@ -393,7 +393,7 @@ def name_of(found: object) -> str:
 
 def read_revision(source: AgentSource, found: Any) -> int | None:
     """The revision of a built-in learner; None for other agents."""
-    is_learner = source.reference in BUILT_IN_AGENTS and is_functional(found)
+    is_learner = source.spec in BUILT_IN_AGENTS and is_functional(found)
     return found.REVISION if is_learner else None
 
 
@@ -401,17 +401,17 @@ def _module_of(found: object) -> str:
     return str(getattr(found, "__module__", type(found).__module__))
 
 
-def _pick_agent(module: ModuleType, attribute: str, reference: str) -> Any:
+def _pick_agent(module: ModuleType, attribute: str, spec: str) -> Any:
     """The class, factory or functional module that a spec names."""
     if attribute == _MODULE and is_functional(module):
         return module
     if attribute:
         if not hasattr(module, attribute):
-            raise AgentLoadError(f"agent {reference}: it has no {attribute!r}")
+            raise AgentLoadError(f"agent {spec}: it has no {attribute!r}")
         found = getattr(module, attribute)
         if not callable(found) and not is_functional(found):
             raise AgentLoadError(
-                f"agent {reference}: expected a class or factory, "
+                f"agent {spec}: expected a class or factory, "
                 f"found {type(found).__name__}"
             )
     elif hasattr(module, "Agent"):
@@ -422,11 +422,11 @@ def _pick_agent(module: ModuleType, attribute: str, reference: str) -> Any:
         has = [name for name in ("init", "step") if hasattr(module, name)]
         which = f"only `{has[0]}`" if has else "neither"
         raise AgentLoadError(
-            f"agent {reference}: expected a class `Agent` with a method `step`, or "
+            f"agent {spec}: expected a class `Agent` with a method `step`, or "
             f"functions `init` and `step`; found {which}"
         )
     if inspect.isclass(found) and not callable(getattr(found, "step", None)):
         raise AgentLoadError(
-            f"agent {reference}: class {found.__name__} has no method `step`"
+            f"agent {spec}: class {found.__name__} has no method `step`"
         )
     return found

@@ -37,7 +37,7 @@ def describe_progress(progress: Progress, *, is_short: bool = False) -> dict[str
     visit, cycle, frame, returned = (
         ("v", "c", "", "ret ")
         if is_short
-        else ("visit ", "cycle ", "frame ", "last return ")
+        else ("visit ", "cycle ", f"{progress.frame_noun} ", "last return ")
     )
     return {
         "run": progress.run,

@@ -42,7 +42,7 @@ def _tabulate_streaming(score: Score, config: RunConfig) -> Table:
         "random",
         "forgetting",
         "plasticity",
-        "episodes",
+        "game overs",
         "visit frames",
     )
     for game in config.games:
@@ -88,7 +88,7 @@ def _tabulate_control(score: Any, config: RunConfig) -> Table:
         "random",
         "game score",
         "random",
-        "episodes",
+        "game overs",
         "timesteps",
     )
     table = make_table(_describe_run(config), *columns)
@@ -124,7 +124,7 @@ def _tabulate_prediction(score: Any, config: RunConfig) -> Table:
     baselines = _prediction_baselines(score, config)
     # Wrapped to fit the table into 80 columns.
     labels = [baseline.label.replace(" ", "\n") for baseline in baselines]
-    columns = ("game", "nmse", *labels, "mse", "return mse", "episodes")
+    columns = ("game", "nmse", *labels, "mse", "return mse", "game overs")
     table = make_table(_describe_run(config), *columns)
     for game in config.games:
         add_row(

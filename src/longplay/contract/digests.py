@@ -20,7 +20,7 @@ import numpy as np
 
 from longplay.contract.columns import Chunk, Column
 from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
-from longplay.contract.findings import Finding, Findings
+from longplay.contract.findings import Finding, FindingLog
 from longplay.contract.records import DigestRow, EventRow, ScheduledVisit
 
 BLOCK_FRAMES = 256
@@ -85,7 +85,7 @@ def check_digests(
     rows: Chunk,
     schedule: Sequence[ScheduledVisit],
     frames: int,
-    findings: Findings,
+    findings: FindingLog,
 ) -> None:
     """Checks the rows' positions against the blocks of a run of that many frames."""
     blocks = [b for b in iter_blocks(schedule) if b.global_frame_idx < frames]

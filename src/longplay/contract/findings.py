@@ -89,7 +89,7 @@ class Finding:
 
 
 @dataclass
-class Findings:
+class FindingLog:
     """All findings counted per kind; the first few of each kept."""
 
     is_foreign: bool = False

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.columns import Chunk, Column
-from longplay.contract.findings import Finding, Findings, Kind, Mask
+from longplay.contract.findings import Finding, FindingLog, Kind, Mask
 from longplay.contract.records import RunConfig
 from longplay.contract.spans import SpanTable
 
@@ -72,7 +72,7 @@ class EventRules:
 
     FILE = "events.jsonl"
 
-    def __init__(self, config: RunConfig, findings: Findings) -> None:
+    def __init__(self, config: RunConfig, findings: FindingLog) -> None:
         self._config = config
         self._findings = findings
         visits = config.played_schedule

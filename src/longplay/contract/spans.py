@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from longplay.contract.columns import Chunk, Column
-from longplay.contract.findings import Finding, Findings, Kind, Mask
+from longplay.contract.findings import Finding, FindingLog, Kind, Mask
 
 ENDED_BY = ("terminated", "truncated")
 
@@ -82,7 +82,7 @@ def check_spans(
     expected: dict[str, Column],
     chunk: Chunk,
     games: Sequence[str],
-    findings: Findings,
+    findings: FindingLog,
 ) -> None:
     """Checks the rows of episodes.jsonl or segments.jsonl against the events."""
     count = len(expected["length"])

@@ -126,14 +126,14 @@ class Experiment:
 
     @classmethod
     def open(
-        cls, directory: Path, reference: str | None = None, mode: Mode = Mode.RETRY
+        cls, directory: Path, spec: str | None = None, mode: Mode = Mode.RETRY
     ) -> Experiment:
         """Opens an existing experiment.
 
         Args:
             directory: The experiment; or one of its run directories, to play only
                 that run.
-            reference: The agent, unless it is built in.
+            spec: The agent, unless it is built in.
             mode: Whether stopped runs are only resumed, or may be restarted.
 
         Raises:
@@ -142,7 +142,7 @@ class Experiment:
         experiment_dir = find_experiment(directory)
         config = read_experiment_config(experiment_dir)
         agent_config = AgentConfig.from_entry(config.agent)
-        agent = agent_config.load(reference, config.agent_files)
+        agent = agent_config.load(spec, config.agent_files)
         selected = None if experiment_dir == directory else directory.absolute().name
         return cls(_make_plans(config), agent, experiment_dir, mode, selected)
 

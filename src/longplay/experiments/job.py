@@ -77,7 +77,7 @@ class Job:
     Attributes:
         plan: The run.
         request: The run and its agent as recorded on disk.
-        agent_reference: The agent, as a worker can load it.
+        agent_spec: The agent, as a worker can load it.
         run_dir: The run directory.
         retries: Number of earlier attempts.
         resume_only: Whether to fail instead of restarting a run that cannot be
@@ -86,7 +86,7 @@ class Job:
 
     plan: RunPlan
     request: RunRequest
-    agent_reference: str
+    agent_spec: str
     run_dir: Path
     retries: int
     resume_only: bool
@@ -97,7 +97,7 @@ class Job:
         return cls(
             view.plan,
             request_run(view.plan, agent),
-            agent.absolute_reference,
+            agent.absolute_spec,
             view.run_dir.absolute(),
             view.retries,
             resume_only,
@@ -111,7 +111,7 @@ class Job:
     def load_agent(self) -> LoadedAgent:
         """The agent, in a process that has not loaded it yet."""
         config = AgentConfig.from_entry(self.request.agent)
-        return config.load(self.agent_reference, self.request.agent_files)
+        return config.load(self.agent_spec, self.request.agent_files)
 
     def fail(self, error: LongplayError, *, is_refused: bool = False) -> RunResult:
         """The result of a run that failed."""

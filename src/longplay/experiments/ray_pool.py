@@ -103,14 +103,14 @@ class RayPool:
         try:
             limit = self._workers or int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
             # A new process for every run: module state of an agent must not leak.
-            task = ray.remote(max_retries=0, num_cpus=1, max_calls=1)(_play)
+            play = ray.remote(max_retries=0, num_cpus=1, max_calls=1)(_play)
             while self._waiting or self._running:
                 while self._waiting and len(self._running) < limit:
                     job = self._waiting.popleft()
-                    self._running[task.remote(job)] = job
+                    self._running[play.remote(job)] = job
                 done, _ = ray.wait(list(self._running), timeout=_POLL_S)
-                for reference in done:
-                    self._collect(reference)
+                for task in done:
+                    self._collect(task)
                 self._stop_silent_runs()
                 on_poll()
         except KeyboardInterrupt as error:
@@ -135,10 +135,10 @@ class RayPool:
             **quiet,
         )
 
-    def _collect(self, reference: Any) -> None:
-        job = self._running.pop(reference)
+    def _collect(self, task: Any) -> None:
+        job = self._running.pop(task)
         try:
-            self._results[job.seed] = ray.get(reference)
+            self._results[job.seed] = ray.get(task)
         except RayError as error:
             self._handle_loss(job, error)
 
@@ -161,15 +161,15 @@ class RayPool:
 
     def _stop_silent_runs(self) -> None:
         """Kills workers without a heartbeat; their runs are then handled as lost."""
-        for reference, job in self._running.items():
+        for task, job in self._running.items():
             status = _read_active_status(job)
             if status is not None and is_lost(status, self._stall_timeout_s):
-                ray.cancel(reference, force=True)
+                ray.cancel(task, force=True)
 
     def _cancel(self) -> None:
         """Asks the workers to stop; kills those that do not."""
-        for reference in self._running:
-            ray.cancel(reference, force=False)
+        for task in self._running:
+            ray.cancel(task, force=False)
         if self._running:
             tasks = list(self._running)
             ray.wait(tasks, num_returns=len(tasks), timeout=_STOP_TIMEOUT_S)

@@ -45,6 +45,8 @@ class Progress:
     elapsed_s: float
     # The frame at which this process started or resumed the run.
     first_frame: int = 0
+    # What a frame is called on the run's track.
+    frame_noun: str = "frame"
     # Delivered reward per frame of the visit so far.
     reward_rate: float | None = None
     # What the agent reported last.

@@ -11,6 +11,7 @@ import contextlib
 import platform
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -68,7 +69,7 @@ from longplay.runs.recovery import (
 from longplay.runs.signals import stop_on_signals
 from longplay.runs.status import StatusWriter
 from longplay.seeds import agent_seed
-from longplay.tracks.catalogue import get_track, make_stream
+from longplay.tracks.catalogue import get_track, make_stream, track_of
 from longplay.tracks.scores import score_run, write_score
 
 
@@ -103,7 +104,7 @@ def request_run(plan: RunPlan, agent: LoadedAgent) -> RunRequest:
         suite=plan.suite_name,
         seed=plan.seed,
         config_given=plan.given,
-        agent_reference=agent.reference,
+        agent_reference=agent.spec,
         agent_files=agent.patterns,
         agent=agent.entry,
     )
@@ -292,8 +293,9 @@ class Session:
         if self._status is not None:
             self._status.observe(progress)
             self._output.save()
+        noun = track_of(self._config).frame_noun
         with self._output.release(), self._randomness.released():
-            self._observer(progress)
+            self._observer(replace(progress, frame_noun=noun))
 
     def _checkpoint(self) -> None:
         if self._checkpoints is None or self._recorder is None:

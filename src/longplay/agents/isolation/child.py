@@ -36,7 +36,7 @@ class Setup:
         lifeline, status: Descriptors of the keeper.
         folder: The agent's own folder; the agent's files are in its folder `files`.
         rules: What Landlock allows; None for no sandbox.
-        source: Name, reference, module, attribute and file of an `AgentSource`.
+        source: Name, spec, module, attribute and file of an `AgentSource`.
         files: Paths of its files; None for built-in agents.
         modules, namespaces: As in `AgentFiles`.
         unlisted: Modules beside the agent that are not among its files.

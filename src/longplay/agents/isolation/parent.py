@@ -133,7 +133,7 @@ class AgentProcess:
             rules=rules,
             source={
                 "name": source.name,
-                "reference": source.reference,
+                "spec": source.spec,
                 "module": source.module,
                 "attribute": source.attribute,
                 "file": source.file,

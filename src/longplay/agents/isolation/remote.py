@@ -228,7 +228,7 @@ class IsolatedAgent(LoadedAgent):
                 raise process.refuse(reply)
         except AgentError as error:
             process.close()
-            raise AgentLoadError(f"agent {self.reference}: {error}") from error
+            raise AgentLoadError(f"agent {self.spec}: {error}") from error
         except BaseException:
             process.close()
             raise
@@ -236,7 +236,7 @@ class IsolatedAgent(LoadedAgent):
 
 
 def load_isolated_agent(
-    reference: object,
+    spec: object,
     isolation: Isolation,
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
@@ -248,21 +248,21 @@ def load_isolated_agent(
         ConfigError: This machine does not support the isolation level.
         UnknownNameError: No agent has this name.
     """
-    if not isinstance(reference, str):
+    if not isinstance(spec, str):
         raise AgentLoadError(
             f"--isolate {isolation.level}: an object cannot be sent to another "
             "process; give the agent as file.py[:attr] or module:attr"
         )
     isolation.check_available()
-    source = find_agent(reference, agent_files)
+    source = find_agent(spec, agent_files)
     described = _describe_agent(source, isolation, dict(agent_args or {}))
     name, revision = _check_name(described.name), described.revision
-    if reference not in BUILT_IN_AGENTS:
+    if spec not in BUILT_IN_AGENTS:
         revision = None  # only a built-in agent has one
     config = source.describe(name, agent_args or {}, revision)
     return IsolatedAgent(
         name=source.name,
-        reference=source.reference,
+        spec=source.spec,
         entry=make_entry(config),
         factory=_refuse_to_build,
         built_as="",
@@ -285,7 +285,7 @@ def _describe_agent(
         if not isinstance(reply, channel.Described):
             raise process.refuse(reply)
     except AgentError as error:
-        raise AgentLoadError(f"agent {source.reference}: {error}") from error
+        raise AgentLoadError(f"agent {source.spec}: {error}") from error
     finally:
         process.close()
     return reply
