@@ -110,7 +110,7 @@ def _plain(config: Any) -> dict[str, Any]:
 def _find_llm_model(config: Mapping[str, Any], inside_llm: bool = False) -> str | None:
     """`llm_model` anywhere, or `model` and `model_name` inside an `llm…` entry.
 
-    Not a bare `model`: for most agents here that is no language model.
+    Not a bare `model`: for most agents here that is not a language model.
     """
     names = ("llm_model", "model", "model_name") if inside_llm else ("llm_model",)
     for name in names:

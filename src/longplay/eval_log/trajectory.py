@@ -122,7 +122,7 @@ class Trajectory:
         """The frames, read one by one.
 
         Raises:
-            DocumentError: The file is missing, or a line of it is no row.
+            DocumentError: The file is missing, or a line of it is not a row.
         """
         path = self.run.path / "events.jsonl"
         if not path.is_file():
