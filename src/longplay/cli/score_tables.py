@@ -43,7 +43,7 @@ def _tabulate_streaming(score: Score, config: RunConfig) -> Table:
         "forgetting",
         "plasticity",
         "game overs",
-        "visit frames",
+        "frames",
     )
     for game in config.games:
         add_row(
