@@ -148,7 +148,7 @@ def score_tuning(
         nmse = read_curves(run, cache).normalised_errors()
         games = [visit.game_id for visit in run.summary.visits]
         return score_predictions(
-            {g: None if np.isnan(e) else float(e) for g, e in zip(games, nmse)}  # noqa: B905 - visits not begun
+            {g: None if np.isnan(e) else float(e) for g, e in zip(games, nmse)}  # noqa: B905 - visits not started
         )
     suite = run.config.suite or ""
     return score_play(
