@@ -46,8 +46,9 @@ FIELDS = {
     ExperimentRecord: """experiment_id experiment_name timestamp framework_version agent
         benchmark_name benchmark_version benchmark_subset investigator_llm_config""",
     EpisodeRecord: """experiment_id agent_id agent_name task_id task_version_hash seed
-        split task_description tool_names success reward error_type n_steps n_agent_steps
-        n_env_steps wall_time_s usage trajectory_id timestamp verifier findings""",
+        split task_description tool_names success reward error_type n_steps
+        n_agent_steps n_env_steps wall_time_s usage trajectory_id timestamp verifier
+        findings""",
 }
 OPTIONAL = {
     *FIELDS[UsageSummary].split(),
