@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from longplay.cli import comparing, creating, proving, reading, running
+from longplay.cli import comparing, creating, exporting, proving, reading, running
 from longplay.cli.guard import Command, CommandGroup, guard
 from longplay.cli.reference import reference_app
 from longplay.provenance import longplay_version
@@ -28,7 +28,7 @@ _COMMANDS = (
     running.resume,
     running.retry,
     running.status,
-    running.export,
+    exporting.export,
     reading.validate,
     reading.score,
     reading.show,
@@ -36,6 +36,7 @@ _COMMANDS = (
     comparing.plot,
     comparing.report,
     comparing.leaderboard,
+    exporting.atlas,
     proving.verify,
     proving.pack,
     proving.unpack,
