@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from generated_records import make_line, write_lines
+from longplay.eval_log import EvalLog
+from rows import read_rows
 
 REWARDS = {"alpha": (2.0, -1.0, 3.0), "beta": (-4.0, 1.0, 1.0), "random": (0.0,) * 3}
 
@@ -76,3 +78,30 @@ def test_bad_paths_are_named(invoke, tmp_path, monkeypatch, arguments, message):
     answer = invoke("atlas", *arguments)
     assert answer.exit_code == 2
     assert message in " ".join(answer.stderr.split())
+
+
+# --- findings -----------------------------------------------------------------------
+
+
+def test_findings_are_applied(invoke, finished_run, copy_of, tmp_path):
+    experiment = copy_of(finished_run.parent.parent)
+    line = {"trajectory_id": finished_run.name, "findings": {"difficulty": "hard"}}
+    path = write_lines(tmp_path / "findings.jsonl", [line])
+    answer = invoke("findings", "apply", experiment, path)
+    assert (answer.exit_code, answer.stdout) == (0, "1 record changed\n")
+    (record,) = EvalLog.load(experiment).episodes
+    assert record.findings.difficulty == "hard"
+    answer = invoke("findings", "apply", experiment, path, "--json")
+    assert answer.json == {"runs": [finished_run.name], "investigator": False}
+    lines = tmp_path / "lines.jsonl"
+    assert invoke("export", experiment, "--jsonl", lines).exit_code == 0
+    (exported,) = read_rows(lines)
+    assert exported["findings"]["difficulty"] == "hard"
+
+
+def test_findings_about_an_unknown_run_are_refused(invoke, finished_run, tmp_path):
+    line = {"trajectory_id": "nowhere", "findings": {"difficulty": "hard"}}
+    path = write_lines(tmp_path / "findings.jsonl", [line])
+    answer = invoke("findings", "apply", finished_run.parent.parent, path)
+    assert answer.exit_code == 1
+    assert "findings.jsonl:1 unknown trajectory_id 'nowhere'" in answer.stderr

@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(reference_app, name="reference")
+app.add_typer(exporting.findings_app, name="findings")
 
 # The help lists them in this order.
 _COMMANDS = (

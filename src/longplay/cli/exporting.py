@@ -11,8 +11,11 @@ from rich.text import Text
 
 from longplay.cli.atlas_tables import show_atlas
 from longplay.cli.guard import (
+    Command,
+    CommandGroup,
     Directory,
     Json,
+    guard,
     is_inside,
     print_json,
     print_tables,
@@ -99,3 +102,39 @@ def _draw_atlas(fitted: Atlas, path: Path) -> str | None:
     except (ConfigError, MissingExtraError) as error:
         return f"no figure: {error}"
     return None
+
+
+findings_app = typer.Typer(
+    cls=CommandGroup,
+    help="Add findings of a person or an investigator to records.",
+    no_args_is_help=True,
+)
+
+
+def apply(
+    directory: Annotated[
+        Path, typer.Argument(metavar="PATH", help="Experiment directory.")
+    ],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE.jsonl", help="One line per run, by trajectory_id."
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Merge findings and verifiers into the records of an experiment."""
+    from longplay.eval_log.assessments import apply_findings
+
+    applied = apply_findings(directory, file)
+    if as_json:
+        print_json({"runs": applied.runs, "investigator": applied.has_investigator})
+        return
+    count = len(applied.runs)
+    words = f"{count:,} {'record' if count == 1 else 'records'} changed"
+    if applied.has_investigator:
+        words += "; the experiment names its investigator"
+    print_tables(Text(words))
+
+
+findings_app.command("apply", cls=Command)(guard(apply))
