@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.padding import Padding
@@ -26,35 +27,118 @@ from longplay.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from longplay.eval_log.atlas import Atlas
+    from longplay.eval_log.eee import Submission
 
 
 def export(
     directory: Directory,
-    jsonl: Annotated[Path, typer.Option(help="File to write, one record per line.")],
+    jsonl: Annotated[
+        Path | None, typer.Option(help="File to write, one record per line.")
+    ] = None,
     level: Annotated[
         str, typer.Option(help="One record per run or per visit.", metavar="run|visit")
     ] = "run",
+    completed_only: Annotated[
+        bool,
+        typer.Option("--completed-only", help="Leave out runs with an error."),
+    ] = False,
     description: Annotated[
         str | None,
         typer.Option(help="Describe the agent (kept in experiment_record.json)."),
     ] = None,
+    eee: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for the files of Every Eval Ever."),
+    ] = None,
+    organization: Annotated[
+        str | None, typer.Option(help="Who made the results; needed by --eee.")
+    ] = None,
+    relationship: Annotated[
+        str | None,
+        typer.Option(
+            metavar="first_party|third_party|collaborative|other",
+            help="Of the organization to the agent; needed by --eee.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Export the EvalLog of an experiment as one JSONL file."""
+    """Export the EvalLog of an experiment: one JSONL file, or Every Eval Ever."""
     from longplay.eval_log import export as eval_log
 
-    own = (*find_started_runs(directory), *directory.glob("*.json"))
-    if any(is_inside(jsonl, path) for path in own):
-        message = f"--jsonl: {jsonl} is part of the experiment; choose another file"
-        raise ConfigError(message)
+    if jsonl is None and eee is None:
+        raise ConfigError("expected --jsonl FILE or --eee DIR, found neither")
+    submission = _make_submission(
+        eee, organization, relationship, level, completed_only
+    )
+    _check_outside(directory, jsonl, "--jsonl")
+    _check_outside(directory, eee, "--eee")
     if description is not None:
         eval_log.describe_agent(directory, description)
-    lines = eval_log.export_jsonl(directory, jsonl, level)  # type: ignore[arg-type]
+    told: dict[str, Any] = {}
+    if jsonl is not None:
+        exported = eval_log.export_records(
+            directory,
+            jsonl,
+            level,  # type: ignore[arg-type]
+            completed_only=completed_only,
+        )
+        told = {"jsonl": str(jsonl), "level": level, "records": exported.lines}
+        told["errored"] = exported.errored
+    if submission is not None and eee is not None:
+        from longplay.eval_log.eee import export_eee
+
+        files = export_eee(directory, eee, submission)
+        told["eee"] = {
+            "aggregate": str(files.aggregate),
+            "samples": str(files.samples),
+            "rows": files.rows,
+            "errored": files.errored,
+        }
     if as_json:
-        print_json({"jsonl": str(jsonl), "level": level, "records": lines})
+        print_json(told)
     else:
-        noun = "record" if lines == 1 else "records"
-        print_tables(Text(f"{lines:,} {noun} -> {jsonl}"))
+        print_tables(*_describe_export(told, completed_only))
+
+
+def _make_submission(
+    eee: Path | None,
+    organization: str | None,
+    relationship: str | None,
+    level: str,
+    completed_only: bool,
+) -> Submission | None:
+    if eee is None:
+        if organization is not None or relationship is not None:
+            raise ConfigError("--organization and --relationship: only with --eee DIR")
+        return None
+    if organization is None or relationship is None:
+        raise ConfigError("--eee: expected --organization and --relationship as well")
+    from longplay.eval_log.eee import Submission
+
+    return Submission(organization, relationship, level, completed_only)  # type: ignore[arg-type]
+
+
+def _check_outside(directory: Path, path: Path | None, option: str) -> None:
+    """Refuses to write into the experiment's own files."""
+    own = (*find_started_runs(directory), *directory.glob("*.json"))
+    if path is not None and any(is_inside(path, place) for place in own):
+        raise ConfigError(
+            f"{option}: {path} is part of the experiment; choose another file"
+        )
+
+
+def _describe_export(told: dict[str, Any], completed_only: bool) -> Iterator[Text]:
+    parts = [(told, "record", told.get("jsonl"))]
+    if "eee" in told:
+        parts.append((told["eee"], "sample", told["eee"]["samples"]))
+    for part, noun, target in parts:
+        if target is None:
+            continue
+        count, errored = part.get("records", part.get("rows")), part["errored"]
+        yield Text(f"{count:,} {noun}{'' if count == 1 else 's'} -> {target}")
+        if errored:
+            where = "left out" if completed_only else "with an error; see error_type"
+            yield Text(f"{errored:,} {where}", "yellow")
 
 
 def atlas(
