@@ -226,3 +226,16 @@ def _status_table(views: Sequence[RunView]) -> Table:
         state = Text(view.state, styles.get(view.state, ""))
         add_row(table, str(view.plan.seed), state, *cells)
     return table
+
+
+def show_export(
+    path: Path, lines: int, no_evidence: Sequence[str]
+) -> list[RenderableType]:
+    """The result of an export, with the runs that have no evidence."""
+    noun = "record" if lines == 1 else "records"
+    words: list[RenderableType] = [Text(f"{lines:,} {noun} -> {path}")]
+    if no_evidence:
+        others = "" if len(no_evidence) == 1 else f" and {len(no_evidence) - 1:,} more"
+        reason = "no evidence (no digests or hashes, only claimed)"
+        words.append(Text(f"{reason}: {no_evidence[0]}{others}", "yellow"))
+    return words

@@ -21,7 +21,7 @@ from longplay.cli.guard import (
     Directory,
     Json,
     Quiet,
-    is_inside,
+    check_output,
     print_error,
     print_json,
     print_tables,
@@ -135,6 +135,8 @@ def run(
         raise ConfigError(
             "--resume: expected --out DIR, the experiment to resume or to start"
         )
+    if not resume:
+        check_output("--out", out)
     where = _Where.choose(ray, ray_address, retries, stall_timeout)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
@@ -330,23 +332,72 @@ def export(
         str | None,
         typer.Option(help="Describe the agent (kept in experiment_record.json)."),
     ] = None,
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", help="Planned runs that have not ended may miss."),
+    ] = False,
+    require: Annotated[
+        str | None,
+        typer.Option(
+            metavar="replayed|re-executed",
+            help="Verify every run first; export only if all reach this level.",
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="With --require re-executed: the agent, if not built in."),
+    ] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Export the EvalLog of an experiment as one JSONL file."""
     from longplay.eval_log import export as eval_log
 
-    own = (*find_started_runs(directory), *directory.glob("*.json"))
-    if any(is_inside(jsonl, path) for path in own):
-        message = f"--jsonl: {jsonl} is part of the experiment; choose another file"
-        raise ConfigError(message)
+    runs = find_started_runs(directory)
+    check_output("--jsonl", jsonl)
+    if require not in (None, "replayed", "re-executed"):
+        raise ConfigError(
+            f"--require: expected replayed or re-executed, found {require!r}"
+        )
+    if agent is not None and require != "re-executed":
+        raise ConfigError("--agent: only with --require re-executed")
     if description is not None:
         eval_log.describe_agent(directory, description)
-    lines = eval_log.export_jsonl(directory, jsonl, level)  # type: ignore[arg-type]
+    if require is not None:
+        _certify(runs, require, agent, quiet)
+    noted: list[str] = []
+    lines = eval_log.export_jsonl(
+        directory,
+        jsonl,
+        level,  # type: ignore[arg-type]
+        partial=partial,
+        require=require,  # type: ignore[arg-type]
+        on_no_evidence=noted.append,
+    )
     if as_json:
-        print_json({"jsonl": str(jsonl), "level": level, "records": lines})
+        records = {"records": lines, "no_evidence": noted}
+        print_json({"jsonl": str(jsonl), "level": level, **records})
     else:
-        noun = "record" if lines == 1 else "records"
-        print_tables(Text(f"{lines:,} {noun} -> {jsonl}"))
+        print_tables(*experiment_tables.show_export(jsonl, lines, noted))
+
+
+def _certify(runs: Sequence[Path], level: str, agent: str | None, quiet: bool) -> None:
+    """Verifies the runs that have ended; `export` then reads the verdicts."""
+    from longplay.eval_log.export import ENDED
+    from longplay.verify.verification import certify
+
+    for run_dir in runs:
+        status = RunDirectory(run_dir).status
+        if status is not None and status.state not in ENDED:
+            continue
+        with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
+            certify(
+                run_dir,
+                level,  # type: ignore[arg-type]
+                agent,
+                workers=os.cpu_count() or 1,
+                observer=progress.show_replay,
+            )
 
 
 def _show_plan(plan: RunPlan, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -23,6 +23,7 @@ from pydantic_core import PydanticCustomError
 from longplay.contract.files import (
     describe_invalid,
     make_directory,
+    read_bounded,
     read_document,
     render_document,
     render_line,
@@ -31,13 +32,19 @@ from longplay.contract.files import (
     write_file,
 )
 from longplay.contract.layout import (
+    EXPERIMENT_CONFIG,
+    ExperimentConfig,
     find_started_runs,
+    is_experiment,
     read_experiment_config,
     run_dir_of,
 )
-from longplay.contract.rundir import RunDirectory, natural_key
+from longplay.contract.records import ProofLevel
+from longplay.contract.rundir import RunDirectory, has_evidence, natural_key
 from longplay.contract.typed_record import Record
 from longplay.errors import ConfigError, DocumentError, NotARunError
+from longplay.eval_log.agreement import check_agreement
+from longplay.eval_log.evidence import check_trust
 from longplay.eval_log.records import EpisodeRecord, ExperimentRecord
 from longplay.eval_log.tasks import TaskConfig
 from longplay.eval_log.trajectory import Trajectory, VisitTrajectory
@@ -47,7 +54,8 @@ Level = Literal["run", "visit"]
 EXPERIMENT_FILE = "experiment_record.json"
 EPISODE_FILE = "episode_record.json"
 
-_ENDED = ("COMPLETED", "FAILED")
+# States of runs that have a record.
+ENDED = ("COMPLETED", "FAILED")
 # Fields of an episode record that are filled in by hand or by an investigator.
 _ASSESSMENT = ("verifier", "findings")
 
@@ -150,30 +158,117 @@ class EvalLog(Record):
         return _iter_records(run_dirs, self.experiment.experiment_id, "visit")
 
 
-def export_jsonl(directory: str | Path, path: str | Path, level: Level = "run") -> int:
+def ignore_note(trajectory_id: str) -> None:
+    """The default observer of an export: does nothing."""
+
+
+def export_jsonl(
+    directory: str | Path,
+    path: str | Path,
+    level: Level = "run",
+    *,
+    partial: bool = False,
+    require: ProofLevel | None = None,
+    on_no_evidence: Callable[[str], None] = ignore_note,
+) -> int:
     """Writes the records of an experiment or run directory to one JSONL file.
+
+    Documents that contradict each other, the plan, or the lengths of the row files are
+    refused before anything is written.
 
     Args:
         directory: Contains the runs; their records need not exist yet.
         path: File to write; it appears whole or not at all.
         level: One line per run, or one per visit.
+        partial: Whether planned runs that have not ended may be missing.
+        require: The level that the verification of every run must have reached.
+        on_no_evidence: Called with the id of each run that has no digests or hashes
+            and can only be claimed.
 
     Returns:
         The number of lines.
 
     Raises:
-        DocumentError: A run that has ended lacks its score, or a file is damaged.
+        DocumentError: A run that has ended lacks its score, a file is damaged or
+            contradicts another, a planned run is missing, or a run was not verified
+            as required.
     """
-    count = 0
+    checked = _CheckedRuns(Path(directory), partial, require, on_no_evidence)
+    _check_level(level)
+    lines = 0
 
     def render() -> Iterator[bytes]:
-        nonlocal count
-        for record in iter_records(Path(directory), level):
+        nonlocal lines
+        for record in checked.iter_records(level):
             yield render_line(record)
-            count += 1
+            lines += 1
 
     write_chunks(Path(path), render())
-    return count
+    return lines
+
+
+class _CheckedRuns:
+    """The runs of an experiment, each checked before its records are made."""
+
+    def __init__(
+        self,
+        directory: Path,
+        partial: bool,
+        require: ProofLevel | None,
+        on_no_evidence: Callable[[str], None],
+    ) -> None:
+        self._run_dirs = find_started_runs(directory)
+        self._experiment = _experiment_of(directory)
+        self._experiment_id = read_experiment_id(self._experiment)
+        self._plan = None
+        if is_experiment(self._experiment):
+            self._plan = read_experiment_config(self._experiment)
+        self._expects_all = not partial and directory == self._experiment
+        self._require = require
+        self._names_by_seed: dict[int | None, str] = {}
+        self._on_no_evidence = on_no_evidence
+
+    def iter_records(self, level: str) -> Iterator[EpisodeRecord]:
+        for run_dir in self._run_dirs:
+            with _naming_run(run_dir):
+                trajectory = Trajectory(run_dir)
+                if trajectory.state not in ENDED:
+                    continue
+                self._check(trajectory)
+                records = _make_records(trajectory, self._experiment_id, level)
+            yield from records
+        if self._expects_all and self._plan is not None:
+            self._check_complete(self._plan)
+
+    def _check(self, trajectory: Trajectory) -> None:
+        self._check_seed(trajectory.config.seed, trajectory.run.path.name)
+        check_agreement(trajectory.run, self._plan)
+        if not has_evidence(trajectory.run.summary):
+            self._on_no_evidence(trajectory.id)
+        if self._require is not None:
+            check_trust(trajectory.run, self._require)
+
+    def _check_seed(self, seed: int | None, name: str) -> None:
+        if self._plan is not None and seed not in self._plan.seeds:
+            raise DocumentError(
+                f"config.json seed: expected a seed that {EXPERIMENT_CONFIG} plans, "
+                f"found {seed}"
+            )
+        if seed in self._names_by_seed:
+            raise DocumentError(
+                f"config.json seed: expected one run of each seed, found {seed} in "
+                f"{self._names_by_seed[seed]} too"
+            )
+        self._names_by_seed[seed] = name
+
+    def _check_complete(self, plan: ExperimentConfig) -> None:
+        missing = [seed for seed in plan.seeds if seed not in self._names_by_seed]
+        if missing:
+            raise DocumentError(
+                f"{EXPERIMENT_CONFIG} seeds: expected a run of every planned seed that "
+                f"has ended, found none of seed {missing[0]} ({len(missing):,} of "
+                f"{len(plan.seeds):,} are missing); --partial exports the others"
+            )
 
 
 def save_records(directory: Path, experiment: ExperimentRecord) -> int:
@@ -274,7 +369,7 @@ def _read_record(path: Path, experiment: ExperimentRecord) -> EpisodeRecord:
 def _write_if_changed(path: Path, record: Record) -> None:
     """Writes a record unless the file already has the same content."""
     data = render_document(record)
-    if not path.exists() or path.read_bytes() != data:
+    if not path.exists() or read_bounded(path) != data:
         write_file(path, data)
 
 
@@ -283,7 +378,7 @@ def _iter_records(
 ) -> Iterator[EpisodeRecord]:
     for run_dir in run_dirs:
         with _naming_run(run_dir):
-            records = _make_records(run_dir, experiment_id, level)
+            records = _make_records(Trajectory(run_dir), experiment_id, level)
         yield from records
 
 
@@ -301,10 +396,11 @@ def _naming_run(run_dir: Path) -> Iterator[None]:
         raise DocumentError(f"{run_dir.name}/{error}") from error
 
 
-def _make_records(run_dir: Path, experiment_id: str, level: str) -> list[EpisodeRecord]:
+def _make_records(
+    trajectory: Trajectory, experiment_id: str, level: str
+) -> list[EpisodeRecord]:
     """The record of a run, or of its visits; nothing before the run has ended."""
-    trajectory = Trajectory(run_dir)
-    if trajectory.state not in _ENDED:
+    if trajectory.state not in ENDED:
         return []
     if trajectory.config.is_tuning:
         _check_tuning(trajectory)
@@ -318,7 +414,8 @@ def _make_records(run_dir: Path, experiment_id: str, level: str) -> list[Episode
         )
         for view in views
     ]
-    assessment = _read_assessment(run_dir / EPISODE_FILE, experiment_id)
+    path = trajectory.run.path / EPISODE_FILE
+    assessment = _read_assessment(path, experiment_id)
     if level == "run" and assessment:
         return [record.model_copy(update=assessment) for record in records]
     return records
@@ -335,9 +432,9 @@ def _check_tuning(trajectory: Trajectory) -> None:
 
 def _read_assessment(path: Path, experiment_id: str) -> dict[str, Any]:
     """Assessments added to a run's record later: they survive a new export."""
-    if not path.is_file():
+    if not path.exists():
         return {}
-    text = path.read_bytes()
+    text = read_bounded(path)
     if all(f'"{name}": null'.encode() in text for name in _ASSESSMENT):
         return {}
     record = read_document(path, EpisodeRecord)

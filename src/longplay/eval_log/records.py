@@ -6,7 +6,7 @@ provenance. An `EpisodeRecord` says what came out of one of them; the EvalLog's 
 has the attributes of a trajectory can be written down.
 
     trajectory := id, metadata, summary_stats, reward_info, start_time
-                  and, where there is one: end_time, error_type, steps
+                  and, where there is one: end_time, error_type, steps, evidence
 
 Every record names its kind as `_type` and carries its `schema_version`. One of another
 kind or of a newer version is refused.
@@ -26,6 +26,7 @@ from longplay.contract.confidential import check_no_secrets
 from longplay.contract.fingerprint import agent_id
 from longplay.contract.typed_record import Record, record_type
 from longplay.contract.usage import UsageSummary
+from longplay.eval_log.evidence import Evidence
 from longplay.provenance import (
     longplay_version,
     make_permalink,
@@ -250,6 +251,10 @@ class EpisodeRecord(Record):
     trajectory_id: str = Field(min_length=1, description="Id of the run.")
     timestamp: float = Field(description="Start of the run, Unix seconds.")
 
+    evidence: Evidence | None = Field(
+        default=None,
+        description="Hashes and versions to check it by; longplay's addition.",
+    )
     verifier: Verifier | None = Field(
         default=None, description="The function that computed the reward."
     )
@@ -294,6 +299,7 @@ class EpisodeRecord(Record):
             usage=UsageSummary.from_summary_stats(stats),
             trajectory_id=trajectory.id,
             timestamp=float(trajectory.start_time or 0.0),
+            evidence=getattr(trajectory, "evidence", None),
         )
 
 
