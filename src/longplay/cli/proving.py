@@ -15,6 +15,7 @@ from longplay.cli.guard import (
     Directory,
     Json,
     Quiet,
+    check_output,
     error_to_json,
     print_error,
     print_json,
@@ -133,6 +134,7 @@ def pack(
     from longplay.verify.pack import pack_run
 
     target = output or Path(f"{find_run(directory).name}{PACK_SUFFIX}")
+    check_output("--output", target)
     with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
         manifest = pack_run(
             directory,
@@ -172,6 +174,7 @@ def unpack(
     from longplay.verify.pack import unpack_run
 
     target = output or Path(file.name.removesuffix(PACK_SUFFIX))
+    check_output("--output", target)
     with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
         unpack_run(file, target, observer=progress.show_replay)
     if as_json:

@@ -21,6 +21,7 @@ from longplay.cli.guard import (
     Directory,
     Json,
     Quiet,
+    check_output,
     print_error,
     print_json,
     print_tables,
@@ -133,6 +134,8 @@ def run(
         raise ConfigError(
             "--resume: expected --out DIR, the experiment to resume or to start"
         )
+    if not resume:
+        check_output("--out", out)
     where = _Where.choose(ray, ray_address, retries, stall_timeout)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}

@@ -24,6 +24,7 @@ from longplay.contract.fingerprint import agent_id
 from longplay.contract.typed_record import Record
 from longplay.contract.usage import UsageSummary
 from longplay.eval_log import facts
+from longplay.eval_log.evidence import Evidence
 from longplay.provenance import (
     longplay_version,
     make_permalink,
@@ -242,6 +243,10 @@ class EpisodeRecord(Record):
     trajectory_id: str = Field(min_length=1, description="Id of the run.")
     timestamp: float = Field(description="Start of the run, Unix seconds.")
 
+    evidence: Evidence | None = Field(
+        default=None,
+        description="Hashes and versions to check it by; longplay's addition.",
+    )
     verifier: Verifier | None = Field(
         default=None, description="The function that computed the reward."
     )
@@ -287,6 +292,7 @@ class EpisodeRecord(Record):
             usage=UsageSummary.from_summary_stats(trajectory.summary_stats),
             trajectory_id=trajectory.id,
             timestamp=float(trajectory.start_time or 0.0),
+            evidence=getattr(trajectory, "evidence", None),
         )
 
 
