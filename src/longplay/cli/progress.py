@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from longplay.cli.guard import SafeConsole
 from longplay.runs.loop import Progress
 from longplay.runs.status import RunView
 
@@ -70,8 +71,8 @@ class ProgressLine:
 
     def __init__(self, *, quiet: bool) -> None:
         # Bound to the real stream now: during the run stderr captures the agent.
-        console = Console(stderr=True)
-        self._console = Console(
+        console = SafeConsole(stderr=True)
+        self._console = SafeConsole(
             file=console.file, force_terminal=console.is_terminal, width=console.width
         )
         self._quiet = quiet

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
@@ -21,6 +20,7 @@ from longplay.cli.guard import (
     Directory,
     Json,
     Quiet,
+    SafeConsole,
     check_output,
     print_error,
     print_json,
@@ -135,8 +135,7 @@ def run(
         raise ConfigError(
             "--resume: expected --out DIR, the experiment to resume or to start"
         )
-    if not resume:
-        check_output("--out", out)
+    check_output("--out", out)
     where = _Where.choose(ray, ray_address, retries, stall_timeout)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
@@ -309,7 +308,7 @@ def status(
     if as_json:
         print_json([view.to_json() for view in views])
         return
-    console = Console()
+    console = SafeConsole()
     if not console.is_terminal:
         console.print(experiment_tables.show_status(views))
         return
