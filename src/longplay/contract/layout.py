@@ -18,7 +18,13 @@ from pydantic import Field
 
 from longplay.contract.files import read_document
 from longplay.contract.names import folder_name
-from longplay.contract.records import AgentEntry, ConfigGiven, Document, Score
+from longplay.contract.records import (
+    AgentEntry,
+    AgentIsolation,
+    ConfigGiven,
+    Document,
+    Score,
+)
 from longplay.contract.rundir import (
     PACK_SUFFIX,
     RunDirectory,
@@ -54,6 +60,7 @@ class ExperimentConfig(Document):
     config_given: ConfigGiven
     agent: AgentEntry
     agent_files: AgentFilePatterns = ()
+    agent_isolation: AgentIsolation = AgentIsolation()
 
 
 class RunRequest(Document):
@@ -68,6 +75,7 @@ class RunRequest(Document):
     agent_reference: str | None = None
     agent_files: AgentFilePatterns = ()
     agent: AgentEntry
+    agent_isolation: AgentIsolation = AgentIsolation()
 
 
 class ExperimentDirectory:

@@ -31,7 +31,9 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from longplay.agents.config import AgentConfig
-from longplay.agents.loading import LoadedAgent, load_agent
+from longplay.agents.isolation.levels import NOT_ISOLATED, Isolation
+from longplay.agents.isolation.remote import load_agent_at
+from longplay.agents.loading import LoadedAgent
 from longplay.contract.files import (
     make_directory,
     read_document,
@@ -48,6 +50,7 @@ from longplay.contract.layout import (
     read_experiment_config,
     run_dir_of,
 )
+from longplay.contract.records import IsolationLevel
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import ConfigError, LongplayError, OutputError
 from longplay.eval_log.export import EXPERIMENT_FILE, EvalLog, save_records
@@ -126,7 +129,11 @@ class Experiment:
 
     @classmethod
     def open(
-        cls, directory: Path, spec: str | None = None, mode: Mode = Mode.RETRY
+        cls,
+        directory: Path,
+        spec: str | None = None,
+        mode: Mode = Mode.RETRY,
+        isolation: Isolation | None = None,
     ) -> Experiment:
         """Opens an existing experiment.
 
@@ -135,14 +142,24 @@ class Experiment:
                 that run.
             spec: The agent, unless it is built in.
             mode: Whether stopped runs are only resumed, or may be restarted.
+            isolation: Other limits than the recorded ones; the level is the same.
 
         Raises:
             AgentLoadError: The agent is missing, or differs from the recorded one.
+            ConfigError: The isolation level differs from the recorded one.
         """
         experiment_dir = find_experiment(directory)
         config = read_experiment_config(experiment_dir)
+        recorded = config.agent_isolation
+        if isolation is None:
+            isolation = Isolation.from_record(recorded)
+        elif isolation.level != recorded.level:
+            raise ConfigError(
+                f"--isolate: {experiment_dir} was started with {recorded.level}, found "
+                f"{isolation.level}; a run continues at the same isolation level"
+            )
         agent_config = AgentConfig.from_entry(config.agent)
-        agent = agent_config.load(spec, config.agent_files)
+        agent = agent_config.load(spec, config.agent_files, isolation)
         selected = None if experiment_dir == directory else directory.absolute().name
         return cls(_make_plans(config), agent, experiment_dir, mode, selected)
 
@@ -234,6 +251,7 @@ class Experiment:
             config_given=self.plans[0].given,
             agent=self.agent.entry,
             agent_files=self.agent.patterns,
+            agent_isolation=self.agent.isolation.to_record(),
         )
 
     def open_or_create(self) -> Experiment:
@@ -450,7 +468,9 @@ def _flatten_settings(config: ExperimentConfig) -> dict[str, object]:
     requested = config.model_dump(
         mode="json", include={"config_given", "seeds", "agent"}
     )
-    return dict(_iter_leaves(requested))
+    isolation = config.agent_isolation
+    level = {"level": isolation.level, "allowed": list(isolation.allowed)}
+    return dict(_iter_leaves({**requested, "agent_isolation": level}))
 
 
 def _iter_leaves(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[Any]:
@@ -483,6 +503,7 @@ def plan_experiment(
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
+    isolation: Isolation = NOT_ISOLATED,
 ) -> Experiment:
     """Plans an experiment; nothing is written, and the agent is imported, not built."""
     return request_experiment(
@@ -491,6 +512,7 @@ def plan_experiment(
         out=out,
         agent_args=agent_args,
         agent_files=agent_files,
+        isolation=isolation,
     )
 
 
@@ -519,6 +541,7 @@ def request_experiment(
     out: str | Path | None = None,
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
+    isolation: Isolation = NOT_ISOLATED,
 ) -> Experiment:
     """An experiment of runs that are already planned.
 
@@ -526,7 +549,7 @@ def request_experiment(
         AgentLoadError: The agent cannot be imported.
         ConfigError: Its arguments contain something like a password.
     """
-    loaded = load_agent(agent, agent_args, agent_files)
+    loaded = load_agent_at(isolation, agent, agent_args, agent_files)
     AgentConfig.from_entry(loaded.entry)  # refuses secrets
     directory = Path(out) if out is not None else default_directory(plans[0], loaded)
     return Experiment(plans, loaded, directory)
@@ -541,6 +564,7 @@ def run(
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
+    isolate: IsolationLevel | Isolation = "none",
     observer: Observer = ignore_progress,
 ) -> ExperimentResult:
     """Runs an agent on a suite, once per seed, and scores and validates the runs.
@@ -555,6 +579,8 @@ def run(
         agent_args: Arguments for the agent.
         agent_files: Patterns of further files of the agent that it does not import,
             such as weights; relative to its folder.
+        isolate: `none`, `process` or `sandbox`; or an `Isolation` with its options.
+            With `none` the agent runs in this process, and can end it.
         observer: Called with the progress a few times per second.
 
     Returns:
@@ -575,6 +601,7 @@ def run(
         overrides=overrides,
         agent_args=agent_args,
         agent_files=agent_files,
+        isolation=isolate if isinstance(isolate, Isolation) else Isolation(isolate),
     )
     results = experiment.run_sequentially(observer)
     for result in results:

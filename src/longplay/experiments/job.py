@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from longplay.agents.config import AgentConfig
+from longplay.agents.isolation.levels import Isolation
 from longplay.agents.loading import LoadedAgent
 from longplay.analysis.tuning import write_tuning
 from longplay.contract.layout import RunRequest
@@ -111,7 +112,8 @@ class Job:
     def load_agent(self) -> LoadedAgent:
         """The agent, in a process that has not loaded it yet."""
         config = AgentConfig.from_entry(self.request.agent)
-        return config.load(self.agent_spec, self.request.agent_files)
+        isolation = Isolation.from_record(self.request.agent_isolation)
+        return config.load(self.agent_spec, self.request.agent_files, isolation)
 
     def fail(self, error: LongplayError, *, is_refused: bool = False) -> RunResult:
         """The result of a run that failed."""

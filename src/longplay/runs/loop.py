@@ -14,11 +14,13 @@ from typing import NoReturn, TypeVar
 from longplay.contract.records import EventRow
 from longplay.errors import (
     AgentError,
+    ConsoleError,
     LongplayError,
     RunCancelled,
     RunPreempted,
     describe_exception,
 )
+from longplay.runs.held_frames import HeldFrames
 from longplay.runs.metric_rows import WINDOW_DECISIONS
 from longplay.runs.recorder import Recorder
 from longplay.stream import Stream
@@ -94,6 +96,19 @@ class Run:
         self._stop = stop
         self._checkpoint = checkpoint
         self._frames_total = sum(visit.visit_frames for visit in stream.schedule)
+        self._held: HeldFrames | None = None
+        self._write_frame = recorder.write_frame
+        if participant.is_remote:
+            self._held = HeldFrames(participant, recorder)
+            self._write_frame = self._held.write_frame
+        self._failed_frame: int | None = None
+
+    @property
+    def frame(self) -> int:
+        """The next frame; after an agent's error, the frame at which it failed."""
+        if self._failed_frame is not None:
+            return self._failed_frame
+        return self._stream.global_frame_idx
 
     def play(self) -> None:
         """Plays to the end of the schedule.
@@ -110,12 +125,31 @@ class Run:
         while not stream.done:
             stream.begin_visit()
             recorder.begin_visit(stream.visit, stream.console.actions)
-            self._end_visit(self._play_visit())
+            try:
+                last = self._play_visit()
+            except (AgentError, ConsoleError):
+                # The rows of earlier frames are kept, unless the agent failed there.
+                self._settle()
+                raise
+            self._end_visit(last)
             self._make_checkpoint()
             self._stop_if_asked()
         recorder.sync()
 
+    def _settle(self) -> None:
+        """Waits until an agent in its own process has processed every frame."""
+        if self._held is None:
+            return
+        sent = self._participant.unconfirmed
+        try:
+            self._participant.settle()
+        except Exception as error:
+            self._failed_frame = self._held.drop_unprocessed(sent, self.frame)
+            self._blame_agent(error)
+        self._held.release()
+
     def _end_visit(self, last: EventRow) -> None:
+        self._settle()
         window, visit = self.ask(self._participant.end_visit)
         self.ask(lambda: self._recorder.metric_rows.write(last, window))
         self._recorder.end_visit(visit)
@@ -126,19 +160,22 @@ class Run:
 
     def _play_visit(self) -> EventRow:
         """Plays the rest of a visit; returns its last row."""
-        stream, recorder = self._stream, self._recorder
-        participant = self._participant
+        stream, participant = self._stream, self._participant
+        write_frame = self._write_frame
         looks_between_decisions = participant.looks_between_decisions
-        decisions = recorder.visit_decisions
+        decisions = self._recorder.visit_decisions
         while True:
             percept = stream.percept(looks_between_decisions)
             try:
                 answer = participant.answer(percept)
             except (Exception, SystemExit) as error:
+                if self._held is not None:
+                    sent = self._held.count + 1
+                    self._failed_frame = self._held.drop_unprocessed(sent, self.frame)
                 self._blame_agent(error)
             del percept  # frees memory for the next frame, still warm in the cache
             event = stream.advance(answer)
-            recorder.write_frame(event, stream)
+            write_frame(event, stream)
             if event.truncated:
                 # No tick here: a checkpoint now would see a visit that is over but
                 # not yet summarised.
@@ -163,9 +200,7 @@ class Run:
 
     def _blame_agent(self, error: BaseException) -> NoReturn:
         """Raises an AgentError that names the frame; longplay's own errors pass."""
-        place = (
-            f"at frame {self._stream.global_frame_idx} of {self._stream.visit.game_id}"
-        )
+        place = f"at frame {self.frame} of {self._stream.visit.game_id}"
         if isinstance(error, AgentError):
             raise AgentError(f"{error} {place}") from error.__cause__
         if isinstance(error, LongplayError):
@@ -176,6 +211,7 @@ class Run:
         ) from error
 
     def _make_checkpoint(self) -> None:
+        self._settle()
         self.ask(self._checkpoint)
         self._next_checkpoint_s = monotonic() + _CHECKPOINT_S
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import platform
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +46,7 @@ from longplay.errors import (
     RunCancelled,
     RunPreempted,
     describe_exception,
+    format_traceback,
 )
 from longplay.plan import RunPlan
 from longplay.provenance import longplay_version, read_git_state
@@ -107,6 +107,7 @@ def request_run(plan: RunPlan, agent: LoadedAgent) -> RunRequest:
         agent_reference=agent.spec,
         agent_files=agent.patterns,
         agent=agent.entry,
+        agent_isolation=agent.isolation.to_record(),
     )
 
 
@@ -138,6 +139,7 @@ class Session:
             self._participant = track.build(agent, agent_seed(plan.seed))
         self._stream = make_stream(self._config)
         self._recorder: Recorder | None = None
+        self._run: Run | None = None
         # How a stopped run was resumed, as text.
         self.resumed_from: str | None = None
         # None until this process may write to the folder.
@@ -270,7 +272,7 @@ class Session:
             self._output.capture(),
             self._randomness.in_use(),
         ):
-            run = Run(
+            self._run = run = Run(
                 self._stream,
                 self._participant,
                 recorder,
@@ -329,14 +331,15 @@ class Session:
         if self._status is None:
             return  # nothing has been changed yet
         if isinstance(error, AgentError) and error.__cause__ is not None:
-            self._output.write("".join(traceback.format_exception(error.__cause__)))
+            self._output.write(format_traceback(error.__cause__))
         fps = None
         if self._recorder is not None:
             with contextlib.suppress(LongplayError):
                 self._recorder.flush()
             with contextlib.suppress(LongplayError):
                 fps = self._close_files(self._recorder, usage).fps
-        frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
+        frame = self._stream.global_frame_idx if self._run is None else self._run.frame
+        game_id = self._stream.visit.game_id
         self._status.enter(_state_after(error), frame, game_id, error, fps)
 
     def _close_files(
@@ -360,6 +363,7 @@ def complete_config(plan: RunPlan, agent: LoadedAgent) -> RunConfig:
             "rom_sha256": {game_id: rom.sha256 for game_id, rom in roms.items()},
             "agent": agent.entry,
             "agent_files": agent.agent_files,
+            "agent_isolation": agent.isolation.to_record(),
             "versions": {
                 "python": platform.python_version(),
                 machine.name: machine.read_version(),
@@ -402,6 +406,9 @@ def _compare_identity(
         yield name, getattr(recorded, name), getattr(here, name)
     was, now = recorded.agent, here.agent
     yield "agent_id", was and was.agent_id, now and now.agent_id
+    isolations = (recorded.agent_isolation, here.agent_isolation)
+    was_level, level = (i.level if i is not None else "none" for i in isolations)
+    yield "isolation level", was_level, level
     for tool in ("ale_py", "numpy"):
         was_version = (recorded.versions or {}).get(tool)
         yield tool, was_version, (here.versions or {}).get(tool)
