@@ -117,7 +117,7 @@ def test_reading_side_imports_no_emulator(module):
     assert "ale_py" not in imported_by(f"import {module}")
 
 
-def test_runs_are_judged_and_scored_without_the_emulator(finished_run):
+def test_runs_are_validated_and_scored_without_the_emulator(finished_run):
     code = """
 import sys
 sys.modules["ale_py"] = None  # an import of it would raise

@@ -197,10 +197,10 @@ def _can_resume(job: Job) -> bool:
     """Whether the run on disk can be resumed; archives it otherwise."""
     if not job.run_dir.exists():
         return False
-    is_begun = (job.run_dir / "config.json").exists()
+    is_started = (job.run_dir / "config.json").exists()
     checkpoint = read_checkpoint(job.run_dir)
     is_sound = checkpoint is not None and checkpoint.agent_dir is not None
-    if is_begun and (is_sound or job.resume_only):
+    if is_started and (is_sound or job.resume_only):
         return True
     archive_try(job.run_dir)
     return False
