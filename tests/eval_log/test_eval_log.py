@@ -67,7 +67,7 @@ def describe(directory: Path, n_seeds: int = 3) -> ExperimentRecord:
 def test_record_of_a_run(experiment):
     record = list(iter_records(experiment))[2]
     assert record.experiment_id == EXPERIMENT_ID
-    assert record.agent_id == AGENT_ID
+    assert (record.agent_id, record.agent_name) == (AGENT_ID, "random")
     assert record.task_id == "stream-smoke-v1/seed-2"
     assert record.trajectory_id == "stream-smoke-v1_seed-2"
     assert (record.seed, record.split) == (2, "test")
