@@ -44,7 +44,8 @@ def imported_by(statement: str) -> list[str]:
 FUNCTIONS = """get_suite load_agent read_experiment read_run run score_run validate_run
     verify_run""".split()
 RECORDS = """ControlScore Experiment ExperimentDirectory ExperimentResult LoadedAgent
-    PredictionScore Report RunDirectory RunResult Score Suite Verification""".split()
+    PredictionScore Report RunDirectory RunResult Score Suite Table
+    Verification""".split()
 ERRORS = [
     name
     for name, value in vars(errors).items()
