@@ -140,11 +140,16 @@ def view_run(
     status = read_status(run_dir)
     if status is None:
         return RunView(plan, run_dir, "QUEUED", None)
-    state = status.state
-    is_in_progress = state in ("QUEUED", "RUNNING") and not is_preempted(status)
-    if is_in_progress and is_lost(status, stall_timeout_s):
-        state = "STALE"
-    return RunView(plan, run_dir, state, status)
+    return RunView(plan, run_dir, derive_state(status, stall_timeout_s), status)
+
+
+def derive_state(
+    status: RunStatus, stall_timeout_s: float = STALL_TIMEOUT_S
+) -> RunState:
+    """The state that a run wrote; STALE if its process is gone."""
+    is_in_progress = status.state in ("QUEUED", "RUNNING") and not is_preempted(status)
+    is_stale = is_in_progress and is_lost(status, stall_timeout_s)
+    return "STALE" if is_stale else status.state
 
 
 def read_status(run_dir: Path) -> RunStatus | None:
@@ -182,7 +187,7 @@ def is_lost(status: RunStatus, stall_timeout_s: float) -> bool:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # no process has such a number
         return False
     except PermissionError:
         return True
