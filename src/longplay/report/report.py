@@ -13,7 +13,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from longplay.analysis.anchors import Anchors
 from longplay.analysis.comparison import runs_by_label
@@ -26,6 +25,7 @@ from longplay.report.figures import make_figure, plotly_script
 from longplay.report.pages import make_site_folder, render_page
 from longplay.report.paper import render_paper
 from longplay.report.sections import (
+    PageFigure,
     TrustReader,
     draw_all,
     run_command,
@@ -47,17 +47,6 @@ class Linked:
     """A table, and files beside it: name -> address."""
 
     table: TextTable
-    files: dict[str, str]
-
-
-@dataclass(frozen=True)
-class PageFigure:
-    """A figure on a page."""
-
-    id: str
-    title: str
-    caption: str
-    data: dict[str, Any]
     files: dict[str, str]
 
 

@@ -5,19 +5,46 @@ Report and viewer share them, so that both show the same.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from longplay.analysis.labels import describe_seeds
 from longplay.analysis.runs import MeasuredRun
 from longplay.errors import ConfigError
-from longplay.report.drawings import KINDS, Drawing, Shown, draw
-from longplay.report.tables import Cell, TextTable
+from longplay.report.drawings import KINDS, Drawing, Shown, draw, drawing_to_csv
+from longplay.report.tables import NOTHING, Cell, TextTable
 
 # A run -> its trust level: claimed, replayed or re-executed.
 TrustReader = Callable[[MeasuredRun], str]
+
+# A table behind a figure has at most so many rows; its CSV file has all.
+_MOST_ROWS = 600
+
+
+@dataclass(frozen=True)
+class PageFigure:
+    """A figure on a page.
+
+    Attributes:
+        id: Of its element.
+        title: Above it.
+        caption: Below it.
+        data: `{data, layout}` of plotly.js.
+        files: Name -> address of files beside it.
+        table: Its numbers, where the page has no file with them.
+    """
+
+    id: str
+    title: str
+    caption: str
+    data: dict[str, Any]
+    files: dict[str, str]
+    table: TextTable | None = None
 
 
 def draw_all(shown: Shown) -> list[Drawing]:
@@ -29,6 +56,26 @@ def draw_all(shown: Shown) -> list[Drawing]:
         except ConfigError:  # says that there is nothing to draw; the notes say why
             continue
     return drawings
+
+
+def table_drawing(drawing: Drawing) -> TextTable:
+    """The numbers of a figure."""
+    columns, *rows = csv.reader(io.StringIO(drawing_to_csv(drawing)))
+    more = f", the first {_MOST_ROWS} of {len(rows)}" if len(rows) > _MOST_ROWS else ""
+    return TextTable(
+        f"numbers of the figure{more}",
+        tuple(columns),
+        tuple(tuple(map(_number_cell, row)) for row in rows[:_MOST_ROWS]),
+        names=2,
+    )
+
+
+def _number_cell(text: str) -> Cell:
+    try:
+        value = float(text)
+    except ValueError:
+        return Cell(text or NOTHING, text or None)
+    return Cell(f"{value:.6g}", value)
 
 
 def table_agent_differences(

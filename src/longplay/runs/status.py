@@ -170,6 +170,15 @@ def read_status(run_dir: Path) -> RunStatus | None:
         ) from error
 
 
+def describe_age(utc: str) -> str:
+    """The age of a heartbeat: `12 s ago`, `3 h ago`."""
+    age_s = (datetime.now(UTC) - datetime.fromisoformat(utc)).total_seconds()
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if age_s >= 2 * seconds:
+            return f"{age_s / seconds:.0f} {unit} ago"
+    return f"{max(age_s, 0):.0f} s ago"
+
+
 def is_preempted(status: RunStatus) -> bool:
     """Whether a run was preempted and waits to be resumed."""
     is_stopped = status.error is not None and status.error.type == RunPreempted.__name__
