@@ -177,3 +177,267 @@ async function followNews(element) {
   }
 }
 document.querySelectorAll("[data-news]").forEach(followNews);
+
+// --- an episode, frame by frame -----------------------------------------------------
+// Frames come in chunks, one after the other, so that the server replays them in order:
+// a picture of frames one below the other, and the rows of the log.
+
+const KEPT_CHUNKS = 24;
+const CHART_ROWS = 90;
+const CHART_EVERY_MS = 250;
+
+class Player {
+  constructor(root) {
+    this.root = root;
+    const numbers = ["first", "end", "frame", "fps", "chunk"];
+    for (const name of numbers) this[name] = Number(root.dataset[name]);
+    this.actions = root.dataset.actions.split(" ");
+    this.address = `/runs/${root.dataset.run}/frames`;
+    this.canvas = root.querySelector("canvas");
+    this.context = this.canvas.getContext("2d");
+    this.chunks = new Map();
+    this.queue = Promise.resolve();
+    this.isPlaying = false;
+    this.chartDue = 0;
+    this.connect();
+    this.show(this.frame);
+  }
+
+  role(name) {
+    return document.querySelector(`[data-role="${name}"]`);
+  }
+
+  connect() {
+    const steps = { first: () => this.first, back: () => this.frame - 1, next: () => this.frame + 1 };
+    for (const [name, target] of Object.entries(steps)) {
+      const button = this.root.querySelector(`[data-do="${name}"]`);
+      button.addEventListener("click", () => this.seek(target()));
+    }
+    this.playButton = this.root.querySelector('[data-do="play"]');
+    this.playButton.addEventListener("click", () => this.toggle());
+    for (const name of ["slider", "number"]) {
+      this.role(name).addEventListener("input", (event) => {
+        if (event.target.value !== "") this.seek(Number(event.target.value));
+      });
+    }
+    addEventListener("keydown", (event) => this.press(event));
+  }
+
+  press(event) {
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    // Fields use these keys themselves; the slider may move by our steps.
+    if (event.target.matches("input[type=number], select, summary")) return;
+    if (event.target.matches("button, a") && [" ", "Enter"].includes(event.key)) return;
+    const step = event.shiftKey ? 10 : 1;
+    const targets = {
+      ArrowLeft: this.frame - step,
+      ArrowRight: this.frame + step,
+      Home: this.first,
+      End: this.end - 1,
+    };
+    if (event.key === " ") this.toggle();
+    else if (event.key in targets) this.seek(targets[event.key]);
+    else return;
+    event.preventDefault();
+  }
+
+  toggle() {
+    this.isPlaying = !this.isPlaying;
+    this.playButton.textContent = this.isPlaying ? "❚❚ pause" : "▶ play";
+    if (!this.isPlaying) return this.show(this.frame);
+    if (this.frame >= this.end - 1) this.frame = this.first;
+    this.clock = null;
+    requestAnimationFrame((now) => this.tick(now));
+  }
+
+  seek(frame) {
+    if (this.isPlaying) this.toggle();
+    this.show(Math.min(Math.max(frame, this.first), this.end - 1));
+  }
+
+  async tick(now) {
+    if (!this.isPlaying) return;
+    const speed = Number(this.role("speed").value);
+    this.clock ??= { time: now, frame: this.frame, speed };
+    if (this.clock.speed !== speed) this.clock = { time: now, frame: this.frame, speed };
+    const passed = ((now - this.clock.time) / 1000) * this.fps * speed;
+    const target = Math.min(this.clock.frame + Math.floor(passed), this.end - 1);
+    if (target !== this.frame) {
+      const waited = !this.chunks.get(this.chunkOf(target))?.isReady;
+      await this.show(target);
+      if (waited) this.clock = null; // time spent waiting is not played
+    }
+    if (this.frame >= this.end - 1 && this.isPlaying) this.toggle();
+    else requestAnimationFrame((next) => this.tick(next));
+  }
+
+  chunkOf(frame) {
+    return Math.floor((frame - this.first) / this.chunk);
+  }
+
+  // One request after the other, the chunk shown before those ahead of it.
+  load(number) {
+    const start = this.first + number * this.chunk;
+    if (number < 0 || start >= this.end) return null;
+    if (!this.chunks.has(number)) {
+      const end = Math.min(start + this.chunk, this.end);
+      const entry = { isReady: false, start };
+      entry.done = this.queue.then(() => this.fetchChunk(entry, end));
+      this.queue = entry.done.catch(() => this.chunks.delete(number));
+      this.chunks.set(number, entry);
+    }
+    return this.chunks.get(number);
+  }
+
+  async fetchChunk(entry, end) {
+    const query = `?from=${entry.start}&to=${end}`;
+    const response = await fetch(`${this.address}.png${query}`);
+    if (!response.ok) throw new Error(await readProblem(response));
+    entry.picture = await createImageBitmap(await response.blob());
+    const found = await fetchJson(`${this.address}.json${query}`);
+    entry.texts = found.rows;
+    entry.rows = found.rows.map((text) => JSON.parse(text));
+    entry.returns = found.returns;
+    entry.isReady = true;
+  }
+
+  async show(frame) {
+    this.frame = frame;
+    const number = this.chunkOf(frame);
+    const chunk = this.load(number);
+    for (const near of [number + 1, number + 2, number - 1]) this.load(near);
+    this.forget(number);
+    if (!chunk.isReady) this.role("status").textContent = "Replaying …";
+    try {
+      await chunk.done;
+    } catch (error) {
+      this.role("status").textContent = `This cannot be replayed: ${error.message}`;
+      return;
+    }
+    if (this.frame !== frame) return; // another one was chosen meanwhile
+    this.role("status").textContent = "";
+    this.draw(chunk, frame);
+  }
+
+  forget(number) {
+    for (const other of this.chunks.keys()) {
+      if (this.chunks.size <= KEPT_CHUNKS) return;
+      if (Math.abs(other - number) > 2) this.chunks.delete(other);
+    }
+  }
+
+  draw(chunk, frame) {
+    const { width, height } = this.canvas;
+    const n = frame - chunk.start;
+    this.context.drawImage(chunk.picture, 0, n * height, width, height, 0, 0, width, height);
+    const row = chunk.rows[n];
+    const facts = {
+      frame: `${frame.toLocaleString("en")} (${(frame - this.first).toLocaleString("en")} from the start)`,
+      reward: row.reward,
+      return: chunk.returns[n],
+      lives: row.lives,
+      decided: this.nameAction(row.decided_action_idx) + (row.is_decision_frame ? ", decided now" : ""),
+      applied: this.nameAction(row.applied_action_idx),
+      prediction: row.prediction,
+      target: row.target,
+    };
+    for (const [name, value] of Object.entries(facts)) {
+      const place = this.root.querySelector(`[data-fact="${name}"]`);
+      if (place) place.textContent = value;
+    }
+    this.role("row").textContent = chunk.texts[n];
+    this.role("slider").value = frame;
+    if (document.activeElement !== this.role("number")) this.role("number").value = frame;
+    this.canvas.dataset.shown = frame;
+    if (this.isPlaying) {
+      if (performance.now() > this.chartDue) this.drawChart();
+      return;
+    }
+    const address = new URL(location.href);
+    address.searchParams.set("frame", frame);
+    history.replaceState(null, "", address);
+    this.role("permalink").href = address;
+    this.drawChart();
+  }
+
+  nameAction(index) {
+    return `${index} ${this.actions[index] ?? ""}`;
+  }
+
+  rowsAround() {
+    const rows = [];
+    for (let frame = this.frame - CHART_ROWS; frame <= this.frame + CHART_ROWS; frame += 1) {
+      const chunk = this.chunks.get(this.chunkOf(frame));
+      const row = chunk?.rows?.[frame - chunk.start];
+      if (row) rows.push(row);
+    }
+    return rows;
+  }
+
+  drawChart() {
+    this.chartDue = performance.now() + CHART_EVERY_MS;
+    const rows = this.rowsAround();
+    const x = rows.map((row) => row.global_frame_idx);
+    const line = (name, key, axis, dash, colour) => ({
+      name, x, y: rows.map((row) => row[key]), yaxis: axis, type: "scatter", mode: "lines",
+      line: { shape: "hv", dash, width: 1.5, color: colour },
+    });
+    const data = [
+      { ...line("reward", "reward", "y4"), type: "bar", width: 1, marker: { color: "#009E73" } },
+      line("lives", "lives", "y3", "solid", "#CC79A7"),
+      line("decided", "decided_action_idx", "y2", "dot", "#E69F00"),
+      line("applied", "applied_action_idx", "y2", "solid", "#0072B2"),
+    ];
+    const isPrediction = rows[0]?.prediction !== undefined;
+    if (isPrediction) {
+      data.push(line("prediction", "prediction", "y", "solid", "#D55E00"));
+      data.push(line("target", "target", "y", "dot", "#56B4E9"));
+    }
+    const bottom = isPrediction ? 0.28 : 0;
+    const top = (part) => bottom + (1 - bottom) * part;
+    const layout = {
+      height: isPrediction ? 460 : 360, margin: { l: 60, r: 10, t: 10, b: 40 }, bargap: 0, uirevision: "kept",
+      legend: { orientation: "h", y: 1.12 }, font: { size: 12 },
+      xaxis: { range: [this.frame - CHART_ROWS, this.frame + CHART_ROWS], anchor: "free", position: 0 },
+      yaxis: { domain: [0, 0.24], visible: isPrediction },
+      yaxis2: { domain: [bottom, top(0.45)], title: { text: "action" } },
+      yaxis3: { domain: [top(0.5), top(0.7)], title: { text: "lives" }, rangemode: "tozero" },
+      yaxis4: { domain: [top(0.75), 1], title: { text: "reward" } },
+      shapes: [{ type: "line", xref: "x", yref: "paper", x0: this.frame, x1: this.frame, y0: 0, y1: 1,
+        line: { dash: "dot", width: 1, color: colour("--faint") } }],
+    };
+    const figure = applyTheme({ data, layout });
+    Plotly.react("around", figure.data, figure.layout, { responsive: true, displaylogo: false });
+    if (this.role("rows").closest("details").open) this.fillTable(rows);
+  }
+
+  fillTable(rows) {
+    const keys = ["global_frame_idx", "reward", "lives", "decided_action_idx", "applied_action_idx"];
+    if (rows[0]?.prediction !== undefined) keys.push("prediction", "target");
+    const lines = rows.filter((row) => Math.abs(row.global_frame_idx - this.frame) <= 12);
+    this.role("rows").replaceChildren(
+      ...lines.map((row) => {
+        const line = document.createElement("tr");
+        line.classList.toggle("current", row.global_frame_idx === this.frame);
+        for (const key of keys) {
+          const cell = line.insertCell();
+          const isAction = key.endsWith("action_idx");
+          cell.textContent = isAction ? this.nameAction(row[key]) : row[key];
+          cell.classList.toggle("name", isAction);
+        }
+        return line;
+      }),
+    );
+  }
+}
+
+async function readProblem(response) {
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  return page.querySelector(".problem")?.textContent ?? `${response.status}`;
+}
+
+const playerRoot = document.getElementById("player");
+if (playerRoot) {
+  const player = new Player(playerRoot);
+  document.querySelector("details")?.addEventListener("toggle", () => player.drawChart());
+}

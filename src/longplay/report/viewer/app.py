@@ -6,6 +6,8 @@
 /runs/<id>                         one run; ?page= of its episodes
 /runs/<id>/timeline.json           its figure; .csv for the numbers
 /runs/<id>/news                    what was added to a run in progress
+/runs/<id>/episodes/<n>?frame=     an episode, frame by frame; visits/<n> likewise
+/runs/<id>/frames.png?from=&to=    replayed frames; .json for their rows
 /compare?run=<id>&run=<id>         figures of `longplay compare`
 /static/<name>                     style sheet, script, plotly.js
 """
@@ -28,6 +30,7 @@ from longplay.report.pages import read_static
 from longplay.report.sections import draw_all
 from longplay.report.viewer import (
     compare_page,
+    episode_page,
     experiment_page,
     list_page,
     run_page,
@@ -35,7 +38,9 @@ from longplay.report.viewer import (
 from longplay.report.viewer.cards import READ_ERRORS
 from longplay.report.viewer.guard import Access, App, Guard
 from longplay.report.viewer.index import RunEntry
-from longplay.report.viewer.site import PageNotFoundError, Site
+from longplay.report.viewer.kept import PageNotFoundError
+from longplay.report.viewer.replays import Chunk
+from longplay.report.viewer.site import Site
 
 _log = logging.getLogger(__name__)
 
@@ -77,6 +82,10 @@ class _Pages:
             "/runs/{id}/news": self.run_news,
             "/runs/{id}/timeline.json": self.timeline,
             "/runs/{id}/timeline.csv": self.timeline_csv,
+            "/runs/{id}/episodes/{number}": self.episode,
+            "/runs/{id}/visits/{number}": self.visit,
+            "/runs/{id}/frames.png": self.pixels,
+            "/runs/{id}/frames.json": self.rows,
             "/compare": self.compare,
             "/compare.csv": self.compare_csv,
             "/compare/{number}/{kind}.csv": self.figure_csv,
@@ -137,6 +146,33 @@ class _Pages:
 
     def timeline_csv(self, request: Request) -> Response:
         return _csv(run_page.timeline_csv(self._site, self._find_run(request)))
+
+    # --- frames -----------------------------------------------------------------
+
+    def episode(self, request: Request) -> Response:
+        return self._clip(request, "episode")
+
+    def visit(self, request: Request) -> Response:
+        return self._clip(request, "visit")
+
+    def _clip(self, request: Request, kind: str) -> Response:
+        number = _read_number(request.path_params["number"])
+        given = request.query_params.get("frame")
+        frame = None if given is None else _read_number(given)
+        entry = self._find_run(request)
+        return _page(episode_page.render_clip(self._site, entry, kind, number, frame))
+
+    def _chunk(self, request: Request) -> Chunk:
+        start, end = (
+            _read_number(request.query_params.get(name, "")) for name in ("from", "to")
+        )
+        return self._site.replays.read(self._find_run(request), range(start, end))
+
+    def pixels(self, request: Request) -> Response:
+        return Response(self._chunk(request).picture, media_type="image/png")
+
+    def rows(self, request: Request) -> Response:
+        return _json(episode_page.chunk_to_json(self._chunk(request)))
 
     # --- experiments and comparisons --------------------------------------------
 

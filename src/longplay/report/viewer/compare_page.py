@@ -29,7 +29,8 @@ from longplay.report.tables import (
 )
 from longplay.report.verdicts import open_pack, read_recorded_trust
 from longplay.report.viewer.index import RunEntry
-from longplay.report.viewer.site import PageNotFoundError, Site
+from longplay.report.viewer.kept import PageNotFoundError
+from longplay.report.viewer.site import Site
 
 # A comparison reads the rows of all its runs.
 MOST_COMPARED = 200

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from longplay.analysis.anchors import Anchors
 from longplay.analysis.curves import Curves, read_curves
@@ -18,38 +16,12 @@ from longplay.report.pages import render_page
 from longplay.report.verdicts import open_pack
 from longplay.report.viewer.cards import CardReader, RunCard
 from longplay.report.viewer.index import ExperimentEntry, Index, RunEntry, fingerprint
+from longplay.report.viewer.kept import Kept, PageNotFoundError
+from longplay.report.viewer.replays import Replays
 from longplay.report.viewer.tail import GrowingRun
 
 # Runs whose rows are kept in memory; the least recently used one is dropped.
 _MOST_GROWING = 8
-
-_Value = TypeVar("_Value")
-
-
-class PageNotFoundError(Exception):
-    """There is no such run, experiment or episode."""
-
-
-class Kept(Generic[_Value]):
-    """A few values by key, each with a lock; the least recently used one goes."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lock = threading.Lock()
-        self._values: OrderedDict[Any, tuple[threading.Lock, list[_Value]]]
-        self._values = OrderedDict()
-
-    @contextmanager
-    def hold(self, key: Any) -> Iterator[list[_Value]]:
-        """A place for the value, empty at first; held by one thread at a time."""
-        with self._lock:
-            entry = self._values.setdefault(key, (threading.Lock(), []))
-            self._values.move_to_end(key)
-            while len(self._values) > self._most:
-                self._values.popitem(last=False)
-        lock, place = entry
-        with lock:
-            yield place
 
 
 @dataclass(frozen=True)
@@ -76,6 +48,7 @@ class Site:
         self.index = index
         self.anchors = anchors
         self.cards = CardReader(anchors, cache)
+        self.replays = Replays()
         self._cache = cache
         self._growing: Kept[GrowingRun] = Kept(_MOST_GROWING)
 
