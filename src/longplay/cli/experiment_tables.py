@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -193,21 +192,14 @@ def _describe_predictors(view: RunView) -> str:
     return f"nmse of the baselines: {', '.join(figures)}; mean of {seeds} seeds"
 
 
-def _describe_age(utc: str) -> str:
-    """`12 s ago`, `3 h ago`."""
-    age_s = (datetime.now(UTC) - datetime.fromisoformat(utc)).total_seconds()
-    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if age_s >= 2 * seconds:
-            return f"{age_s / seconds:.0f} {unit} ago"
-    return f"{max(age_s, 0):.0f} s ago"
-
-
 def show_status(views: Sequence[RunView]) -> Group:
     """The progress of every run, and its error if it failed."""
     return Group(_status_table(views), *describe_errors(views))
 
 
 def _status_table(views: Sequence[RunView]) -> Table:
+    from longplay.runs.status import describe_age
+
     unit = track_of(views[0].plan.config).frame_noun if views else "frame"
     columns = ("seed", "state", "game", unit, "fps", "heartbeat", "retries")
     table = make_table("", *columns, left=(1, 2))
@@ -220,7 +212,7 @@ def _status_table(views: Sequence[RunView]) -> Table:
                 status.game_id or "",
                 f"{status.frame:,}/{status.frames_total:,}",
                 "" if status.fps is None else f"{status.fps:,.0f}",
-                _describe_age(status.heartbeat_utc),
+                describe_age(status.heartbeat_utc),
                 str(status.retries),
             )
         state = Text(view.state, styles.get(view.state, ""))
