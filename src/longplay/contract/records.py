@@ -825,7 +825,7 @@ class RunStatus(Document):
 
 # What a run's numbers rest on: its author's word; a replay of its log; running its
 # agent again.
-ProofLevel = Literal["claimed", "replayed", "re-executed"]
+ProofLevel = Literal["claimed", "replayed", "re-executed (unconfined)", "re-executed"]
 
 
 class Difference(Document):
@@ -871,6 +871,11 @@ class VerificationRecord(Document):
     )
     findings: dict[str, int] = Field(description="Findings of validation, per kind.")
     frames: int = Field(description="Frames replayed.")
+    agent_isolation: AgentIsolation | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="How the agent was isolated when it was re-executed.",
+    )
     sha256: dict[str, str] = Field(description="Verified file -> its SHA-256.")
     versions: dict[str, str] = Field(
         description="python, ale_py, numpy, longplay of the verifier."

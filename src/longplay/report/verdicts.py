@@ -43,7 +43,7 @@ class Verdict(Document):
     """The trust level of a run.
 
     Attributes:
-        level: claimed, replayed or re-executed.
+        level: claimed, replayed, re-executed (unconfined) or re-executed.
         problem: Why verification failed; None if it did not.
     """
 
