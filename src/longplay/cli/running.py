@@ -135,7 +135,7 @@ def run(
         raise ConfigError(
             "--resume: expected --out DIR, the experiment to resume or to start"
         )
-    where = _Where.choose(ray, ray_address, retries, stall_timeout)
+    where = Where.choose(ray, ray_address, retries, stall_timeout)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
     overrides |= flatten_settings(catalogued, parse_settings(settings or []))
@@ -163,7 +163,7 @@ def run(
 
 
 @dataclass(frozen=True)
-class _Where:
+class Where:
     """Where the runs of an experiment are played."""
 
     ray_workers: int | None
@@ -178,13 +178,15 @@ class _Where:
         ray_address: str | None,
         retries: int,
         stall_timeout_s: float,
-    ) -> _Where:
+    ) -> Where:
+        """Refuses two places at a time."""
         if ray_workers is not None and ray_address is not None:
             raise ConfigError("--ray and --ray-address: give only one of them")
         return cls(ray_workers, ray_address, retries, stall_timeout_s)
 
     @property
     def is_ray(self) -> bool:
+        """Whether they are played on Ray."""
         return self.ray_workers is not None or self.ray_address is not None
 
     def play(self, experiment: Experiment, progress: ProgressLine) -> list[RunResult]:
@@ -204,7 +206,7 @@ class _Where:
         )
 
 
-def _play(experiment: Experiment, where: _Where, quiet: bool, as_json: bool) -> None:
+def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> None:
     """Plays the runs that are not complete, and shows the results."""
     from longplay.runs.signals import defer_preemption
 
@@ -264,7 +266,7 @@ def retry(
     """Retry failed, lost, cancelled and queued runs, from a checkpoint if possible."""
     from longplay.experiments.experiment import Experiment, Mode
 
-    where = _Where.choose(ray, ray_address, retries, stall_timeout)
+    where = Where.choose(ray, ray_address, retries, stall_timeout)
     with stdout_kept_clean():
         experiment = Experiment.open(directory, agent, Mode.RETRY)
     _play(experiment, where, quiet, as_json)
@@ -292,7 +294,7 @@ def resume(
             raise
         _show_results(directory, views, [], as_json)  # nothing to play, no agent needed
         return
-    _play(experiment, _Where(None, None, 0, stall_timeout), quiet, as_json)
+    _play(experiment, Where(None, None, 0, stall_timeout), quiet, as_json)
 
 
 def status(

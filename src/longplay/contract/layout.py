@@ -18,7 +18,13 @@ from pydantic import Field
 
 from longplay.contract.files import read_document
 from longplay.contract.names import folder_name
-from longplay.contract.records import AgentEntry, ConfigGiven, Document, Score
+from longplay.contract.records import (
+    AgentEntry,
+    ConfigGiven,
+    Document,
+    Score,
+    is_none,
+)
 from longplay.contract.rundir import (
     PACK_SUFFIX,
     RunDirectory,
@@ -54,6 +60,12 @@ class ExperimentConfig(Document):
     config_given: ConfigGiven
     agent: AgentEntry
     agent_files: AgentFilePatterns = ()
+    tuning_frames: int | None = Field(
+        default=None,
+        ge=0,
+        exclude_if=is_none,
+        description="Frames that were spent on tuning the agent.",
+    )
 
 
 class RunRequest(Document):

@@ -71,6 +71,43 @@ class RunResult:
 
 
 @dataclass(frozen=True)
+class Needs:
+    """What a run needs of the machine that plays it; Ray places it accordingly.
+
+    Attributes:
+        cpus: Processors.
+        gpus: Graphics processors; may be a fraction.
+        memory_gb: Memory in GiB; None to reserve none.
+    """
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+    memory_gb: float | None = None
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """The same by Ray's names; memory in bytes."""
+        wanted = {
+            "CPU": self.cpus,
+            "GPU": self.gpus,
+            "memory": (self.memory_gb or 0.0) * 2**30,
+        }
+        return {name: amount for name, amount in wanted.items() if amount > 0}
+
+    def __str__(self) -> str:
+        """`2 CPUs, 1 GPU, 8 GiB`."""
+        parts = [f"{self.cpus:g} CPU{'s' * (self.cpus != 1)}"]
+        if self.gpus:
+            parts.append(f"{self.gpus:g} GPU{'s' * (self.gpus != 1)}")
+        if self.memory_gb:
+            parts.append(f"{self.memory_gb:g} GiB")
+        return ", ".join(parts)
+
+
+ONE_CPU = Needs()
+
+
+@dataclass(frozen=True)
 class Job:
     """The input of a worker that plays a run.
 
@@ -82,6 +119,7 @@ class Job:
         retries: Number of earlier attempts.
         resume_only: Whether to fail instead of restarting a run that cannot be
             resumed.
+        needs: What it needs of its machine.
     """
 
     plan: RunPlan
@@ -90,9 +128,17 @@ class Job:
     run_dir: Path
     retries: int
     resume_only: bool
+    needs: Needs = ONE_CPU
 
     @classmethod
-    def make(cls, view: RunView, agent: LoadedAgent, *, resume_only: bool) -> Job:
+    def make(
+        cls,
+        view: RunView,
+        agent: LoadedAgent,
+        *,
+        resume_only: bool,
+        needs: Needs = ONE_CPU,
+    ) -> Job:
         """The job of an incomplete run."""
         return cls(
             view.plan,
@@ -101,6 +147,7 @@ class Job:
             view.run_dir.absolute(),
             view.retries,
             resume_only,
+            needs,
         )
 
     @property
