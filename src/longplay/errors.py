@@ -121,8 +121,8 @@ class DifferenceError(LongplayError):
 
     exit_code = 1
 
-    def __init__(self, difference: RowDifference) -> None:
-        super().__init__(str(difference))
+    def __init__(self, difference: RowDifference, prefix: str = "") -> None:
+        super().__init__(f"{prefix}{difference}")
         self.difference = difference
 
 

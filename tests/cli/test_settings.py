@@ -12,7 +12,7 @@ from failing_runs import (
     SUITE,
 )
 
-pytestmark = pytest.mark.usefixtures("workplace")
+pytestmark = pytest.mark.usefixtures("working_dir")
 
 
 # --- Settings ---------------------------------------------------------------------
@@ -108,12 +108,12 @@ def test_seed_out_of_range(seed: int, refuse: Callable[..., str]) -> None:
 
 @pytest.mark.parametrize("seed", ["1.5", "one", ""])
 def test_seed_must_be_an_int(
-    seed: str, invoke: Callable[..., Any], workplace: Path
+    seed: str, invoke: Callable[..., Any], working_dir: Path
 ) -> None:
     answer = invoke("run", SUITE, "--agent", "random", "--seed", seed)
     assert answer.exit_code == 2
     assert "--seed" in answer.stderr
-    assert list(workplace.iterdir()) == []
+    assert list(working_dir.iterdir()) == []
 
 
 # --- --config ---------------------------------------------------------------------
@@ -148,9 +148,9 @@ PONG_VISIT = {"visit_idx": 0, "cycle_idx": 0, "game_id": "pong", "visit_frames":
 
 @pytest.mark.parametrize("name", GOOD_CONFIGS)
 def test_config_file_says_the_same_as_settings(
-    name: str, invoke: Callable[..., Any], workplace: Path
+    name: str, invoke: Callable[..., Any], working_dir: Path
 ) -> None:
-    path = workplace / name
+    path = working_dir / name
     path.write_text(GOOD_CONFIGS[name])
     plan = dry_run(invoke, "--config", path)
     assert plan["schedule"] == [PONG_VISIT]
@@ -159,9 +159,9 @@ def test_config_file_says_the_same_as_settings(
 
 @pytest.mark.parametrize("name", GOOD_CONFIGS)
 def test_set_wins_over_config(
-    name: str, invoke: Callable[..., Any], workplace: Path
+    name: str, invoke: Callable[..., Any], working_dir: Path
 ) -> None:
-    path = workplace / name
+    path = working_dir / name
     path.write_text(GOOD_CONFIGS[name])
     other = (
         "--set",

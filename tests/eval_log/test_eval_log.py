@@ -67,7 +67,7 @@ def describe(directory: Path, n_seeds: int = 3) -> ExperimentRecord:
 def test_record_of_a_run(experiment):
     record = list(iter_records(experiment))[2]
     assert record.experiment_id == EXPERIMENT_ID
-    assert record.agent_id == AGENT_ID
+    assert (record.agent_id, record.agent_name) == (AGENT_ID, "random")
     assert record.task_id == "stream-smoke-v1/seed-2"
     assert record.trajectory_id == "stream-smoke-v1_seed-2"
     assert (record.seed, record.split) == (2, "test")
@@ -490,7 +490,7 @@ def test_folder_without_runs_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_experiment_whose_runs_have_not_begun_has_no_lines(tmp_path):
+def test_experiment_whose_runs_have_not_started_has_no_lines(tmp_path):
     experiment = make_experiment(tmp_path / "experiment", [])
     (experiment / "episodes").mkdir()
     assert export_jsonl(experiment, tmp_path / "out.jsonl") == 0

@@ -194,6 +194,18 @@ def test_another_folder_is_not_taken_over(study_file, tmp_path):
         play(study_file, tmp_path / "out")
 
 
+def test_agents_are_isolated_as_the_file_says(study_file, tmp_path):
+    change(study_file, 'ref = "button.py"', 'ref = "button.py"\nisolate = "process"')
+    change(study_file, "[3, 5, 7]", "[5]")
+    play(study_file, tmp_path / "out")
+    levels = {
+        name: read(path / "config.json")["agent_isolation"]["level"]
+        for name, path in run_dirs(tmp_path / "out").items()
+    }
+    assert levels["cells/button/5/0"] == levels["tuning/button/5/1000"] == "process"
+    assert levels["cells/random//0"] == "none"
+
+
 # --- tuning ------------------------------------------------------------------------
 
 

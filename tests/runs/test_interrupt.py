@@ -17,7 +17,7 @@ from failing_runs import (
     Left,
 )
 
-pytestmark = pytest.mark.usefixtures("workplace")
+pytestmark = pytest.mark.usefixtures("working_dir")
 
 
 @pytest.fixture

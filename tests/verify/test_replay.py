@@ -514,8 +514,8 @@ def test_verdict_is_kept_with_the_hashes_of_the_verified_files(
 ) -> None:
     record = write_verification(verify_run(true_copy))
     assert (record.level, record.passed, record.frames) == ("replayed", True, 600)
-    judged = {*ROW_FILES, "config.json", "run_summary.json", "score.json"}
-    assert record.sha256.keys() == judged
+    checked = {*ROW_FILES, "config.json", "run_summary.json", "score.json"}
+    assert record.sha256.keys() == checked
     first = (true_copy / "verification.json").read_bytes()
     write_verification(verify_run(true_copy, workers=2))
     assert (true_copy / "verification.json").read_bytes() == first

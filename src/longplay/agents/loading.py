@@ -45,6 +45,7 @@ from longplay.agents.functional import (
 )
 from longplay.agents.global_random import IMPORT_SEED, GlobalRandom
 from longplay.agents.imports import AgentModules
+from longplay.agents.isolation.levels import NOT_ISOLATED, Isolation
 from longplay.agents.output import AgentOutput
 from longplay.agents.protocol import StreamingAgent
 from longplay.contract.fingerprint import agent_id
@@ -135,6 +136,7 @@ class LoadedAgent:
     files: AgentFiles | None = None
     patterns: tuple[str, ...] = ()
     modules: AgentModules | None = None
+    isolation: Isolation = NOT_ISOLATED
 
     @property
     def absolute_spec(self) -> str:

@@ -48,8 +48,8 @@ def _verdict_line(verdict: Verification) -> Text:
 
 def _list_changed(run: RunDirectory, sha256: Mapping[str, str]) -> list[str]:
     """The files that changed since the verification."""
-    judged = run.verification.sha256 if run.verification else {}
-    return [name for name in judged if sha256.get(name) != judged[name]]
+    checked = run.verification.sha256 if run.verification else {}
+    return [name for name in checked if sha256.get(name) != checked[name]]
 
 
 def proof_to_json(run: RunDirectory, sha256: Mapping[str, str]) -> dict[str, Any]:

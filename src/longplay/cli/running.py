@@ -27,6 +27,14 @@ from longplay.cli.guard import (
     print_tables,
     stdout_kept_clean,
 )
+from longplay.cli.isolation import (
+    AgentEnv,
+    AgentMemory,
+    Isolate,
+    SandboxAllow,
+    StepTimeout,
+    make_isolation,
+)
 from longplay.cli.progress import ProgressLine
 from longplay.cli.settings import (
     parse_agent_args,
@@ -105,6 +113,11 @@ def run(
         typer.Option(metavar="KEY=VALUE", help="Argument passed to the agent."),
     ] = None,
     agent_files: AgentFilePatterns = None,
+    isolate: Isolate = None,
+    sandbox_allow: SandboxAllow = None,
+    agent_env: AgentEnv = None,
+    step_timeout: StepTimeout = None,
+    agent_memory: AgentMemory = None,
     ray: RayWorkers = None,
     ray_address: RayAddress = None,
     retries: Retries = 1,
@@ -136,6 +149,9 @@ def run(
             "--resume: expected --out DIR, the experiment to resume or to start"
         )
     where = Where.choose(ray, ray_address, retries, stall_timeout)
+    isolation = make_isolation(
+        isolate, sandbox_allow, agent_env, step_timeout, agent_memory
+    )
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
     overrides |= flatten_settings(catalogued, parse_settings(settings or []))
@@ -156,6 +172,7 @@ def run(
             out=out,
             agent_args=parse_agent_args(agent_arg or []),
             agent_files=agent_files or (),
+            isolation=isolation,
         )
     if resume:
         experiment = experiment.open_or_create()
@@ -256,6 +273,11 @@ def retry(
         str | None,
         typer.Option(help="The agent, unless it is built in."),
     ] = None,
+    isolate: Isolate = None,
+    sandbox_allow: SandboxAllow = None,
+    agent_env: AgentEnv = None,
+    step_timeout: StepTimeout = None,
+    agent_memory: AgentMemory = None,
     ray: RayWorkers = None,
     ray_address: RayAddress = None,
     retries: Retries = 1,
@@ -267,8 +289,11 @@ def retry(
     from longplay.experiments.experiment import Experiment, Mode
 
     where = Where.choose(ray, ray_address, retries, stall_timeout)
+    limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
+    is_given = isolate is not None or any(limit is not None for limit in limits)
+    isolation = make_isolation(isolate, *limits) if is_given else None
     with stdout_kept_clean():
-        experiment = Experiment.open(directory, agent, Mode.RETRY)
+        experiment = Experiment.open(directory, agent, Mode.RETRY, isolation)
     _play(experiment, where, quiet, as_json)
 
 

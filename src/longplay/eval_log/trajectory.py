@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from longplay.analysis.runs import name_agent
 from longplay.analysis.tuning import TUNING_FILE, TuningRecord
 from longplay.console.base import ACTION_NAMES
 from longplay.contract.files import read_document
@@ -104,6 +105,7 @@ class Trajectory:
             "track": task.track,
             "seed": task.seed,
             "agent_id": entry and entry.agent_id,
+            "agent_name": entry and name_agent(entry.config),
             "agent_config": entry and entry.config,
             "agent_reference": request and request.agent_reference,
             "tuning_frames": self._tuning_frames,
@@ -166,7 +168,8 @@ class Trajectory:
         """Steps, seconds, and the usage that the agent reports."""
         summary, status = self._summary, self.run.status
         if summary is None:
-            return {"n_steps": 0 if status is None else status.frame}
+            frames = 0 if status is None else status.frame
+            return {"n_steps": frames, "n_agent_steps": 0, "n_env_steps": 0}
         return {**(summary.usage or {}), **_count(summary)}
 
     @property

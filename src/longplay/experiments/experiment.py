@@ -31,7 +31,9 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from longplay.agents.config import AgentConfig
-from longplay.agents.loading import LoadedAgent, load_agent
+from longplay.agents.isolation.levels import NOT_ISOLATED, Isolation
+from longplay.agents.isolation.remote import load_agent_at
+from longplay.agents.loading import LoadedAgent
 from longplay.contract.files import (
     make_directory,
     read_document,
@@ -47,6 +49,7 @@ from longplay.contract.layout import (
     read_experiment_config,
     run_dir_of,
 )
+from longplay.contract.records import IsolationLevel
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import ConfigError, LongplayError, OutputError
 from longplay.eval_log.export import EXPERIMENT_FILE, EvalLog, save_records
@@ -62,8 +65,9 @@ from longplay.experiments.job import (
     play_job,
 )
 from longplay.plan import RunPlan, plan_again, plan_run
-from longplay.runs.checkpoint import remove_checkpoints
+from longplay.runs.checkpoint import keep_agent, remove_checkpoints
 from longplay.runs.loop import Observer, Progress
+from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
 from longplay.runs.session import Session, ignore_progress
 from longplay.runs.status import STALL_TIMEOUT_S, RunView, view_run
 
@@ -128,6 +132,7 @@ class Experiment:
         selected: Trajectory id of the only run to play; None for all runs.
         needs: What each run needs of the machine that plays it.
         tuning_frames: Frames that were spent on tuning the agent; None if unknown.
+        options: How the runs are played.
     """
 
     plans: tuple[RunPlan, ...]
@@ -137,10 +142,15 @@ class Experiment:
     selected: str | None = None
     needs: Needs = ONE_CPU
     tuning_frames: int | None = None
+    options: RunOptions = DEFAULT_OPTIONS
 
     @classmethod
     def open(
-        cls, directory: Path, spec: str | None = None, mode: Mode = Mode.RETRY
+        cls,
+        directory: Path,
+        spec: str | None = None,
+        mode: Mode = Mode.RETRY,
+        isolation: Isolation | None = None,
     ) -> Experiment:
         """Opens an existing experiment.
 
@@ -149,14 +159,24 @@ class Experiment:
                 that run.
             spec: The agent, unless it is built in.
             mode: Whether stopped runs are only resumed, or may be restarted.
+            isolation: Other limits than the recorded ones; the level is the same.
 
         Raises:
             AgentLoadError: The agent is missing, or differs from the recorded one.
+            ConfigError: The isolation level differs from the recorded one.
         """
         experiment_dir = find_experiment(directory)
         config = read_experiment_config(experiment_dir)
+        recorded = config.agent_isolation
+        if isolation is None:
+            isolation = Isolation.from_record(recorded)
+        elif isolation.level != recorded.level:
+            raise ConfigError(
+                f"--isolate: {experiment_dir} was started with {recorded.level}, found "
+                f"{isolation.level}; a run continues at the same isolation level"
+            )
         agent_config = AgentConfig.from_entry(config.agent)
-        agent = agent_config.load(spec, config.agent_files)
+        agent = agent_config.load(spec, config.agent_files, isolation)
         selected = None if experiment_dir == directory else directory.absolute().name
         return cls(
             _make_plans(config),
@@ -281,6 +301,7 @@ class Experiment:
             config_given=self.plans[0].given,
             agent=self.agent.entry,
             agent_files=self.agent.patterns,
+            agent_isolation=self.agent.isolation.to_record(),
             tuning_frames=self.tuning_frames,
         )
 
@@ -384,7 +405,8 @@ class Experiment:
         self.check_output()
         plan = self.plans[0]
         watch = self._watch_run(plan, observer)
-        return open_session(plan, self.agent, self.run_dir(plan).absolute(), watch)
+        run_dir = self.run_dir(plan).absolute()
+        return open_session(plan, self.agent, run_dir, watch, self.options)
 
     def _watch_run(self, plan: RunPlan, observer: Observer) -> Observer:
         """Adds the seed to the progress if there are several runs."""
@@ -439,7 +461,11 @@ class Experiment:
         for view in self.view_selected(stall_timeout_s):
             if view.is_pending:
                 yield Job.make(
-                    view, self.agent, resume_only=resume_only, needs=self.needs
+                    view,
+                    self.agent,
+                    resume_only=resume_only,
+                    needs=self.needs,
+                    options=self.options,
                 )
 
     # --- records ------------------------------------------------------------------
@@ -483,6 +509,7 @@ class Experiment:
             if (
                 view.state == "COMPLETED"
             ):  # its process may have been killed before this
+                keep_agent(view.run_dir, self.options.kept_agent_bytes)
                 remove_checkpoints(view.run_dir)
         record = self._read_record()
         write_document(
@@ -501,7 +528,12 @@ class Experiment:
 
 def _requested(config: ExperimentConfig) -> dict[str, Any]:
     """The requested settings; everything else follows from them."""
-    return config.model_dump(mode="json", include={"config_given", "seeds", "agent"})
+    requested = config.model_dump(
+        mode="json", include={"config_given", "seeds", "agent"}
+    )
+    isolation = config.agent_isolation
+    level = {"level": isolation.level, "allowed": list(isolation.allowed)}
+    return {**requested, "agent_isolation": level}
 
 
 def default_directory(plan: RunPlan, agent: LoadedAgent) -> Path:
@@ -521,6 +553,7 @@ def plan_experiment(
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
+    isolation: Isolation = NOT_ISOLATED,
 ) -> Experiment:
     """Plans an experiment; nothing is written, and the agent is imported, not built."""
     return request_experiment(
@@ -529,6 +562,7 @@ def plan_experiment(
         out=out,
         agent_args=agent_args,
         agent_files=agent_files,
+        isolation=isolation,
     )
 
 
@@ -557,6 +591,7 @@ def request_experiment(
     out: str | Path | None = None,
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
+    isolation: Isolation = NOT_ISOLATED,
 ) -> Experiment:
     """An experiment of runs that are already planned.
 
@@ -564,7 +599,7 @@ def request_experiment(
         AgentLoadError: The agent cannot be imported.
         ConfigError: Its arguments contain something like a password.
     """
-    loaded = load_agent(agent, agent_args, agent_files)
+    loaded = load_agent_at(isolation, agent, agent_args, agent_files)
     AgentConfig.from_entry(loaded.entry)  # refuses secrets
     directory = Path(out) if out is not None else default_directory(plans[0], loaded)
     return Experiment(plans, loaded, directory)
@@ -579,6 +614,7 @@ def run(
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
+    isolate: IsolationLevel | Isolation = "none",
     observer: Observer = ignore_progress,
 ) -> ExperimentResult:
     """Runs an agent on a suite, once per seed, and scores and validates the runs.
@@ -593,6 +629,8 @@ def run(
         agent_args: Arguments for the agent.
         agent_files: Patterns of further files of the agent that it does not import,
             such as weights; relative to its folder.
+        isolate: `none`, `process` or `sandbox`; or an `Isolation` with its options.
+            With `none` the agent runs in this process, and can end it.
         observer: Called with the progress a few times per second.
 
     Returns:
@@ -613,6 +651,7 @@ def run(
         overrides=overrides,
         agent_args=agent_args,
         agent_files=agent_files,
+        isolation=isolate if isinstance(isolate, Isolation) else Isolation(isolate),
     )
     results = experiment.run_sequentially(observer)
     for result in results:

@@ -42,6 +42,13 @@ except ImportError as error:
 _POLL_S = 0.5
 _STOP_TIMEOUT_S = 15.0
 _CONNECT_TIMEOUT_S = 5.0
+# The start of an HTTP/2 connection: the fixed text, and an empty SETTINGS frame. A
+# server answers with a SETTINGS frame of its own (RFC 9113, 3.4).
+_HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(
+    (0, 0, 0, 4, 0, 0, 0, 0, 0)
+)
+_HTTP2_HEADER_BYTES = 9
+_HTTP2_SETTINGS = 4
 # A process on another node that has not reported for this long is taken to be gone.
 _SILENCE_S = 3 * HEARTBEAT_S
 
@@ -249,14 +256,19 @@ class RayPool:
 
 
 def _check_address(address: str) -> None:
-    """Refuses an address where nothing listens; Ray alone would wait for minutes.
+    """Refuses an address where no Ray listens; Ray itself would wait for minutes.
 
     Raises:
-        OSError: Nothing answers.
+        OSError: Nothing answers, or not in gRPC, which Ray speaks over HTTP/2.
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if host and port.isdecimal():
-        socket.create_connection((host, int(port)), _CONNECT_TIMEOUT_S).close()
+    if not host or not port.isdecimal():
+        return  # `auto`: Ray looks for it on this machine
+    with socket.create_connection((host, int(port)), _CONNECT_TIMEOUT_S) as connection:
+        connection.sendall(_HTTP2_PREFACE)
+        header = connection.recv(_HTTP2_HEADER_BYTES)
+    if len(header) < _HTTP2_HEADER_BYTES or header[3] != _HTTP2_SETTINGS:
+        raise ConnectionError("something else than Ray listens there")
 
 
 def _describe_node(resources: dict[str, float]) -> str:

@@ -8,6 +8,7 @@
     name = "mine"                     # default: the agent's own name
     args = { epsilon = 0.05 }
     files = ["weights/*"]             # as --agent-files
+    isolate = "process"               # as --isolate; also sandbox_allow
     cpus = 2                          # for each run on Ray; also gpus, memory_gb
 
     [[suites]]
@@ -35,8 +36,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from longplay.agents.isolation.levels import Isolation
 from longplay.contract.files import describe_invalid, read_bounded
-from longplay.contract.records import Document
+from longplay.contract.records import Document, IsolationLevel
 from longplay.errors import ConfigError, DocumentError
 from longplay.experiments.job import Needs
 from longplay.suites import FIRST_TUNING_SEED
@@ -55,10 +57,16 @@ class StudyAgent(Document):
     name: str | None = Field(default=None, min_length=1)
     args: dict[str, Any] = Field(default_factory=dict)
     files: tuple[str, ...] = ()
-    isolate: Literal["none"] = "none"
+    isolate: IsolationLevel = "none"
+    sandbox_allow: tuple[str, ...] = ()
     cpus: float = Field(default=1.0, gt=0)
     gpus: float = Field(default=0.0, ge=0)
     memory_gb: float | None = Field(default=None, gt=0)
+
+    @property
+    def isolation(self) -> Isolation:
+        """How it is isolated from the referee."""
+        return Isolation(self.isolate, self.sandbox_allow)
 
     @property
     def needs(self) -> Needs:

@@ -21,10 +21,17 @@ from typing import Any
 from pydantic import Field
 
 from longplay.agents.config import AgentConfig
-from longplay.agents.loading import LoadedAgent, load_agent
+from longplay.agents.isolation.remote import load_agent_at
+from longplay.agents.loading import LoadedAgent
 from longplay.contract.fingerprint import hash_payload
 from longplay.contract.names import folder_name
-from longplay.contract.records import AgentEntry, ConfigGiven, Document, is_none
+from longplay.contract.records import (
+    AgentEntry,
+    ConfigGiven,
+    Document,
+    IsolationLevel,
+    is_none,
+)
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import ConfigError
 from longplay.experiments.differences import describe_differences
@@ -54,7 +61,8 @@ class PlannedAgent(Document):
     ref: str
     args: dict[str, Any]
     files: tuple[str, ...] = ()
-    isolate: str = "none"
+    isolate: IsolationLevel = "none"
+    sandbox_allow: tuple[str, ...] = ()
 
 
 class PlannedTuning(Document):
@@ -156,13 +164,15 @@ class StudyAgents:
             AgentLoadError: One of them cannot be imported.
             ConfigError: Two of them have the same name.
         """
-        imported: dict[tuple[str, tuple[str, ...]], LoadedAgent] = {}
+        imported: dict[object, LoadedAgent] = {}
         by_name: dict[str, tuple[StudyAgent, LoadedAgent]] = {}
         for number, given in enumerate(file.agents):
-            key = given.ref, given.files
+            key = given.ref, given.files, given.isolation
             if key not in imported:
                 spec = _resolve(given.ref, folder)
-                imported[key] = load_agent(spec, {}, given.files)
+                imported[key] = load_agent_at(
+                    given.isolation, spec, given.args, given.files
+                )
             loaded = imported[key].with_args(given.args)
             AgentConfig.from_entry(loaded.entry)  # refuses secrets
             name = given.name or loaded.name
@@ -231,6 +241,7 @@ def plan_study(file: StudyFile, file_sha256: str, agents: StudyAgents) -> StudyP
                 args=given.args,
                 files=given.files,
                 isolate=given.isolate,
+                sandbox_allow=given.sandbox_allow,
             )
             for name, (given, _) in agents.by_name.items()
         ),

@@ -230,14 +230,20 @@ def read_replayable(run_dir: Path) -> RunConfig:
     replay would not lead to a verdict.
     """
     run = RunDirectory(run_dir)
+    config = read_playable(run)
+    _check_complete(run)
+    return config
+
+
+def read_playable(run: RunDirectory) -> RunConfig:
+    """The config of a longplay run, complete or not, that can be replayed here."""
     config = run.config
     if not config.is_longplay:
         raise CannotVerifyError(
-            f"{run_dir}: expected a run made by longplay, found one made by another "
+            f"{run.path}: expected a run made by longplay, found one made by another "
             "tool: it does not record the emulator seeds, so it cannot be replayed"
         )
     check_playable(config)
-    _check_complete(run)
     return config
 
 

@@ -187,6 +187,8 @@ class AgentProcess:
             AgentError: The process died, timed out or sent an invalid message.
             AgentLoadError, RemoteError: The agent raised.
         """
+        if not self.is_open:  # its descriptors may belong to other files by now
+            raise AgentError("the agent's process has ended")
         with contextlib.suppress(BrokenPipeError):
             channel.send_message(self._requests, request)
         deadline_s = None if timeout_s is None else monotonic() + timeout_s
