@@ -26,7 +26,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -145,6 +145,15 @@ class LoadedAgent:
         if file is None:
             return self.spec
         return str(Path(file[1]).resolve()) + (f":{file[2]}" if file[2] else "")
+
+    def with_args(self, agent_args: Mapping[str, Any]) -> LoadedAgent:
+        """The same agent, to be built with other arguments.
+
+        Raises:
+            AgentLoadError: The arguments are not plain JSON.
+        """
+        entry = make_entry({**self.entry.config, "args": dict(agent_args)})
+        return replace(self, entry=entry, agent_args=dict(agent_args))
 
     @property
     def agent_files(self) -> tuple[AgentFileEntry, ...] | None:

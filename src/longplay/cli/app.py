@@ -9,6 +9,7 @@ import typer
 from longplay.cli import comparing, creating, proving, reading, running, viewing
 from longplay.cli.guard import Command, CommandGroup, guard
 from longplay.cli.reference import reference_app
+from longplay.cli.studying import study_app
 from longplay.provenance import longplay_version
 
 app = typer.Typer(
@@ -20,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(study_app, name="study")
 app.add_typer(reference_app, name="reference")
 
 # The help lists them in this order.

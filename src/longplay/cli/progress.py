@@ -23,7 +23,8 @@ _BAR_CELLS = 20
 _ROOM_FOR_WORDS = 125
 
 
-def _format_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
+    """`1:02:03`, or `2:03` below an hour."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
@@ -47,7 +48,7 @@ def describe_progress(progress: Progress, *, is_short: bool = False) -> dict[str
         "frame": f"{frame}{progress.frame:,}/{progress.frames_total:,}",
         "return": f"{returned}{last}",
         "fps": f"{fps:,.0f} fps",
-        "left": "" if left is None else f"{_format_seconds(left)} left",
+        "left": "" if left is None else f"{format_seconds(left)} left",
     }
 
 
@@ -61,7 +62,7 @@ def describe_replay(progress: ReplayProgress) -> str:
     ]
     if fps:
         left_s = (progress.frames_total - progress.frames) / fps
-        parts.append(f"{_format_seconds(left_s)} left")
+        parts.append(f"{format_seconds(left_s)} left")
     return " · ".join(parts)
 
 

@@ -148,7 +148,7 @@ def run(
         raise ConfigError(
             "--resume: expected --out DIR, the experiment to resume or to start"
         )
-    where = _Where.choose(ray, ray_address, retries, stall_timeout)
+    where = Where.choose(ray, ray_address, retries, stall_timeout)
     isolation = make_isolation(
         isolate, sandbox_allow, agent_env, step_timeout, agent_memory
     )
@@ -180,7 +180,7 @@ def run(
 
 
 @dataclass(frozen=True)
-class _Where:
+class Where:
     """Where the runs of an experiment are played."""
 
     ray_workers: int | None
@@ -195,13 +195,15 @@ class _Where:
         ray_address: str | None,
         retries: int,
         stall_timeout_s: float,
-    ) -> _Where:
+    ) -> Where:
+        """Refuses two places at a time."""
         if ray_workers is not None and ray_address is not None:
             raise ConfigError("--ray and --ray-address: give only one of them")
         return cls(ray_workers, ray_address, retries, stall_timeout_s)
 
     @property
     def is_ray(self) -> bool:
+        """Whether they are played on Ray."""
         return self.ray_workers is not None or self.ray_address is not None
 
     def play(self, experiment: Experiment, progress: ProgressLine) -> list[RunResult]:
@@ -221,7 +223,7 @@ class _Where:
         )
 
 
-def _play(experiment: Experiment, where: _Where, quiet: bool, as_json: bool) -> None:
+def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> None:
     """Plays the runs that are not complete, and shows the results."""
     from longplay.runs.signals import defer_preemption
 
@@ -286,7 +288,7 @@ def retry(
     """Retry failed, lost, cancelled and queued runs, from a checkpoint if possible."""
     from longplay.experiments.experiment import Experiment, Mode
 
-    where = _Where.choose(ray, ray_address, retries, stall_timeout)
+    where = Where.choose(ray, ray_address, retries, stall_timeout)
     limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
     is_given = isolate is not None or any(limit is not None for limit in limits)
     isolation = make_isolation(isolate, *limits) if is_given else None
@@ -317,7 +319,7 @@ def resume(
             raise
         _show_results(directory, views, [], as_json)  # nothing to play, no agent needed
         return
-    _play(experiment, _Where(None, None, 0, stall_timeout), quiet, as_json)
+    _play(experiment, Where(None, None, 0, stall_timeout), quiet, as_json)
 
 
 def status(

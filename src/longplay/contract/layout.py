@@ -22,6 +22,7 @@ from longplay.contract.records import (
     AgentIsolation,
     ConfigGiven,
     Document,
+    is_none,
 )
 from longplay.contract.rundir import (
     PACK_SUFFIX,
@@ -58,6 +59,12 @@ class ExperimentConfig(Document):
     agent: AgentEntry
     agent_files: AgentFilePatterns = ()
     agent_isolation: AgentIsolation = AgentIsolation()
+    tuning_frames: int | None = Field(
+        default=None,
+        ge=0,
+        exclude_if=is_none,
+        description="Frames that were spent on tuning the agent.",
+    )
 
 
 class RunRequest(Document):

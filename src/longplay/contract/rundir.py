@@ -41,6 +41,9 @@ VERIFIED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
 
 PACK_SUFFIX = ".longplay"
 
+# Folder of a run directory with the state of its agent after the last frame.
+KEPT_AGENT = "agent"
+
 _EVENT_TYPES = {
     "global_frame_idx": "BIGINT",
     "game_id": "VARCHAR",

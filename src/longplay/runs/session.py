@@ -53,11 +53,13 @@ from longplay.provenance import longplay_version, read_git_state
 from longplay.runs.checkpoint import (
     Checkpoint,
     CheckpointWriter,
+    keep_agent,
     read_checkpoint,
     remove_checkpoints,
 )
 from longplay.runs.loop import Observer, Progress, Run
 from longplay.runs.metric_rows import METRICS_FILE
+from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
 from longplay.runs.recorder import Recorder
 from longplay.runs.recovery import (
     check_rows,
@@ -125,7 +127,9 @@ class Session:
         run_dir: Path,
         observer: Observer = ignore_progress,
         write_result: Callable[[Path], Path] = write_run_score,
+        options: RunOptions = DEFAULT_OPTIONS,
     ) -> None:
+        self._options = options
         self._write_result = write_result
         self._plan = plan
         self._agent = agent
@@ -279,6 +283,7 @@ class Session:
                 self._watch,
                 stop,
                 self._checkpoint,
+                self._options.checkpoint_s,
             )
             run.play()
             usage = run.ask(lambda: _check_usage(self._participant.usage()))
@@ -289,6 +294,7 @@ class Session:
         # Before the state says COMPLETED.
         conclude_run(self._run_dir, summary, self._write_result)
         self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
+        keep_agent(self._run_dir, self._options.kept_agent_bytes)
         remove_checkpoints(self._run_dir)
 
     def _watch(self, progress: Progress) -> None:
