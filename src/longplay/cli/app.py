@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from longplay.cli import comparing, creating, proving, reading, running
+from longplay.cli import comparing, creating, proving, reading, running, watching
 from longplay.cli.guard import Command, CommandGroup, guard
 from longplay.cli.reference import reference_app
 from longplay.provenance import longplay_version
@@ -36,6 +36,7 @@ _COMMANDS = (
     comparing.plot,
     comparing.report,
     comparing.leaderboard,
+    watching.video,
     proving.verify,
     proving.pack,
     proving.unpack,

@@ -56,9 +56,10 @@ def describe_replay(progress: ReplayProgress) -> str:
     fps = progress.fps or 0.0
     parts = [
         f"{progress.frames:,}/{progress.frames_total:,} frames",
-        f"{progress.visits}/{progress.visits_total} visits",
         f"{fps:,.0f} fps",
     ]
+    if progress.visits_total > 1:
+        parts.insert(1, f"{progress.visits}/{progress.visits_total} visits")
     if fps:
         left_s = (progress.frames_total - progress.frames) / fps
         parts.append(f"{_format_seconds(left_s)} left")
