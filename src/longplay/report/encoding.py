@@ -7,7 +7,7 @@ pictures give the same bytes: a single encoder thread, no dates.
     h264        yuv420p in MP4: plays everywhere; colours at half resolution
     lossless    H.264 in RGB, in MP4: the same pixels after decoding
     fragments   h264 in fragments of a second, to be sent while it is encoded
-    gif         exact where a picture has at most 256 colours, as Atari's do
+    gif         up to 256 colours, exactly; Atari has 128
 """
 
 from __future__ import annotations
@@ -139,6 +139,7 @@ class VideoWriter:
             stream.codec_context.gop_size = max(1, round(per_second))
         self._stream = stream
         self._per_second = per_second
+        self._palette = _Palette()
         self._count = 0
 
     def __enter__(self) -> VideoWriter:
@@ -164,7 +165,7 @@ class VideoWriter:
     def _to_frame(self, picture: Picture) -> Any:
         make = self._av.VideoFrame.from_ndarray
         if self._is_gif:
-            return make(_index_colours(picture), format="pal8")
+            return make(self._palette.index(picture), format="pal8")
         return make(picture, format="rgb24")
 
 
@@ -207,17 +208,34 @@ def _import_av() -> ModuleType:
     return av
 
 
-def _index_colours(picture: Picture) -> tuple[Picture, Picture]:
-    """A picture as indices into a palette of (alpha, red, green, blue)."""
-    red, green, blue = np.moveaxis(picture.astype(np.uint32), -1, 0)
-    colours, indices = np.unique(red << 16 | green << 8 | blue, return_inverse=True)
-    if len(colours) > _MOST_COLOURS:
-        raise ConfigError(
-            f"a GIF has at most {_MOST_COLOURS} colours, found {len(colours)} in one "
-            "picture; write a video named *.mp4"
-        )
-    palette = np.zeros((_MOST_COLOURS, 4), np.uint8)
-    palette[: len(colours), 0] = 255
-    for at, shift in enumerate((16, 8, 0), start=1):
-        palette[: len(colours), at] = colours >> shift & 255
-    return indices.reshape(picture.shape[:2]).astype(np.uint8), palette
+class _Palette:
+    """Gives every colour of a GIF one index, for all of its pictures.
+
+    libav writes only the part of a picture that changed, and compares indices.
+    """
+
+    def __init__(self) -> None:
+        self._indices: dict[int, int] = {}
+        # Alpha, red, green, blue.
+        self._colours = np.zeros((_MOST_COLOURS, 4), np.uint8)
+        self._colours[:, 0] = 255
+
+    def index(self, picture: Picture) -> tuple[Picture, Picture]:
+        """The picture as indices, and the palette."""
+        red, green, blue = np.moveaxis(picture.astype(np.uint32), -1, 0)
+        packed, inverse = np.unique(red << 16 | green << 8 | blue, return_inverse=True)
+        for colour in packed.tolist():
+            if colour not in self._indices:
+                self._add(colour)
+        indices = np.array([self._indices[c] for c in packed.tolist()], np.uint8)
+        return indices[inverse].reshape(picture.shape[:2]), self._colours
+
+    def _add(self, colour: int) -> None:
+        at = len(self._indices)
+        if at == _MOST_COLOURS:
+            raise ConfigError(
+                f"a GIF has at most {_MOST_COLOURS} colours, found more; write a video "
+                "named *.mp4"
+            )
+        self._indices[colour] = at
+        self._colours[at, 1:] = colour >> 16, colour >> 8 & 255, colour & 255

@@ -14,15 +14,19 @@ from typing import Any
 import numpy as np
 
 from longplay.console.base import ACTION_NAMES, OBSERVATION_SHAPE
-from longplay.contract.records import PredictionRow
+from longplay.contract.records import PredictionRow, RunConfig
 from longplay.errors import MissingExtraError
 from longplay.report.encoding import Picture
+from longplay.tracks.catalogue import track_of
 from longplay.verify.replay import ReplayedFrame
 
 _HEIGHT, _WIDTH, _ = OBSERVATION_SHAPE
 _LINE_HEIGHT = 12
 _MARGIN = 3
-_LABEL = (150, 150, 150)
+# Lines of a caption, and those that a prediction run adds.
+_LINES, _PREDICTION_LINES = 5, 2
+_BACKGROUND = (32, 32, 32)
+_LABEL = (160, 160, 160)
 _VALUE = (255, 255, 255)
 
 # Label at the left, value at the right.
@@ -56,24 +60,26 @@ class FramePainter:
     """Draws frames of one run.
 
     Args:
+        config: Config of the run.
         scale: How many times larger than the screen.
-        caption_lines: Number of lines below the screen; 0 for no caption.
-        frame_noun: What a frame is called on the run's track.
+        has_caption: Whether there is a caption below the screen.
 
     Raises:
         MissingExtraError: There is a caption, and PIL is not installed.
     """
 
     def __init__(
-        self, scale: int = 1, caption_lines: int = 0, frame_noun: str = "frame"
+        self, config: RunConfig, scale: int = 1, has_caption: bool = False
     ) -> None:
         self._scale = scale
-        self._frame_noun = frame_noun
         self._caption_height = 0
-        if caption_lines:
+        track = track_of(config)
+        self._frame_noun = track.frame_noun
+        if has_caption:
             self._pil = _import_pil()
             self._font = self._pil.ImageFont.load_default_imagefont()
-            self._caption_height = caption_lines * _LINE_HEIGHT + 2 * _MARGIN
+            lines = _LINES + (_PREDICTION_LINES if track.predicts else 0)
+            self._caption_height = lines * _LINE_HEIGHT + 2 * _MARGIN
 
     @property
     def size(self) -> tuple[int, int]:
@@ -90,13 +96,14 @@ class FramePainter:
         return enlarge(picture, self._scale)
 
     def _draw_caption(self, lines: list[CaptionLine]) -> Picture:
-        strip = self._pil.Image.new("RGB", (_WIDTH, self._caption_height))
+        size = (_WIDTH, self._caption_height)
+        strip = self._pil.Image.new("RGB", size, _BACKGROUND)
         draw = self._pil.ImageDraw.Draw(strip)
         for number, (label, value) in enumerate(lines):
-            y = _MARGIN + number * _LINE_HEIGHT
-            x = _WIDTH - _MARGIN - draw.textlength(value, self._font)
-            draw.text((_MARGIN, y), label, _LABEL, self._font)
-            draw.text((x, y), value, _VALUE, self._font)
+            top = _MARGIN + number * _LINE_HEIGHT
+            left = _WIDTH - _MARGIN - draw.textlength(value, self._font)
+            draw.text((_MARGIN, top), label, _LABEL, self._font)
+            draw.text((left, top), value, _VALUE, self._font)
         return np.asarray(strip)
 
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 from longplay.contract.files import replacing, write_file
 from longplay.contract.records import RunConfig
 from longplay.errors import ConfigError
 from longplay.report.encoding import Encoding, VideoWriter, choose_pace
 from longplay.report.frame_pictures import FramePainter, render_png
-from longplay.tracks.catalogue import track_of
 from longplay.verify.frames import ReplayedRun
 from longplay.verify.replay import ReplayObserver, ignore_replay
 
 _EMULATOR_FRAMES_PER_SECOND = 60
-LARGEST_SCALE = 16
-LARGEST_SPEED = 1000
 
 
 @dataclass(frozen=True)
@@ -62,17 +60,20 @@ class Video:
         """How long it is."""
         return float(self.pictures / self.per_second)
 
+    def to_json(self) -> dict[str, Any]:
+        """The facts as plain JSON values."""
+        return {
+            "file": str(self.path),
+            "pictures": self.pictures,
+            "width": self.size[0],
+            "height": self.size[1],
+            "seconds": self.seconds,
+        }
+
 
 def frames_per_second(config: RunConfig) -> Fraction:
     """How many frames of a run the console plays per second."""
     return Fraction(_EMULATOR_FRAMES_PER_SECOND, config.frame_skip or 1)
-
-
-def make_painter(config: RunConfig, scale: int, has_caption: bool) -> FramePainter:
-    """The painter of a run's frames."""
-    track = track_of(config)
-    lines = (7 if track.predicts else 5) if has_caption else 0
-    return FramePainter(scale, lines, track.frame_noun)
 
 
 def write_video(
@@ -98,7 +99,7 @@ def write_video(
     """
     encoding = _choose_encoding(path, style)
     pace = choose_pace(frames_per_second(run.config), style.speed, encoding)
-    painter = make_painter(run.config, style.scale, style.has_caption)
+    painter = FramePainter(run.config, style.scale, style.has_caption)
     shown = frames[:: pace.stride]
     replayed = run.iter_frames(shown, observer)
     with (
@@ -125,12 +126,19 @@ def _choose_encoding(path: Path, style: VideoStyle) -> Encoding:
 
 def write_picture(
     run: ReplayedRun,
-    frame: int,
+    frames: range,
     path: Path,
     style: VideoStyle,
     observer: ReplayObserver = ignore_replay,
-) -> None:
+) -> Video:
     """Writes one frame of a run as a PNG.
+
+    Args:
+        run: The run.
+        frames: The frame, as a range of one.
+        path: Where to, *.png.
+        style: What it looks like; a picture is always lossless.
+        observer: Receives the progress of the replay.
 
     Raises:
         ConfigError: The run does not have this frame, or the file has another name.
@@ -139,6 +147,7 @@ def write_picture(
     """
     if path.suffix.lower() != ".png":
         raise ConfigError(f"-o: expected *.png with --frame, found {path.name}")
-    painter = make_painter(run.config, style.scale, style.has_caption)
-    (replayed,) = run.iter_frames(range(frame, frame + 1), observer)
+    painter = FramePainter(run.config, style.scale, style.has_caption)
+    (replayed,) = run.iter_frames(frames, observer)
     write_file(path, render_png(painter.paint(replayed)))
+    return Video(path, 1, painter.size, frames_per_second(run.config))
