@@ -36,11 +36,14 @@ def make_figure(drawing: Drawing) -> dict[str, Any]:
     is_column = drawing.kind in ("stream", "timeline")
     across = 1 if is_column else min(_ACROSS, len(drawing.panels))
     down = math.ceil(len(drawing.panels) / across)
+    is_timeline = drawing.kind == "timeline"
     figure = make_subplots(
         rows=down,
         cols=across,
         subplot_titles=[_escape(panel.title) for panel in drawing.panels],
-        shared_xaxes=drawing.kind == "timeline",
+        shared_xaxes=is_timeline,
+        # Room for a title; the x axis has numbers only at the bottom.
+        vertical_spacing=0.12 / down if is_timeline else None,
         shared_yaxes="all" if drawing.kind == "stream" else False,
         x_title=_escape(drawing.x_label),
         y_title=_escape(drawing.y_label),
@@ -52,10 +55,14 @@ def make_figure(drawing: Drawing) -> dict[str, Any]:
     figure.update_layout(
         template="plotly_white",
         height=_height(drawing, down),
-        margin={"l": 70, "r": 20, "t": 70, "b": 60},
+        margin={"l": 70, "r": 20, "t": 30 if is_timeline else 70, "b": 60},
         legend={"orientation": "h", "yref": "container", "y": 1, "yanchor": "top"},
         font={"size": 12},
+        showlegend=False if is_timeline else None,
     )
+    if is_timeline and drawing.panels[0].spans:
+        spans = drawing.panels[0].spans
+        figure.update_xaxes(range=[spans[0].start, spans[-1].end])
     found: dict[str, Any] = json.loads(figure.to_json())
     # Defaults that every figure would repeat: 7 KB each.
     found["layout"].pop("template", None)

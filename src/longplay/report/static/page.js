@@ -17,6 +17,10 @@ for (const source of document.querySelectorAll("script[data-figure]")) {
 const styles = getComputedStyle(document.documentElement);
 const colour = (name) => styles.getPropertyValue(name).trim();
 
+// Colours that are too dark on a dark page.
+const lighter = { "#000000": "#e8e8e8", "#0072B2": "#4aa3df" };
+const darker = Object.fromEntries(Object.entries(lighter).map(([a, b]) => [b, a]));
+
 // Plotly's own defaults are black on white.
 function applyTheme(figure) {
   const { layout, data } = figure;
@@ -26,10 +30,22 @@ function applyTheme(figure) {
     if (!/^[xy]axis\d*$/.test(name)) continue;
     layout[name].gridcolor = layout[name].zerolinecolor = colour("--grid");
   }
+  const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const replaced = isDark ? lighter : darker;
   for (const part of data.flatMap((trace) => [trace.line, trace.marker, trace.error_x])) {
-    if (part?.color === "#000000") part.color = colour("--ink");
+    if (part?.color in replaced) part.color = replaced[part.color];
   }
   return figure;
+}
+
+// On a narrow screen, panels side by side keep a readable width and the figure scrolls.
+const PANEL_PX = 210;
+
+function fitWidth(place, layout) {
+  const axes = Object.keys(layout).filter((name) => /^xaxis\d*$/.test(name));
+  const columns = new Set(axes.map((name) => layout[name].domain?.[0])).size;
+  place.style.minWidth = columns > 1 ? `${columns * PANEL_PX}px` : "";
+  if (innerWidth < 600) Object.assign(layout.margin, { l: 50, r: 8 });
 }
 
 function drawFigure(place) {
@@ -38,6 +54,7 @@ function drawFigure(place) {
   place.replaceChildren();
   place.style.minHeight = "";
   const { data, layout } = applyTheme(figure);
+  fitWidth(place, layout);
   Plotly.newPlot(place, data, layout, { responsive: true, displaylogo: false });
   place.on("plotly_click", (event) => {
     const address = event.points[0].customdata;
@@ -299,13 +316,16 @@ class Player {
     entry.rows = found.rows.map((text) => JSON.parse(text));
     entry.returns = found.returns;
     entry.isReady = true;
+    if (!this.isPlaying && this.canvas.dataset.shown) this.drawChart();
   }
 
   async show(frame) {
     this.frame = frame;
     const number = this.chunkOf(frame);
+    // Before it, not after it: the server would have to start the visit again.
+    if (!this.chunks.has(number)) this.load(number - 1);
     const chunk = this.load(number);
-    for (const near of [number + 1, number + 2, number - 1]) this.load(near);
+    for (const near of [number + 1, number + 2]) this.load(near);
     this.forget(number);
     if (!chunk.isReady) this.role("status").textContent = "Replaying …";
     try {

@@ -17,9 +17,11 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import cache, wraps
 
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
@@ -50,6 +52,9 @@ _JSON = "application/json"
 # A whole number in an address; more digits are not a frame of any run.
 _NUMBER = re.compile(r"[0-9]{1,15}", re.ASCII)
 
+# Pages made at the same time: each thread has memory of its own.
+_MOST_THREADS = 3
+
 _STATIC = {
     "style.css": "text/css; charset=utf-8",
     "page.js": "text/javascript; charset=utf-8",
@@ -69,6 +74,7 @@ class _Pages:
 
     def __init__(self, site: Site) -> None:
         self._site = site
+        self._threads = CapacityLimiter(_MOST_THREADS)
 
     def routes(self) -> list[Route]:
         """The table of addresses."""
@@ -97,13 +103,15 @@ class _Pages:
             for path, handler in handlers.items()
         ]
 
-    def _guard_errors(self, handler: Handler) -> Handler:
+    def _guard_errors(
+        self, handler: Handler
+    ) -> Callable[[Request], Awaitable[Response]]:
         """Errors of a handler become pages; the server stays up."""
 
         @wraps(handler)
-        def handle(request: Request) -> Response:
+        async def handle(request: Request) -> Response:
             try:
-                return handler(request)
+                return await run_sync(handler, request, limiter=self._threads)
             except PageNotFoundError as error:
                 return self._message(404, "Not found", str(error))
             except READ_ERRORS as error:

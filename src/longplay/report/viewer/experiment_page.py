@@ -33,6 +33,8 @@ from longplay.report.viewer.wording import (
     value_cell,
 )
 
+# Middles of the points of a visit, and its end.
+_PLACES = np.append((np.arange(POINTS) + 0.5) / POINTS, 1.0)
 _KINDS = ("games", "retention", "predictions")
 
 
@@ -56,16 +58,20 @@ def draw_seeds(shown: Shown) -> Drawing:
         for number, run in enumerate(runs):
             assert run.curves is not None
             visits = [v.visit_idx for v in run.config.schedule if v.game_id == game]
-            rates = point_rates(run.curves)[visits].ravel()
-            x = (np.arange(len(rates)) + 0.5) / POINTS
-            is_known = ~np.isnan(rates)
-            nothing = (None,) * int(is_known.sum())
+            # A point without a value behind each visit: lines do not join visits.
+            rates = np.pad(
+                point_rates(run.curves)[visits],
+                ((0, 0), (0, 1)),
+                constant_values=np.nan,
+            )
+            x = np.arange(len(visits))[:, np.newaxis] + _PLACES
+            nothing = (None,) * rates.size
             series.append(
                 Series(
                     f"seed {run.seed}",
                     agent_colour(number),
-                    tuple(x[is_known].tolist()),
-                    tuple(rates[is_known].tolist()),
+                    tuple(x.ravel().tolist()),
+                    tuple(rates.ravel().tolist()),
                     nothing,
                     nothing,
                 )

@@ -38,8 +38,10 @@ def text_cell(text: str | None) -> Cell:
 
 
 def describe_progress(card: RunCard) -> str:
-    """`1,200 of 12,039 frames (10 %)`."""
+    """`1,200 of 12,039 frames (10 %)`; `12,039 frames` at the end."""
     if not card.frames_total:
         return NOTHING
+    if card.frame == card.frames_total:
+        return f"{card.frame:,} {card.frame_noun}s"
     of = f"{card.frame:,} of {card.frames_total:,} {card.frame_noun}s"
     return f"{of} ({100 * card.share:.0f} %)"
