@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +13,7 @@ from rich.text import Text
 
 from longplay.cli import proof_tables
 from longplay.cli.guard import (
+    Debug,
     Directory,
     Json,
     Quiet,
@@ -74,22 +76,22 @@ def verify(
     agent_env: AgentEnv = None,
     step_timeout: StepTimeout = None,
     agent_memory: AgentMemory = None,
+    debug: Debug = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Replay a run and compare every frame; writes verification.json."""
-    limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
-    if not reexecute:
-        for option, value in {"--agent": agent, "--isolate": isolate}.items():
-            if value is not None:
-                raise ConfigError(f"{option}: only with --reexecute")
     if visit and reexecute:
         raise ConfigError(
             "--visit: not with --reexecute: an agent runs from start to end"
         )
     from longplay.verify.verification import write_verification
 
-    isolation = _isolate_agent(isolate, limits) if reexecute else None
+    limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
+    level = "none" if debug else isolate
+    if not reexecute:
+        _refuse({"--agent": agent, "--isolate": isolate})
+    isolation = _isolate_agent(level, limits) if reexecute else None
     how = _Judging(workers or os.cpu_count() or 1, visit or [], isolation, agent, quiet)
     exit_code = 0
     documents: list[dict[str, Any]] = []
@@ -125,6 +127,13 @@ class _Judging:
     isolation: Isolation | None
     agent: str | None
     quiet: bool
+
+
+def _refuse(options: Mapping[str, object]) -> None:
+    """Refuses options that need an agent."""
+    for name, value in options.items():
+        if value is not None:
+            raise ConfigError(f"{name}: only with --reexecute")
 
 
 def _isolate_agent(level: str | None, limits: tuple[Any, ...]) -> Isolation:

@@ -18,6 +18,7 @@ from rich.text import Text
 from longplay.cli import catalogue_tables, experiment_tables, run_tables
 from longplay.cli.guard import (
     AgentFilePatterns,
+    Debug,
     Directory,
     Json,
     Quiet,
@@ -34,6 +35,7 @@ from longplay.cli.isolation import (
     SandboxAllow,
     StepTimeout,
     make_isolation,
+    refuse_debugging,
 )
 from longplay.cli.progress import ProgressLine
 from longplay.cli.settings import (
@@ -42,6 +44,7 @@ from longplay.cli.settings import (
     parse_settings,
     read_settings,
 )
+from longplay.cli.supervision import announce_directory
 from longplay.contract.layout import find_started_runs
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
@@ -138,6 +141,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
     ] = False,
+    debug: Debug = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -149,9 +153,9 @@ def run(
             "--resume: expected --out DIR, the experiment to resume or to start"
         )
     where = Where.choose(ray, ray_address, retries, stall_timeout)
-    isolation = make_isolation(
-        isolate, sandbox_allow, agent_env, step_timeout, agent_memory
-    )
+    limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
+    isolation = make_isolation(isolate, *limits)
+    refuse_debugging(debug, isolation)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
     overrides |= flatten_settings(catalogued, parse_settings(settings or []))
@@ -227,6 +231,8 @@ def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> N
     """Plays the runs that are not complete, and shows the results."""
     from longplay.runs.signals import defer_preemption
 
+    announce_directory(experiment.directory)
+
     try:
         with (
             # With Ray, runs play in workers: this process has no loop to stop.
@@ -282,6 +288,7 @@ def retry(
     ray_address: RayAddress = None,
     retries: Retries = 1,
     stall_timeout: StallTimeout = 600.0,
+    debug: Debug = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -294,6 +301,7 @@ def retry(
     isolation = make_isolation(isolate, *limits) if is_given else None
     with stdout_kept_clean():
         experiment = Experiment.open(directory, agent, Mode.RETRY, isolation)
+    refuse_debugging(debug, experiment.agent.isolation)
     _play(experiment, where, quiet, as_json)
 
 
@@ -304,6 +312,7 @@ def resume(
         typer.Option(help="The agent, unless it is built in."),
     ] = None,
     stall_timeout: StallTimeout = 600.0,
+    debug: Debug = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -313,6 +322,7 @@ def resume(
     try:
         with stdout_kept_clean():
             experiment = Experiment.open(directory, agent, Mode.RESUME)
+        refuse_debugging(debug, experiment.agent.isolation)
     except AgentLoadError:
         views = view_runs(directory, stall_timeout)
         if any(view.state != "COMPLETED" for view in views):

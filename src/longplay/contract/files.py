@@ -233,6 +233,7 @@ class RowFile:
         self.path = path
         self.size_bytes = size_bytes
         self._fd = fd
+        self._pid = os.getpid()
 
     @classmethod
     def create(cls, path: Path) -> RowFile:
@@ -267,7 +268,10 @@ class RowFile:
 
         Raises:
             RecordingError: The write failed; the file is truncated to its old size.
+                Or another process opened it, of which this one is a fork.
         """
+        if os.getpid() != self._pid:
+            raise RecordingError(f"cannot write {self.path}: this process is a fork")
         try:
             _write_all(self._fd, rows)
         except OSError as error:
