@@ -43,6 +43,7 @@ _COMMANDS = (
     proving.unpack,
     proving.doctor,
     reading.suites,
+    reading.settings,
     reading.games,
     reading.agents,
     creating.new_agent,

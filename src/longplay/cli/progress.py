@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -77,6 +78,7 @@ class ProgressLine:
         )
         self._quiet = quiet
         self._next_plain_s = 0.0
+        self._notice = ""
         self._live: Live | None = None
         if console.is_terminal and not quiet:
             self._live = Live(
@@ -103,6 +105,9 @@ class ProgressLine:
 
     def __call__(self, progress: Progress) -> None:
         """Shows the progress of a run."""
+        if progress.notice not in ("", self._notice):
+            self._notice = progress.notice
+            self._print(progress.notice)
         self._show(
             lambda: _live_line(progress, self._console.width),
             lambda: " · ".join(filter(None, describe_progress(progress).values())),
@@ -120,6 +125,12 @@ class ProgressLine:
         """Shows the progress of several runs."""
         text = _describe_runs(views)
         self._show(lambda: Text(text), lambda: text)
+
+    def _print(self, words: str) -> None:
+        """Prints a line that stays."""
+        if not self._quiet:
+            with contextlib.suppress(OSError, ValueError):  # the terminal is gone
+                self._console.print(Text(words, "yellow"))
 
     def _show(
         self, live_line: Callable[[], RenderableType], plain_line: Callable[[], str]

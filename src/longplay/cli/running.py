@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from longplay.agents.loading import BUILT_IN_AGENTS
+from longplay.agents.output import print_to_terminal
 from longplay.cli import catalogue_tables, experiment_tables, run_tables
 from longplay.cli.guard import (
     AgentFilePatterns,
@@ -37,6 +40,7 @@ from longplay.cli.isolation import (
 )
 from longplay.cli.progress import ProgressLine
 from longplay.cli.settings import (
+    make_run_options,
     parse_agent_args,
     parse_seeds,
     parse_settings,
@@ -67,6 +71,19 @@ Retries = Annotated[
     int,
     typer.Option(
         min=0, metavar="N", help="Restarts of a run whose worker was lost (Ray only)."
+    ),
+]
+CheckpointEvery = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Time between checkpoints, as 300s (default: 60s)."
+    ),
+]
+KeepAgent = Annotated[
+    str | None,
+    typer.Option(
+        metavar="none|final",
+        help="Keep the agent's final state (default: if below 100 MB).",
     ),
 ]
 StallTimeout = Annotated[
@@ -122,6 +139,8 @@ def run(
     ray_address: RayAddress = None,
     retries: Retries = 1,
     stall_timeout: StallTimeout = 600.0,
+    checkpoint_every: CheckpointEvery = None,
+    keep_agent: KeepAgent = None,
     stop_after: Annotated[
         float | None,
         typer.Option(
@@ -138,6 +157,12 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
     ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug", help="Let the agent print here and stop at breakpoint()."
+        ),
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -152,6 +177,9 @@ def run(
     isolation = make_isolation(
         isolate, sandbox_allow, agent_env, step_timeout, agent_memory
     )
+    if debug and (where.is_ray or isolation.level != "none" or as_json):
+        raise ConfigError("--debug: expected no --ray, --isolate or --json")
+    options = make_run_options(checkpoint_every, keep_agent)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
     overrides |= flatten_settings(catalogued, parse_settings(settings or []))
@@ -165,7 +193,7 @@ def run(
         return
     if agent is None:
         raise ConfigError("--agent: expected a name, file.py[:attr] or module:attr")
-    with stdout_kept_clean():
+    with print_to_terminal() if debug else stdout_kept_clean():
         experiment = request_experiment(
             plans,
             agent,
@@ -176,7 +204,8 @@ def run(
         )
     if resume:
         experiment = experiment.open_or_create()
-    _play(experiment, where, quiet, as_json)
+    experiment.options = options
+    _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
 
 
 @dataclass(frozen=True)
@@ -187,6 +216,7 @@ class Where:
     ray_address: str | None
     retries: int
     stall_timeout_s: float
+    is_debugged: bool = False
 
     @classmethod
     def choose(
@@ -205,6 +235,20 @@ class Where:
     def is_ray(self) -> bool:
         """Whether they are played on Ray."""
         return self.ray_workers is not None or self.ray_address is not None
+
+    @property
+    def options(self) -> list[str]:
+        """The options that ask for the same place."""
+        if self.ray_workers is not None:
+            return ["--ray", str(self.ray_workers)]
+        return ["--ray-address", self.ray_address] if self.ray_address else []
+
+    def describe_continuing(self, experiment: Experiment) -> str:
+        """The command that continues an experiment."""
+        command = ["longplay", "retry" if self.is_ray else "resume"]
+        spec = experiment.agent.spec
+        agent = [] if spec in BUILT_IN_AGENTS else ["--agent", spec]
+        return shlex.join([*command, str(experiment.directory), *agent, *self.options])
 
     def play(self, experiment: Experiment, progress: ProgressLine) -> list[RunResult]:
         """Plays the runs that are not complete."""
@@ -231,12 +275,15 @@ def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> N
         with (
             # With Ray, runs play in workers: this process has no loop to stop.
             contextlib.nullcontext() if where.is_ray else defer_preemption(),
-            ProgressLine(quiet=quiet) as progress,
-            stdout_kept_clean(),
+            # A live line would overwrite the prompt of a debugger.
+            ProgressLine(quiet=quiet or where.is_debugged) as progress,
+            contextlib.nullcontext() if where.is_debugged else stdout_kept_clean(),
         ):
             results = where.play(experiment, progress)
     except (RunCancelled, RunPreempted) as error:
-        error.run_dir = experiment.directory if experiment.directory.exists() else None
+        if experiment.directory.exists():
+            error.run_dir = experiment.directory
+            error.continue_with = where.describe_continuing(experiment)
         raise
     views = experiment.view_selected(where.stall_timeout_s)
     _show_results(experiment.directory, views, results, as_json)
@@ -282,6 +329,8 @@ def retry(
     ray_address: RayAddress = None,
     retries: Retries = 1,
     stall_timeout: StallTimeout = 600.0,
+    checkpoint_every: CheckpointEvery = None,
+    keep_agent: KeepAgent = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -294,6 +343,7 @@ def retry(
     isolation = make_isolation(isolate, *limits) if is_given else None
     with stdout_kept_clean():
         experiment = Experiment.open(directory, agent, Mode.RETRY, isolation)
+    experiment.options = make_run_options(checkpoint_every, keep_agent)
     _play(experiment, where, quiet, as_json)
 
 
@@ -304,6 +354,8 @@ def resume(
         typer.Option(help="The agent, unless it is built in."),
     ] = None,
     stall_timeout: StallTimeout = 600.0,
+    checkpoint_every: CheckpointEvery = None,
+    keep_agent: KeepAgent = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -319,6 +371,7 @@ def resume(
             raise
         _show_results(directory, views, [], as_json)  # nothing to play, no agent needed
         return
+    experiment.options = make_run_options(checkpoint_every, keep_agent)
     _play(experiment, Where(None, None, 0, stall_timeout), quiet, as_json)
 
 
