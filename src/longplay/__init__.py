@@ -14,7 +14,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from longplay.agents.loading import LoadedAgent, load_agent
+    from longplay.agents.loading import LoadedAgent
+    from longplay.agents.saved import load_agent
     from longplay.analysis.experiment import ExperimentDirectory, read_experiment
     from longplay.analysis.table import Table
     from longplay.contract.records import ControlScore, PredictionScore, Score
@@ -67,7 +68,7 @@ _HOMES = {
     "Table": "longplay.analysis.table",
     "Verification": "longplay.verify.verification",
     "get_suite": "longplay.suites",
-    "load_agent": "longplay.agents.loading",
+    "load_agent": "longplay.agents.saved",
     "read_experiment": "longplay.analysis.experiment",
     "read_run": "longplay.contract.rundir",
     "run": "longplay.experiments.experiment",

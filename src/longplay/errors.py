@@ -41,6 +41,8 @@ class LongplayError(Exception):
     exit_code = 2
     # The run directory, if the run had recorded anything before the error.
     run_dir: Path | None = None
+    # The command that continues what was stopped, if there is one.
+    continue_with: str | None = None
 
 
 class ConfigError(LongplayError):

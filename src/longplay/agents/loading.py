@@ -137,6 +137,8 @@ class LoadedAgent:
     patterns: tuple[str, ...] = ()
     modules: AgentModules | None = None
     isolation: Isolation = NOT_ISOLATED
+    # Where the state is that it is built with; None for a fresh agent.
+    state_dir: Path | None = None
 
     @property
     def absolute_spec(self) -> str:
@@ -206,7 +208,7 @@ class LoadedAgent:
         if self.modules is not None:
             self.modules.activate()
         try:
-            return factory(num_actions, seed, **self.agent_args)
+            agent = factory(num_actions, seed, **self.agent_args)
         except AgentLoadError as error:
             raise AgentLoadError(f"agent {self.spec}: {error}") from error
         except LongplayError:
@@ -214,6 +216,18 @@ class LoadedAgent:
         except (Exception, SystemExit) as error:
             raise AgentLoadError(
                 f"agent {self.spec}: building it as {built_as} raised "
+                f"{describe_exception(error)}"
+            ) from error
+        if self.state_dir is not None:
+            self._restore(agent, self.state_dir)
+        return agent
+
+    def _restore(self, agent: Any, folder: Path) -> None:
+        try:
+            agent.load(folder)
+        except (Exception, SystemExit) as error:
+            raise AgentLoadError(
+                f"agent {self.spec}: its load of {folder} raised "
                 f"{describe_exception(error)}"
             ) from error
 

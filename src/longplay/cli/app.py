@@ -53,6 +53,7 @@ _COMMANDS = (
     proving.unpack,
     proving.doctor,
     reading.suites,
+    reading.settings,
     reading.games,
     reading.agents,
     creating.new_agent,

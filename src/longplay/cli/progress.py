@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
@@ -103,6 +104,7 @@ class ProgressLine:
         )
         self._quiet = quiet
         self._next_plain_s = 0.0
+        self._notice = ""
         self._live: Live | None = None
         if console.is_terminal and not quiet:
             self._live = Live(
@@ -129,6 +131,9 @@ class ProgressLine:
 
     def __call__(self, progress: Progress) -> None:
         """Shows the progress of a run."""
+        if progress.notice not in ("", self._notice):
+            self._notice = progress.notice
+            self._print(progress.notice)
         self._show(
             lambda: _live_line(progress, self._console.width),
             lambda: _plain_line(progress),
@@ -146,6 +151,12 @@ class ProgressLine:
         """Shows the progress of several runs."""
         text = _describe_runs(views)
         self._show(lambda: Text(text), lambda: text)
+
+    def _print(self, words: str) -> None:
+        """Prints a line that stays."""
+        if not self._quiet:
+            with contextlib.suppress(OSError, ValueError):  # the terminal is gone
+                self._console.print(Text(words, "yellow"))
 
     def _show(
         self, live_line: Callable[[], RenderableType], plain_line: Callable[[], str]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from longplay.agents.loading import BUILT_IN_AGENTS
+from longplay.agents.output import print_to_terminal
 from longplay.cli import catalogue_tables, experiment_tables, run_tables
 from longplay.cli.guard import (
     AgentFilePatterns,
@@ -39,6 +42,7 @@ from longplay.cli.isolation import (
 )
 from longplay.cli.progress import ProgressLine
 from longplay.cli.settings import (
+    make_run_options,
     parse_agent_args,
     parse_seeds,
     parse_settings,
@@ -70,6 +74,19 @@ Retries = Annotated[
     int,
     typer.Option(
         min=0, metavar="N", help="Restarts of a run whose worker was lost (Ray only)."
+    ),
+]
+CheckpointEvery = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Time between checkpoints, as 300s (default: 60s)."
+    ),
+]
+KeepAgent = Annotated[
+    str | None,
+    typer.Option(
+        metavar="none|final",
+        help="Keep the agent's final state (default: if below 100 MB).",
     ),
 ]
 StallTimeout = Annotated[
@@ -125,6 +142,8 @@ def run(
     ray_address: RayAddress = None,
     retries: Retries = 1,
     stall_timeout: StallTimeout = 600.0,
+    checkpoint_every: CheckpointEvery = None,
+    keep_agent: KeepAgent = None,
     stop_after: Annotated[
         float | None,
         typer.Option(
@@ -156,6 +175,9 @@ def run(
     limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
     isolation = make_isolation(isolate, *limits)
     refuse_debugging(debug, isolation)
+    if debug and (where.is_ray or as_json):
+        raise ConfigError("--debug: expected no --ray and no --json")
+    options = make_run_options(checkpoint_every, keep_agent)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
     overrides |= flatten_settings(catalogued, parse_settings(settings or []))
@@ -169,7 +191,7 @@ def run(
         return
     if agent is None:
         raise ConfigError("--agent: expected a name, file.py[:attr] or module:attr")
-    with stdout_kept_clean():
+    with print_to_terminal() if debug else stdout_kept_clean():
         experiment = request_experiment(
             plans,
             agent,
@@ -180,7 +202,8 @@ def run(
         )
     if resume:
         experiment = experiment.open_or_create()
-    _play(experiment, where, quiet, as_json)
+    experiment.options = options
+    _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
 
 
 @dataclass(frozen=True)
@@ -191,6 +214,7 @@ class Where:
     ray_address: str | None
     retries: int
     stall_timeout_s: float
+    is_debugged: bool = False
 
     @classmethod
     def choose(
@@ -209,6 +233,20 @@ class Where:
     def is_ray(self) -> bool:
         """Whether they are played on Ray."""
         return self.ray_workers is not None or self.ray_address is not None
+
+    @property
+    def options(self) -> list[str]:
+        """The options that ask for the same place."""
+        if self.ray_workers is not None:
+            return ["--ray", str(self.ray_workers)]
+        return ["--ray-address", self.ray_address] if self.ray_address else []
+
+    def describe_continuing(self, experiment: Experiment) -> str:
+        """The command that continues an experiment."""
+        command = ["longplay", "retry" if self.is_ray else "resume"]
+        spec = experiment.agent.spec
+        agent = [] if spec in BUILT_IN_AGENTS else ["--agent", spec]
+        return shlex.join([*command, str(experiment.directory), *agent, *self.options])
 
     def play(self, experiment: Experiment, progress: ProgressLine) -> list[RunResult]:
         """Plays the runs that are not complete."""
@@ -237,12 +275,15 @@ def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> N
         with (
             # With Ray, runs play in workers: this process has no loop to stop.
             contextlib.nullcontext() if where.is_ray else defer_preemption(),
-            ProgressLine(quiet=quiet) as progress,
-            stdout_kept_clean(),
+            # A live line would overwrite the prompt of a debugger.
+            ProgressLine(quiet=quiet or where.is_debugged) as progress,
+            contextlib.nullcontext() if where.is_debugged else stdout_kept_clean(),
         ):
             results = where.play(experiment, progress)
     except (RunCancelled, RunPreempted) as error:
-        error.run_dir = experiment.directory if experiment.directory.exists() else None
+        if experiment.directory.exists():
+            error.run_dir = experiment.directory
+            error.continue_with = where.describe_continuing(experiment)
         raise
     views = experiment.view_selected(where.stall_timeout_s)
     _show_results(experiment.directory, views, results, as_json)
@@ -289,6 +330,8 @@ def retry(
     retries: Retries = 1,
     stall_timeout: StallTimeout = 600.0,
     debug: Debug = False,
+    checkpoint_every: CheckpointEvery = None,
+    keep_agent: KeepAgent = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -299,10 +342,11 @@ def retry(
     limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
     is_given = isolate is not None or any(limit is not None for limit in limits)
     isolation = make_isolation(isolate, *limits) if is_given else None
-    with stdout_kept_clean():
+    with print_to_terminal() if debug else stdout_kept_clean():
         experiment = Experiment.open(directory, agent, Mode.RETRY, isolation)
     refuse_debugging(debug, experiment.agent.isolation)
-    _play(experiment, where, quiet, as_json)
+    experiment.options = make_run_options(checkpoint_every, keep_agent)
+    _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
 
 
 def resume(
@@ -313,6 +357,8 @@ def resume(
     ] = None,
     stall_timeout: StallTimeout = 600.0,
     debug: Debug = False,
+    checkpoint_every: CheckpointEvery = None,
+    keep_agent: KeepAgent = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -320,7 +366,7 @@ def resume(
     from longplay.experiments.experiment import Experiment, Mode, view_runs
 
     try:
-        with stdout_kept_clean():
+        with print_to_terminal() if debug else stdout_kept_clean():
             experiment = Experiment.open(directory, agent, Mode.RESUME)
         refuse_debugging(debug, experiment.agent.isolation)
     except AgentLoadError:
@@ -329,7 +375,9 @@ def resume(
             raise
         _show_results(directory, views, [], as_json)  # nothing to play, no agent needed
         return
-    _play(experiment, Where(None, None, 0, stall_timeout), quiet, as_json)
+    experiment.options = make_run_options(checkpoint_every, keep_agent)
+    where = Where(None, None, 0, stall_timeout, is_debugged=debug)
+    _play(experiment, where, quiet, as_json)
 
 
 def status(

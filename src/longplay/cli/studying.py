@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -25,7 +26,16 @@ from longplay.cli.guard import (
     stdout_kept_clean,
 )
 from longplay.cli.progress import ProgressLine
-from longplay.cli.running import RayAddress, RayWorkers, Retries, StallTimeout, Where
+from longplay.cli.running import (
+    CheckpointEvery,
+    KeepAgent,
+    RayAddress,
+    RayWorkers,
+    Retries,
+    StallTimeout,
+    Where,
+)
+from longplay.cli.settings import make_run_options
 from longplay.errors import ConfigError, RunCancelled, RunPreempted
 
 if TYPE_CHECKING:
@@ -61,6 +71,8 @@ def run(
     ] = None,
     retries: Retries = 1,
     stall_timeout: StallTimeout = 600.0,
+    checkpoint_every: CheckpointEvery = None,
+    keep_agent: KeepAgent = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
     ] = False,
@@ -74,8 +86,9 @@ def run(
     part = WHOLE if shard is None else Shard.parse(shard)
     if where.is_ray and shard is not None:
         raise ConfigError("--shard: expected no --ray, which shares the runs itself")
+    options = make_run_options(checkpoint_every, keep_agent)
     with stdout_kept_clean():
-        study = Study.from_file(file, out, stall_timeout)
+        study = Study.from_file(file, out, stall_timeout, options)
     if dry_run:
         _show_plan(study, (ray or 1) * part.count, as_json)
         return
@@ -88,6 +101,10 @@ def run(
             result = study.run(play, part)
         except (RunCancelled, RunPreempted) as error:
             error.run_dir = study.path if study.path.exists() else None
+            place = [] if out is None else ["--out", str(out)]
+            place += [] if shard is None else ["--shard", shard]
+            command = ["longplay", "study", "run", str(file), *place, *where.options]
+            error.continue_with = shlex.join(command)
             raise
     _show_result(study, result, part, as_json)
 

@@ -40,6 +40,7 @@ from longplay.experiments.study_plan import Cell, StudyAgents, StudyPlan, plan_s
 from longplay.experiments.tuning import Point, choose_point, read_metric
 from longplay.plan import RunPlan, plan_again
 from longplay.runs.loop import Observer, Progress
+from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
 from longplay.runs.session import ignore_progress
 from longplay.runs.status import STALL_TIMEOUT_S, RunView, view_run
 
@@ -257,9 +258,11 @@ class Study(StudyDirectory):
         plan: StudyPlan,
         agents: StudyAgents,
         stall_timeout_s: float = STALL_TIMEOUT_S,
+        options: RunOptions = DEFAULT_OPTIONS,
     ) -> None:
         super().__init__(path, plan, stall_timeout_s)
         self.agents = agents
+        self.options = options
 
     @classmethod
     def from_file(
@@ -267,6 +270,7 @@ class Study(StudyDirectory):
         path: Path,
         out: Path | None = None,
         stall_timeout_s: float = STALL_TIMEOUT_S,
+        options: RunOptions = DEFAULT_OPTIONS,
     ) -> Study:
         """Plans the study of a file; imports its agents and writes nothing.
 
@@ -282,7 +286,7 @@ class Study(StudyDirectory):
             started = read_document(directory / STUDY_FILE, StudyPlan)
             started.check_same(plan)
             plan = started
-        return cls(directory, plan, agents, stall_timeout_s)
+        return cls(directory, plan, agents, stall_timeout_s, options)
 
     def run(self, play: Play, shard: Shard = WHOLE) -> StudyResult:
         """Plays what is missing: tuning, then the results.
@@ -333,6 +337,7 @@ class Study(StudyDirectory):
             Mode.CREATE_OR_RESUME,
             needs=self.agents.by_name[cell.agent][0].needs,
             tuning_frames=self.count_tuning_frames(cell),
+            options=self.options,
         )
         opened = experiment.open_or_create()
         is_started = opened.mode is Mode.RESUME

@@ -231,7 +231,7 @@ class Run:
         if interval_s > self._checkpoint_s:
             self._notice = (
                 f"a checkpoint took {taken_s:.1f} s: the next one is due in "
-                f"{interval_s:.0f} s instead of {self._checkpoint_s:.0f} s"
+                f"{interval_s:.0f} s instead of {self._checkpoint_s:g} s"
             )
         self._next_checkpoint_s = now_s + interval_s
 
