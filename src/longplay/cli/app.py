@@ -9,6 +9,7 @@ import typer
 from longplay.cli import (
     comparing,
     creating,
+    exporting,
     proving,
     reading,
     running,
@@ -31,6 +32,7 @@ app = typer.Typer(
 )
 app.add_typer(study_app, name="study")
 app.add_typer(reference_app, name="reference")
+app.add_typer(exporting.findings_app, name="findings")
 
 # The help lists them in this order.
 _COMMANDS = (
@@ -38,7 +40,7 @@ _COMMANDS = (
     running.resume,
     running.retry,
     running.status,
-    running.export,
+    exporting.export,
     reading.validate,
     reading.score,
     reading.show,
@@ -46,6 +48,7 @@ _COMMANDS = (
     comparing.plot,
     comparing.report,
     comparing.leaderboard,
+    exporting.atlas,
     viewing.view,
     watching.video,
     proving.verify,

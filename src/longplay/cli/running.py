@@ -1,4 +1,4 @@
-"""Commands of experiments: run, resume, retry, status, export."""
+"""Commands of experiments: run, resume, retry, status."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from longplay.cli.guard import (
     Directory,
     Json,
     Quiet,
-    is_inside,
     print_error,
     print_json,
     print_tables,
@@ -49,7 +48,6 @@ from longplay.cli.settings import (
     read_settings,
 )
 from longplay.cli.supervision import announce_directory
-from longplay.contract.layout import find_started_runs
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
     AgentLoadError,
@@ -403,35 +401,6 @@ def status(
             if not any(view.state in ("QUEUED", "RUNNING") for view in views):
                 return
             time.sleep(1.0)
-
-
-def export(
-    directory: Directory,
-    jsonl: Annotated[Path, typer.Option(help="File to write, one record per line.")],
-    level: Annotated[
-        str, typer.Option(help="One record per run or per visit.", metavar="run|visit")
-    ] = "run",
-    description: Annotated[
-        str | None,
-        typer.Option(help="Describe the agent (kept in experiment_record.json)."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Export the EvalLog of an experiment as one JSONL file."""
-    from longplay.eval_log import export as eval_log
-
-    own = (*find_started_runs(directory), *directory.glob("*.json"))
-    if any(is_inside(jsonl, path) for path in own):
-        message = f"--jsonl: {jsonl} is part of the experiment; choose another file"
-        raise ConfigError(message)
-    if description is not None:
-        eval_log.describe_agent(directory, description)
-    lines = eval_log.export_jsonl(directory, jsonl, level)  # type: ignore[arg-type]
-    if as_json:
-        print_json({"jsonl": str(jsonl), "level": level, "records": lines})
-    else:
-        noun = "record" if lines == 1 else "records"
-        print_tables(Text(f"{lines:,} {noun} -> {jsonl}"))
 
 
 def _show_plan(plan: RunPlan, as_json: bool) -> None:
