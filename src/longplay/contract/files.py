@@ -143,9 +143,9 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     temporary = {path: _temporary_name(path) for path in files}
     done: list[Path] = []
     for path, data in files.items():
-        with _removing_on_error(path, temporary.values()):
-            with _writing(temporary[path]) as file:
-                _write_all(file.fileno(), data)
+        removing = _removing_on_error(path, temporary.values())
+        with removing, _writing(temporary[path]) as file:
+            _write_all(file.fileno(), data)
     try:
         for path in files:
             with _removing_on_error(path, temporary.values()):
