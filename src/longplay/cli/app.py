@@ -6,7 +6,15 @@ from typing import Annotated
 
 import typer
 
-from longplay.cli import comparing, creating, proving, reading, running, viewing
+from longplay.cli import (
+    comparing,
+    creating,
+    proving,
+    reading,
+    running,
+    viewing,
+    watching,
+)
 from longplay.cli.guard import Command, CommandGroup, guard
 from longplay.cli.reference import reference_app
 from longplay.provenance import longplay_version
@@ -37,6 +45,7 @@ _COMMANDS = (
     comparing.report,
     comparing.leaderboard,
     viewing.view,
+    watching.video,
     proving.verify,
     proving.pack,
     proving.unpack,

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from longplay.analysis.intervals import FEWEST_FOR_INTERVAL, estimate_mean
 from longplay.cli.layout import add_row, format_number, make_table
+from longplay.cli.progress import describe_learning
 from longplay.contract.records import Score
 from longplay.contract.rundir import RunDirectory
 from longplay.scoring.baselines import random_baseline
@@ -194,7 +195,21 @@ def _describe_predictors(view: RunView) -> str:
 
 def show_status(views: Sequence[RunView]) -> Group:
     """The progress of every run, and its error if it failed."""
-    return Group(_status_table(views), *describe_errors(views))
+    return Group(
+        _status_table(views), *_describe_learning(views), *describe_errors(views)
+    )
+
+
+def _describe_learning(views: Sequence[RunView]) -> list[RenderableType]:
+    """Reward rate and metrics of the runs in progress."""
+    lines = []
+    for view in views:
+        if view.state == "RUNNING" and (status := view.status) is not None:
+            noun = track_of(view.plan.config).frame_noun
+            numbers = describe_learning(status.reward_rate, status.metrics, noun)
+            if numbers:
+                lines.append(f"seed {view.plan.seed}: {', '.join(numbers)}")
+    return [_indent(line, "dim") for line in lines]
 
 
 def _status_table(views: Sequence[RunView]) -> Table:

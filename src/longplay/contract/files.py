@@ -23,12 +23,12 @@ import os
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from io import BufferedReader
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -113,18 +113,26 @@ def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
     Raises:
         RecordingError: The write failed; the file is unchanged.
     """
+    with replacing(path) as file:
+        for chunk in chunks:
+            _write_all(file.fileno(), chunk)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file that replaces `path` if the block succeeds.
+
+    Raises:
+        RecordingError: Writing failed; the file is unchanged.
+    """
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         # Left by a killed process, or a link that someone put there.
         temporary.unlink(missing_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        fd = os.open(temporary, flags, 0o644)
-        try:
-            for chunk in chunks:
-                _write_all(fd, chunk)
-            os_fsync(fd)
-        finally:
-            os.close(fd)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os.fdopen(os.open(temporary, flags, 0o644), "w+b", buffering=0) as file:
+            yield file
+            os_fsync(file.fileno())
         os_replace(temporary, path)
     except BaseException as error:
         with contextlib.suppress(OSError):

@@ -778,6 +778,13 @@ class RunStatus(Document):
     host: str
     retries: int
     error: RunErrorEntry | None = None
+    reward_rate: float | None = Field(
+        default=None,
+        description="Delivered reward per frame of the current visit, so far.",
+    )
+    metrics: dict[str, float] = Field(
+        default_factory=dict, description="What the agent reported last."
+    )
 
 
 # What a run's numbers rest on: its author's word; a replay of its log; running its

@@ -62,6 +62,8 @@ class StatusWriter:
                 "game_id": progress.game_id,
                 "fps": progress.fps,
                 "heartbeat_utc": utc_now(),
+                "reward_rate": progress.reward_rate,
+                "metrics": dict(progress.metrics),
             }
         )
         self._write()
@@ -127,6 +129,8 @@ class RunView:
             "headline_value": score and score.headline,
             "game_id": status and status.game_id,
             "fps": status and status.fps,
+            "reward_rate": status and status.reward_rate,
+            "metrics": status.metrics if status else {},
             "heartbeat_utc": status and status.heartbeat_utc,
             "retries": status.retries if status else 0,
             "error": status.error.model_dump() if status and status.error else None,
