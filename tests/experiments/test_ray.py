@@ -193,7 +193,7 @@ def make_lab(folder: Path, *flags: str) -> Lab:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
-    """A slow agent; whatever a test leaves behind comes to its end."""
+    """A slow agent; whatever a test leaves behind ends by itself."""
     lab = make_lab(tmp_path, "slow")
     yield lab
     lab.lower_flag("slow")

@@ -32,7 +32,7 @@ def _aggregate(scores: Sequence[float]) -> dict[str, Any]:
     return estimate.model_dump(mode="json")
 
 
-def _headlines(views: Sequence[RunView]) -> list[float]:
+def headlines_of(views: Sequence[RunView]) -> list[float]:
     """The headlines of the completed runs that have one."""
     headlines = [score.headline for view in views if (score := _score_of(view))]
     return [value for value in headlines if value is not None]
@@ -54,7 +54,7 @@ def experiment_to_json(directory: Path, views: Sequence[RunView]) -> dict[str, A
             }
             for view in views
         ],
-        "aggregate": _aggregate(_headlines(views)),
+        "aggregate": _aggregate(headlines_of(views)),
     }
 
 
@@ -159,7 +159,7 @@ def describe_remaining(
 
 
 def _describe_aggregate(views: Sequence[RunView]) -> str:
-    scores = _headlines(views)
+    scores = headlines_of(views)
     total = _aggregate(scores)
     if total["mean"] is None:
         return "no mean: no run is complete"

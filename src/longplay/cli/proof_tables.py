@@ -41,15 +41,15 @@ def _verdict_line(verdict: Verification) -> Text:
         visits = f" of visit {', '.join(map(str, verdict.visits))}"
     frames = f"{verdict.frames:,} frames{visits}"
     if verdict.passed:
-        how = "re-executed" if verdict.method == "re-execution" else "replayed"
-        return Text(f" ✓ verified: {frames} {how}, all identical to the log", "green")
+        words = f" ✓ verified: {frames} {verdict.level}, all identical to the log"
+        return Text(words, "green")
     return Text(f" ✗ does not reproduce: {frames} checked", "bold red")
 
 
 def _list_changed(run: RunDirectory, sha256: Mapping[str, str]) -> list[str]:
     """The files that changed since the verification."""
-    judged = run.verification.sha256 if run.verification else {}
-    return [name for name in judged if sha256.get(name) != judged[name]]
+    checked = run.verification.sha256 if run.verification else {}
+    return [name for name in checked if sha256.get(name) != checked[name]]
 
 
 def proof_to_json(run: RunDirectory, sha256: Mapping[str, str]) -> dict[str, Any]:

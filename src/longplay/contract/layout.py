@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -18,10 +17,15 @@ from pydantic import Field
 
 from longplay.contract.files import read_document
 from longplay.contract.names import folder_name
-from longplay.contract.records import AgentEntry, ConfigGiven, Document, Score
+from longplay.contract.records import (
+    AgentEntry,
+    AgentIsolation,
+    ConfigGiven,
+    Document,
+    is_none,
+)
 from longplay.contract.rundir import (
     PACK_SUFFIX,
-    RunDirectory,
     find_runs,
     is_run,
     natural_key,
@@ -54,6 +58,13 @@ class ExperimentConfig(Document):
     config_given: ConfigGiven
     agent: AgentEntry
     agent_files: AgentFilePatterns = ()
+    agent_isolation: AgentIsolation = AgentIsolation()
+    tuning_frames: int | None = Field(
+        default=None,
+        ge=0,
+        exclude_if=is_none,
+        description="Frames that were spent on tuning the agent.",
+    )
 
 
 class RunRequest(Document):
@@ -68,48 +79,7 @@ class RunRequest(Document):
     agent_reference: str | None = None
     agent_files: AgentFilePatterns = ()
     agent: AgentEntry
-
-
-class ExperimentDirectory:
-    """One experiment, read lazily: its plan, and the runs that were started."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @cached_property
-    def config(self) -> ExperimentConfig:
-        """experiment_config.json."""
-        return read_experiment_config(self.path)
-
-    @cached_property
-    def runs(self) -> dict[int, RunDirectory]:
-        """Seed -> run, for the planned runs that were started."""
-        found = {
-            run.config.seed: run
-            for run in map(RunDirectory, find_started_runs(self.path))
-            if run.has_config
-        }
-        return {seed: found[seed] for seed in self.config.seeds if seed in found}
-
-    @cached_property
-    def scores(self) -> dict[int, Score]:
-        """Seed -> score, for the runs that are complete."""
-        scores = {seed: run.score for seed, run in self.runs.items()}
-        return {seed: score for seed, score in scores.items() if score is not None}
-
-
-def read_experiment(directory: str | Path) -> ExperimentDirectory:
-    """Opens an experiment: its plan, runs and scores.
-
-    Args:
-        directory: The experiment, or one of its run directories.
-
-    Raises:
-        NotARunError: The folder holds no experiment.
-    """
-    experiment = ExperimentDirectory(find_experiment(Path(directory)))
-    _ = experiment.config  # raises if the folder is not an experiment
-    return experiment
+    agent_isolation: AgentIsolation = AgentIsolation()
 
 
 def is_experiment(directory: Path) -> bool:

@@ -235,9 +235,12 @@ def _estimate_cell(estimate: Estimate | None) -> Cell:
 
 
 def _runs_cell(agent: AgentNumbers) -> Cell:
-    """`5`, or `5/7` where two do not count."""
+    """`5`, `5/7` where two do not count, or `5/7, 1 errored`."""
     counted, lost = len(agent.seeds), sum(map(len, agent.left_out.values()))
-    return Cell(f"{counted}/{counted + lost}" if lost else str(counted), counted)
+    text = f"{counted}/{counted + lost}" if lost else str(counted)
+    if errored := len(agent.left_out.get("errored", ())):
+        text += f", {errored} errored"
+    return Cell(text, counted)
 
 
 def describe_suite(suite: SuiteComparison) -> Iterator[str]:

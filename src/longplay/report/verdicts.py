@@ -43,7 +43,7 @@ class Verdict(Document):
     """The trust level of a run.
 
     Attributes:
-        level: claimed, replayed or re-executed.
+        level: claimed, replayed, re-executed (unconfined) or re-executed.
         problem: Why verification failed; None if it did not.
     """
 
@@ -152,9 +152,9 @@ class Judge:
                 hashes: Mapping[str, str] = packed.manifest.sha256
         else:
             hashes = RunDirectory(path).hash_verified_files()
-        judged = {name: hashes.get(name) for name in VERIFIED_FILES}
+        checked = {name: hashes.get(name) for name in VERIFIED_FILES}
         here = [longplay_version(), ALE_VERSION]
-        text = json.dumps([judged, here], sort_keys=True)
+        text = json.dumps([checked, here], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _play(self, path: Path) -> Verdict:
