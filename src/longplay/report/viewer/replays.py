@@ -52,32 +52,31 @@ class _OpenReplay:
     def __init__(self, run: ReplayedRun) -> None:
         self.run = run
         self._frames: Iterator[ReplayedFrame] = iter(())
-        self._position = -1
+        self._left = range(0)
 
     def read(self, frames: range) -> list[ReplayedFrame]:
         """Replays some frames, from where the replay stands if that is faster."""
-        start, visit_end = self._find_visit(frames)
-        ahead = frames.start - self._position
+        left, self._left = self._left, range(0)  # not known if it raises
+        visit = self._find_visit(frames.start)
+        skipped = frames.start - left.start
+        is_ahead = left.start >= visit.start and skipped >= 0
         # Frames passed on the way cost twice: their pixels are fetched, too.
-        if self._position < start or ahead < 0 or 2 * ahead > frames.start - start:
-            end = max(visit_end, frames.stop)
-            self._frames = self.run.iter_frames(range(frames.start, end))
-            self._position = frames.start
-        self._position, position = -1, self._position  # not known if it raises
-        found = list(
-            islice(self._frames, frames.start - position, frames.stop - position)
-        )
-        self._position = frames.stop
+        is_near = 2 * skipped <= frames.start - visit.start
+        if not (is_ahead and is_near and frames.stop <= left.stop):
+            left = range(frames.start, max(visit.stop, frames.stop))
+            self._frames, skipped = self.run.iter_frames(left), 0
+        found = list(islice(self._frames, skipped, skipped + len(frames)))
+        self._left = range(frames.stop, left.stop)
         return found
 
-    def _find_visit(self, frames: range) -> tuple[int, int]:
-        start = 0
+    def _find_visit(self, frame: int) -> range:
+        """The frames of the visit that a frame belongs to, as far as logged."""
+        end = 0
         for visit in self.run.config.played_schedule:
-            end = start + visit.visit_frames
-            if frames.start < end:
+            start, end = end, end + visit.visit_frames
+            if frame < end:
                 break
-            start = end
-        return start, min(end, self.run.frame_count)
+        return range(start, min(end, self.run.frame_count))
 
 
 class Replays:

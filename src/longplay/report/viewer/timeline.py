@@ -123,9 +123,9 @@ def draw_rate(config: RunConfig, curves: Curves, first_bin: int = 0) -> Series:
     x, mean, low, high = _bin_rates(lengths, curves, bins)
     points: list[Point] = []
     for n in range(first_bin, len(x)):
-        if n % bins == 0 and n:
-            points.append((float(x[n]), math.nan, None, None))  # a gap between visits
         if not math.isnan(mean[n]):
+            if n % bins == 0 and n:  # a gap between visits
+                points.append((float(x[n]), math.nan, None, None))
             has_band = high[n] > low[n]
             band = (float(low[n]), float(high[n])) if has_band else (None, None)
             points.append((float(x[n]), float(mean[n]), *band))
