@@ -26,6 +26,7 @@ from longplay.cli.guard import (
     print_error,
     print_json,
     print_tables,
+    print_warning,
     stdout_kept_clean,
 )
 from longplay.cli.isolation import (
@@ -230,6 +231,8 @@ def _play(experiment: Experiment, where: _Where, quiet: bool, as_json: bool) -> 
     from longplay.runs.signals import defer_preemption
 
     announce_directory(experiment.directory)
+    if not quiet and (warning := experiment.agent.isolation.warning):
+        print_warning(warning)
 
     try:
         with (
