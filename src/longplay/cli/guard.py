@@ -101,6 +101,12 @@ def print_error(error: LongplayError, as_json: bool) -> None:
     Console(stderr=True).print(message, soft_wrap=True)
 
 
+def print_warning(text: str) -> None:
+    """Prints a warning on standard error."""
+    message = Text.assemble(("warning: ", "bold yellow"), text)
+    Console(stderr=True).print(message, soft_wrap=True)
+
+
 def guard(function: Callable[..., None]) -> Callable[..., None]:
     """Wraps a command: errors become a message and an exit code."""
 

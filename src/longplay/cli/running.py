@@ -28,6 +28,7 @@ from longplay.cli.guard import (
     print_error,
     print_json,
     print_tables,
+    print_warning,
     stdout_kept_clean,
 )
 from longplay.cli.isolation import (
@@ -268,6 +269,8 @@ def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> N
     from longplay.runs.signals import defer_preemption
 
     announce_directory(experiment.directory)
+    if not quiet and (warning := experiment.agent.isolation.warning):
+        print_warning(warning)
 
     try:
         with (
