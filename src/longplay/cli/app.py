@@ -6,7 +6,16 @@ from typing import Annotated
 
 import typer
 
-from longplay.cli import comparing, creating, proving, reading, running
+from longplay.cli import (
+    comparing,
+    creating,
+    exporting,
+    proving,
+    reading,
+    running,
+    viewing,
+    watching,
+)
 from longplay.cli.guard import Command, CommandGroup, guard
 from longplay.cli.reference import reference_app
 from longplay.cli.studying import study_app
@@ -23,6 +32,7 @@ app = typer.Typer(
 )
 app.add_typer(study_app, name="study")
 app.add_typer(reference_app, name="reference")
+app.add_typer(exporting.findings_app, name="findings")
 
 # The help lists them in this order.
 _COMMANDS = (
@@ -30,7 +40,7 @@ _COMMANDS = (
     running.resume,
     running.retry,
     running.status,
-    running.export,
+    exporting.export,
     reading.validate,
     reading.score,
     reading.show,
@@ -38,6 +48,9 @@ _COMMANDS = (
     comparing.plot,
     comparing.report,
     comparing.leaderboard,
+    exporting.atlas,
+    viewing.view,
+    watching.video,
     proving.verify,
     proving.pack,
     proving.unpack,

@@ -29,6 +29,13 @@ AgentFilePatterns = Annotated[
         help="More files of the agent, such as weights or plugins.",
     ),
 ]
+Debug = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        help="Run the agent in this process; it may print and use breakpoint().",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress.")]
 

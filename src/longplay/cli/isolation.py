@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from longplay.agents.isolation.levels import Isolation
+from longplay.errors import ConfigError
 
 _GIGABYTE = 10**9
 
@@ -61,3 +62,16 @@ def make_isolation(
     )
     isolation.check_available()
     return isolation
+
+
+def refuse_debugging(debug: bool, isolation: Isolation) -> None:
+    """Refuses to debug an agent that runs in another process.
+
+    Raises:
+        ConfigError: It does.
+    """
+    if debug and isolation.level != "none":
+        raise ConfigError(
+            f"--debug: only with --isolate none, found {isolation.level}: the agent "
+            "runs in another process"
+        )

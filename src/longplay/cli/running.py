@@ -1,4 +1,4 @@
-"""Commands of experiments: run, resume, retry, status, export."""
+"""Commands of experiments: run, resume, retry, status."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from longplay.agents.output import print_to_terminal
 from longplay.cli import catalogue_tables, experiment_tables, run_tables
 from longplay.cli.guard import (
     AgentFilePatterns,
+    Debug,
     Directory,
     Json,
     Quiet,
-    is_inside,
     print_error,
     print_json,
     print_tables,
@@ -37,6 +37,7 @@ from longplay.cli.isolation import (
     SandboxAllow,
     StepTimeout,
     make_isolation,
+    refuse_debugging,
 )
 from longplay.cli.progress import ProgressLine
 from longplay.cli.settings import (
@@ -46,7 +47,7 @@ from longplay.cli.settings import (
     parse_settings,
     read_settings,
 )
-from longplay.contract.layout import find_started_runs
+from longplay.cli.supervision import announce_directory
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
     AgentLoadError,
@@ -157,12 +158,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
     ] = False,
-    debug: Annotated[
-        bool,
-        typer.Option(
-            "--debug", help="Let the agent print here and stop at breakpoint()."
-        ),
-    ] = False,
+    debug: Debug = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -174,11 +170,11 @@ def run(
             "--resume: expected --out DIR, the experiment to resume or to start"
         )
     where = Where.choose(ray, ray_address, retries, stall_timeout)
-    isolation = make_isolation(
-        isolate, sandbox_allow, agent_env, step_timeout, agent_memory
-    )
-    if debug and (where.is_ray or isolation.level != "none" or as_json):
-        raise ConfigError("--debug: expected no --ray, --isolate or --json")
+    limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
+    isolation = make_isolation(isolate, *limits)
+    refuse_debugging(debug, isolation)
+    if debug and (where.is_ray or as_json):
+        raise ConfigError("--debug: expected no --ray and no --json")
     options = make_run_options(checkpoint_every, keep_agent)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
@@ -271,6 +267,8 @@ def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> N
     """Plays the runs that are not complete, and shows the results."""
     from longplay.runs.signals import defer_preemption
 
+    announce_directory(experiment.directory)
+
     try:
         with (
             # With Ray, runs play in workers: this process has no loop to stop.
@@ -329,6 +327,7 @@ def retry(
     ray_address: RayAddress = None,
     retries: Retries = 1,
     stall_timeout: StallTimeout = 600.0,
+    debug: Debug = False,
     checkpoint_every: CheckpointEvery = None,
     keep_agent: KeepAgent = None,
     quiet: Quiet = False,
@@ -341,10 +340,11 @@ def retry(
     limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
     is_given = isolate is not None or any(limit is not None for limit in limits)
     isolation = make_isolation(isolate, *limits) if is_given else None
-    with stdout_kept_clean():
+    with print_to_terminal() if debug else stdout_kept_clean():
         experiment = Experiment.open(directory, agent, Mode.RETRY, isolation)
+    refuse_debugging(debug, experiment.agent.isolation)
     experiment.options = make_run_options(checkpoint_every, keep_agent)
-    _play(experiment, where, quiet, as_json)
+    _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
 
 
 def resume(
@@ -354,6 +354,7 @@ def resume(
         typer.Option(help="The agent, unless it is built in."),
     ] = None,
     stall_timeout: StallTimeout = 600.0,
+    debug: Debug = False,
     checkpoint_every: CheckpointEvery = None,
     keep_agent: KeepAgent = None,
     quiet: Quiet = False,
@@ -363,8 +364,9 @@ def resume(
     from longplay.experiments.experiment import Experiment, Mode, view_runs
 
     try:
-        with stdout_kept_clean():
+        with print_to_terminal() if debug else stdout_kept_clean():
             experiment = Experiment.open(directory, agent, Mode.RESUME)
+        refuse_debugging(debug, experiment.agent.isolation)
     except AgentLoadError:
         views = view_runs(directory, stall_timeout)
         if any(view.state != "COMPLETED" for view in views):
@@ -372,7 +374,8 @@ def resume(
         _show_results(directory, views, [], as_json)  # nothing to play, no agent needed
         return
     experiment.options = make_run_options(checkpoint_every, keep_agent)
-    _play(experiment, Where(None, None, 0, stall_timeout), quiet, as_json)
+    where = Where(None, None, 0, stall_timeout, is_debugged=debug)
+    _play(experiment, where, quiet, as_json)
 
 
 def status(
@@ -398,35 +401,6 @@ def status(
             if not any(view.state in ("QUEUED", "RUNNING") for view in views):
                 return
             time.sleep(1.0)
-
-
-def export(
-    directory: Directory,
-    jsonl: Annotated[Path, typer.Option(help="File to write, one record per line.")],
-    level: Annotated[
-        str, typer.Option(help="One record per run or per visit.", metavar="run|visit")
-    ] = "run",
-    description: Annotated[
-        str | None,
-        typer.Option(help="Describe the agent (kept in experiment_record.json)."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Export the EvalLog of an experiment as one JSONL file."""
-    from longplay.eval_log import export as eval_log
-
-    own = (*find_started_runs(directory), *directory.glob("*.json"))
-    if any(is_inside(jsonl, path) for path in own):
-        message = f"--jsonl: {jsonl} is part of the experiment; choose another file"
-        raise ConfigError(message)
-    if description is not None:
-        eval_log.describe_agent(directory, description)
-    lines = eval_log.export_jsonl(directory, jsonl, level)  # type: ignore[arg-type]
-    if as_json:
-        print_json({"jsonl": str(jsonl), "level": level, "records": lines})
-    else:
-        noun = "record" if lines == 1 else "records"
-        print_tables(Text(f"{lines:,} {noun} -> {jsonl}"))
 
 
 def _show_plan(plan: RunPlan, as_json: bool) -> None:

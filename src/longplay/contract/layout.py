@@ -31,7 +31,7 @@ from longplay.contract.rundir import (
     natural_key,
 )
 from longplay.contract.versions import SCHEMA_VERSION
-from longplay.errors import NotARunError
+from longplay.errors import DocumentError, NotARunError
 
 EXPERIMENT_CONFIG = "experiment_config.json"
 RUN_REQUEST = "episode_config.json"
@@ -139,22 +139,29 @@ class RunGroup:
         plan: The plan of an experiment.
         runs: Run directories.
         packs: Packed runs.
+        problem: Why the plan or the folder cannot be read; None if it can.
     """
 
     directory: Path
     plan: ExperimentConfig | None = None
     runs: tuple[Path, ...] = ()
     packs: tuple[Path, ...] = ()
+    problem: str | None = None
 
 
-def find_run_groups(path: Path) -> list[RunGroup]:
+def find_run_groups(path: Path, *, keeps_broken: bool = False) -> list[RunGroup]:
     """All runs at or below a path, grouped by experiment, sorted by name.
+
+    Args:
+        path: Where to look.
+        keeps_broken: Whether an experiment with a broken plan, or a folder that
+            cannot be read, is a group with a `problem`, and not an error.
 
     Raises:
         NotARunError: There is none.
         DocumentError: The plan of an experiment is broken.
     """
-    groups = list(_walk(path))
+    groups = list(_walk(path, keeps_broken))
     if not groups:
         found = "found none" if path.exists() else "no such file or folder"
         raise NotARunError(
@@ -164,19 +171,42 @@ def find_run_groups(path: Path) -> list[RunGroup]:
     return groups
 
 
-def _walk(path: Path) -> Iterator[RunGroup]:
+def _walk(path: Path, keeps_broken: bool) -> Iterator[RunGroup]:
+    # A stack, because folders may be nested deeper than Python recurses.
+    stack = [path]
+    while stack:
+        path = stack.pop()
+        try:
+            if (group := _read_group(path)) is not None:
+                yield group
+            elif path.is_dir():
+                children = sorted(path.iterdir(), key=lambda p: natural_key(p.name))
+                stack += [p for p in reversed(children) if not _is_skipped(p)]
+        except (DocumentError, NotARunError, OSError) as error:
+            if not keeps_broken:
+                raise
+            yield RunGroup(path, runs=tuple(_list_runs(path)), problem=str(error))
+
+
+def _read_group(path: Path) -> RunGroup | None:
+    """The group at a path itself; None if it may be deeper."""
     if path.is_file():
-        if path.suffix == PACK_SUFFIX:
-            yield RunGroup(path, packs=(path,))
-    elif is_experiment(path):
+        is_pack = path.suffix == PACK_SUFFIX
+        return RunGroup(path, packs=(path,)) if is_pack else None
+    if is_experiment(path):
         plan = read_experiment_config(path)
-        yield RunGroup(path, plan, tuple(find_started_runs(path)))
-    elif is_run(path):
-        yield RunGroup(path, runs=tuple(find_runs(path)))
-    elif path.is_dir():
-        for child in sorted(path.iterdir(), key=lambda p: natural_key(p.name)):
-            if not _is_skipped(child):
-                yield from _walk(child)
+        return RunGroup(path, plan, tuple(find_started_runs(path)))
+    if is_run(path):
+        return RunGroup(path, runs=tuple(find_runs(path)))
+    return None
+
+
+def _list_runs(directory: Path) -> list[Path]:
+    """The runs of an experiment whose plan is broken; empty if there are none."""
+    try:
+        return find_started_runs(directory)
+    except (NotARunError, OSError):
+        return []
 
 
 def _is_skipped(path: Path) -> bool:

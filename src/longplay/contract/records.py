@@ -821,11 +821,18 @@ class RunStatus(Document):
     host: str
     retries: int
     error: RunErrorEntry | None = None
+    reward_rate: float | None = Field(
+        default=None,
+        description="Delivered reward per frame of the current visit, so far.",
+    )
+    metrics: dict[str, float] = Field(
+        default_factory=dict, description="What the agent reported last."
+    )
 
 
 # What a run's numbers rest on: its author's word; a replay of its log; running its
 # agent again.
-ProofLevel = Literal["claimed", "replayed", "re-executed"]
+ProofLevel = Literal["claimed", "replayed", "re-executed (unconfined)", "re-executed"]
 
 
 class Difference(Document):
@@ -871,6 +878,11 @@ class VerificationRecord(Document):
     )
     findings: dict[str, int] = Field(description="Findings of validation, per kind.")
     frames: int = Field(description="Frames replayed.")
+    agent_isolation: AgentIsolation | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="How the agent was isolated when it was re-executed.",
+    )
     sha256: dict[str, str] = Field(description="Verified file -> its SHA-256.")
     versions: dict[str, str] = Field(
         description="python, ale_py, numpy, longplay of the verifier."

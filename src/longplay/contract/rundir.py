@@ -192,10 +192,14 @@ def fingerprint_frames(count: int) -> list[Any]:
     return list(row[0])
 
 
+def escape_pattern(path: Path) -> str:
+    """A path for DuckDB, which expands patterns: `lr[0.1]` is escaped."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
+
+
 def _quote_path(path: Path) -> str:
-    """A path as an SQL string. DuckDB expands patterns, so `lr[0.1]` is escaped."""
-    pattern = "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
-    return "'" + pattern.replace("'", "''") + "'"
+    """A path as an SQL string."""
+    return "'" + escape_pattern(path).replace("'", "''") + "'"
 
 
 class RunDirectory:

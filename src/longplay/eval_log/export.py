@@ -2,11 +2,13 @@
 
 <experiment>/experiment_record.json
 <experiment>/episodes/<trajectory>/episode_record.json
+<elsewhere>/episodes/<trajectory>/visit_records.jsonl
 
 Records are made from summaries alone; events are never read. `export_jsonl` and
 `save_records` hold one run at a time. A run has a record once it has ended, well or
 with an error; queued, running, cancelled and stale ones have none, and earlier tries in
-archive/ never count.
+archive/ never count. A log that is saved elsewhere takes the records of its visits
+with it, since the run directories that they are made from stay behind.
 """
 
 from __future__ import annotations
@@ -14,15 +16,23 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from pydantic import Field, PrivateAttr, ValidationError, field_validator
+from pydantic import (
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from longplay.contract.files import (
     describe_invalid,
     make_directory,
+    open_regular,
     read_document,
     render_document,
     render_line,
@@ -35,7 +45,7 @@ from longplay.contract.layout import (
     read_experiment_config,
     run_dir_of,
 )
-from longplay.contract.rundir import RunDirectory, natural_key
+from longplay.contract.rundir import RunDirectory, is_run, natural_key
 from longplay.contract.typed_record import Record
 from longplay.errors import ConfigError, DocumentError, NotARunError
 from longplay.eval_log.records import EpisodeRecord, ExperimentRecord
@@ -46,6 +56,7 @@ Level = Literal["run", "visit"]
 
 EXPERIMENT_FILE = "experiment_record.json"
 EPISODE_FILE = "episode_record.json"
+VISITS_FILE = "visit_records.jsonl"
 
 _ENDED = ("COMPLETED", "FAILED")
 # Fields of an episode record that are filled in by hand or by an investigator.
@@ -76,10 +87,15 @@ class EvalLog(Record):
                 )
         return ordered
 
-    def model_post_init(self, context: Any) -> None:
-        """Checks that every record has the experiment's id."""
-        for record in self.episodes:
-            _check_experiment_id(record, self.experiment.experiment_id)
+    @field_validator("experiment", "episodes")
+    @classmethod
+    def _check_ids(cls, value: Any, info: ValidationInfo) -> Any:
+        """Checks that every record has the experiment's id; on assignment too."""
+        parts: dict[Any, Any] = {**info.data, info.field_name: value}
+        if "experiment" in parts:
+            for record in parts.get("episodes", ()):
+                _check_experiment_id(record, parts["experiment"].experiment_id)
+        return value
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EvalLog):
@@ -108,7 +124,17 @@ class EvalLog(Record):
             run_dir = run_dir_of(output_dir, record.trajectory_id)
             make_directory(run_dir, exist_ok=True)
             _write_if_changed(run_dir / EPISODE_FILE, record)
+            self._save_visits(record, run_dir)
         self._directory = self._directory or output_dir
+
+    def _save_visits(self, record: EpisodeRecord, run_dir: Path) -> None:
+        """Writes the visits of a run where its directory is not."""
+        if self._directory is None or is_run(run_dir):
+            return
+        source = run_dir_of(self._directory, record.trajectory_id)
+        if is_run(source) or (source / VISITS_FILE).is_file():
+            lines = map(render_line, self._read_visits(source))
+            write_chunks(run_dir / VISITS_FILE, lines)
 
     @classmethod
     def load(cls, output_dir: str | Path) -> Self:
@@ -129,16 +155,25 @@ class EvalLog(Record):
         log._directory = output_dir
         return log
 
-    def to_jsonl(self, path: str | Path, level: Level = "run") -> None:
+    def to_jsonl(
+        self, path: str | Path, level: Level = "run", *, completed_only: bool = False
+    ) -> None:
         """Writes one self-contained line per run or per visit.
+
+        Args:
+            path: File to write; its folder is made if needed.
+            level: One line per run, or one per visit.
+            completed_only: Whether to leave out runs that ended with an error.
 
         Raises:
             ConfigError: Visits of a log that has no directory.
+            DocumentError: A run of it has neither its directory nor its visits there.
         """
         records: Iterator[EpisodeRecord] = iter(self.episodes)
         if _check_level(level) == "visit":
             records = self._iter_visits()
-        write_chunks(Path(path), map(render_line, records))
+        make_directory(Path(path).parent, exist_ok=True)
+        _write_lines(Path(path), records, completed_only)
 
     def _iter_visits(self) -> Iterator[EpisodeRecord]:
         if self._directory is None:
@@ -146,17 +181,45 @@ class EvalLog(Record):
                 "visits are read from the experiment directory; save the log to it, or "
                 "load it from there, first"
             )
-        run_dirs = [run_dir_of(self._directory, e.trajectory_id) for e in self.episodes]
-        return _iter_records(run_dirs, self.experiment.experiment_id, "visit")
+        for record in self.episodes:
+            yield from self._read_visits(
+                run_dir_of(self._directory, record.trajectory_id)
+            )
+
+    def _read_visits(self, run_dir: Path) -> Iterator[EpisodeRecord]:
+        """The visits of a run, from its directory or as they were saved."""
+        if is_run(run_dir):
+            return _iter_records([run_dir], self.experiment.experiment_id, "visit")
+        return _read_saved_visits(run_dir / VISITS_FILE, self.experiment)
 
 
-def export_jsonl(directory: str | Path, path: str | Path, level: Level = "run") -> int:
+@dataclass(frozen=True)
+class Exported:
+    """What was exported.
+
+    Attributes:
+        lines: Number of lines.
+        errored: Runs or visits that ended with an error: among the lines, or left out.
+    """
+
+    lines: int
+    errored: int
+
+
+def export_jsonl(
+    directory: str | Path,
+    path: str | Path,
+    level: Level = "run",
+    *,
+    completed_only: bool = False,
+) -> int:
     """Writes the records of an experiment or run directory to one JSONL file.
 
     Args:
         directory: Contains the runs; their records need not exist yet.
         path: File to write; it appears whole or not at all.
         level: One line per run, or one per visit.
+        completed_only: Whether to leave out runs that ended with an error.
 
     Returns:
         The number of lines.
@@ -164,16 +227,37 @@ def export_jsonl(directory: str | Path, path: str | Path, level: Level = "run") 
     Raises:
         DocumentError: A run that has ended lacks its score, or a file is damaged.
     """
-    count = 0
+    return export_records(directory, path, level, completed_only=completed_only).lines
+
+
+def export_records(
+    directory: str | Path,
+    path: str | Path,
+    level: Level = "run",
+    *,
+    completed_only: bool = False,
+) -> Exported:
+    """As `export_jsonl`, and counts the records with an error."""
+    records = iter_records(Path(directory), level)
+    return _write_lines(Path(path), records, completed_only)
+
+
+def _write_lines(
+    path: Path, records: Iterable[EpisodeRecord], completed_only: bool
+) -> Exported:
+    lines = errored = 0
 
     def render() -> Iterator[bytes]:
-        nonlocal count
-        for record in iter_records(Path(directory), level):
-            yield render_line(record)
-            count += 1
+        nonlocal lines, errored
+        for record in records:
+            has_error = record.error_type is not None
+            errored += has_error
+            if not (has_error and completed_only):
+                lines += 1
+                yield render_line(record)
 
-    write_chunks(Path(path), render())
-    return count
+    write_chunks(path, render())
+    return Exported(lines, errored)
 
 
 def save_records(directory: Path, experiment: ExperimentRecord) -> int:
@@ -206,7 +290,7 @@ def describe_agent(directory: Path, description: str) -> None:
         directory: An experiment, or one of its runs.
         description: Free prose.
     """
-    path = _experiment_of(directory) / EXPERIMENT_FILE
+    path = experiment_of(directory) / EXPERIMENT_FILE
     record = read_document(path, ExperimentRecord)
     agent = record.agent.model_copy(update={"description": description})
     write_document(path, record.model_copy(update={"agent": agent}))
@@ -216,10 +300,10 @@ def iter_records(directory: Path, level: Level = "run") -> Iterator[EpisodeRecor
     """Yields the records of an experiment or run directory one by one."""
     _check_level(level)
     run_dirs = find_started_runs(directory)
-    return _iter_records(run_dirs, read_experiment_id(_experiment_of(directory)), level)
+    return _iter_records(run_dirs, read_experiment_id(experiment_of(directory)), level)
 
 
-def _experiment_of(directory: Path) -> Path:
+def experiment_of(directory: Path) -> Path:
     """The given experiment, or the experiment that a longplay run belongs to.
 
     Raises:
@@ -269,6 +353,33 @@ def _read_record(path: Path, experiment: ExperimentRecord) -> EpisodeRecord:
         record = read_document(path, EpisodeRecord)
         _check_experiment_id(record, experiment.experiment_id)
         return record
+
+
+def _read_saved_visits(
+    path: Path, experiment: ExperimentRecord
+) -> Iterator[EpisodeRecord]:
+    """The records that `EvalLog.save` wrote where the run directory was not.
+
+    Raises:
+        DocumentError: The file is missing, or a line of it is invalid.
+    """
+    place = f"{path.parent.name}/{path.name}"
+    try:
+        file = open_regular(path)
+    except FileNotFoundError as error:
+        raise DocumentError(
+            f"{place}: missing in {path.parent.parent}; a record alone does not say "
+            "what its visits were: export the experiment again"
+        ) from error
+    with file:
+        for number, line in enumerate(file, start=1):
+            try:
+                record = EpisodeRecord.model_validate_json(line)
+            except ValidationError as error:
+                message = describe_invalid(error)
+                raise DocumentError(f"{place}:{number} {message}") from error
+            _check_experiment_id(record, experiment.experiment_id)
+            yield record
 
 
 def _write_if_changed(path: Path, record: Record) -> None:

@@ -19,7 +19,9 @@ from longplay.errors import (
     RunCancelled,
     RunPreempted,
     describe_exception,
+    describe_text,
 )
+from longplay.runs.fork_guard import ForkGuard
 from longplay.runs.held_frames import HeldFrames
 from longplay.runs.metric_rows import WINDOW_DECISIONS
 from longplay.runs.options import CHECKPOINT_S
@@ -108,6 +110,7 @@ class Run:
             self._held = HeldFrames(participant, recorder)
             self._write_frame = self._held.write_frame
         self._failed_frame: int | None = None
+        self.fork_guard = ForkGuard()
 
     @property
     def frame(self) -> int:
@@ -208,7 +211,8 @@ class Run:
         """Raises an AgentError that names the frame; longplay's own errors pass."""
         place = f"at frame {self.frame} of {self._stream.visit.game_id}"
         if isinstance(error, AgentError):
-            raise AgentError(f"{error} {place}") from error.__cause__
+            message = describe_text(f"{error} {place}")
+            raise AgentError(message) from error.__cause__
         if isinstance(error, LongplayError):
             raise error
         raise AgentError(
@@ -218,6 +222,7 @@ class Run:
 
     def _make_checkpoint(self) -> None:
         self._settle()
+        self.ask(self.fork_guard.check)
         started_s = monotonic()
         self.ask(self._checkpoint)
         now_s = monotonic()
@@ -240,6 +245,7 @@ class Run:
         """Flushes, stops if asked to, and reports to the observer."""
         now_s = monotonic()
         self._next_tick_s = now_s + _TICK_S
+        self.ask(self.fork_guard.check)
         self._recorder.flush()
         if self._stop.reason is not None or now_s >= self._next_checkpoint_s:
             self._make_checkpoint()

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from longplay.agents.global_random import GlobalRandom
 from longplay.agents.loading import LoadedAgent
+from longplay.agents.surroundings import Surroundings, kept_surroundings
 from longplay.console.machines import machine_of
 from longplay.contract.files import (
     DiskReserve,
@@ -138,7 +139,12 @@ class Session:
         self._output = agent.output
         self._config = complete_config(plan, agent)
         self._randomness = GlobalRandom(agent_seed(plan.seed))
-        with self._output.capture(), self._randomness.in_use():
+        self._surroundings = Surroundings()
+        with (
+            kept_surroundings(),
+            self._output.capture(),
+            self._randomness.in_use(),
+        ):
             track = get_track(plan.suite.track)
             self._participant = track.build(agent, agent_seed(plan.seed))
         self._stream = make_stream(self._config)
@@ -273,6 +279,7 @@ class Session:
     def _play(self, recorder: Recorder) -> None:
         with (
             stop_on_signals() as stop,
+            kept_surroundings(),
             self._output.capture(),
             self._randomness.in_use(),
         ):
@@ -299,8 +306,9 @@ class Session:
 
     def _watch(self, progress: Progress) -> None:
         if self._status is not None:
-            self._status.observe(progress)
-            self._output.save()
+            with self._surroundings.in_use():
+                self._status.observe(progress)
+                self._output.save()
         noun = track_of(self._config).frame_noun
         with self._output.release(), self._randomness.released():
             self._observer(replace(progress, frame_noun=noun))
@@ -311,7 +319,8 @@ class Session:
         state = self._recorder.snapshot()
         self._recorder.sync()
         save = self._participant.save if self._participant.can_save else None
-        self._checkpoints.write(self._stream.snapshot(), state, save)
+        with self._surroundings.in_use():
+            self._checkpoints.write(self._stream.snapshot(), state, save)
 
     @contextlib.contextmanager
     def _ending(self) -> Iterator[None]:
@@ -328,6 +337,9 @@ class Session:
 
     def _record_failure(self, error: BaseException) -> None:
         """Saves what can be saved; later errors do not replace the first one."""
+        if self._run is not None:
+            with contextlib.suppress(AgentError):
+                self._run.fork_guard.check()  # ends a copy of this process
         usage = None
         with self._output.capture(), self._randomness.in_use():
             with contextlib.suppress(Exception, SystemExit):

@@ -220,7 +220,7 @@ def open_frames(path: Path) -> ReplayedRun:
         DocumentError: A file that replay needs is missing or damaged.
         PackError: The pack is damaged.
     """
-    is_pack = path.is_file() and path.suffix == PACK_SUFFIX
+    is_pack = path.suffix == PACK_SUFFIX and not path.is_dir()
     return PackedRun(path) if is_pack else LoggedRun(find_run(path))
 
 

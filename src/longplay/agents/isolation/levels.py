@@ -49,6 +49,8 @@ class Isolation:
         variables: Names of additional environment variables for the agent.
         step_timeout_s: Time limit of a step; the first step has none.
         memory_bytes: Limit of resident memory of the agent and its descendants.
+        has_new_cache: Whether it starts with an empty cache of compiled code, so that
+            it finds nothing that an earlier run left there.
     """
 
     level: IsolationLevel = "none"
@@ -56,6 +58,7 @@ class Isolation:
     variables: tuple[str, ...] = ()
     step_timeout_s: float | None = None
     memory_bytes: int | None = None
+    has_new_cache: bool = False
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:

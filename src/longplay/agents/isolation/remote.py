@@ -28,6 +28,7 @@ from longplay.agents.loading import (
 )
 from longplay.agents.output import AgentOutput
 from longplay.agents.protocol import StreamingAgent
+from longplay.agents.surroundings import kept_surroundings
 from longplay.console.base import Observation
 from longplay.contract.records import GLOBAL_ACTION_SET
 from longplay.errors import AgentError, AgentLoadError, show_value
@@ -254,7 +255,8 @@ def load_agent_at(
             `load_isolated_agent`.
     """
     if isolation.level == "none":
-        return load_agent(spec, agent_args, agent_files)
+        with kept_surroundings():
+            return load_agent(spec, agent_args, agent_files)
     return load_isolated_agent(spec, isolation, agent_args, agent_files)
 
 
