@@ -237,9 +237,9 @@ class Experiment:
             # Before the folder exists, which might make the checkout dirty.
             record = self._make_record()
             make_directory(self.directory, exist_ok=self.mode is Mode.CREATE_OR_RESUME)
-        with self._lock():
+        with self.lock():
             if record is not None:
-                self._write_plan(record)
+                self.write_plan(record)
                 is_new = self.mode is Mode.CREATE
                 self.mode = Mode.RETRY if is_new else Mode.RESUME
             with self._concluding(contextlib.nullcontext) as results:
@@ -256,10 +256,10 @@ class Experiment:
             A list for the results.
         """
         make_directory(self.directory, exist_ok=True)
-        with self._lock(_SHARED_WAIT_S):
+        with self.lock(_SHARED_WAIT_S):
             if not is_experiment(self.directory):
-                self._write_plan(self._make_record())
-        with self._concluding(lambda: self._lock(_SHARED_WAIT_S)) as results:
+                self.write_plan()
+        with self._concluding(lambda: self.lock(_SHARED_WAIT_S)) as results:
             yield results
 
     @contextlib.contextmanager
@@ -273,19 +273,24 @@ class Experiment:
         except BaseException:
             # The first error is the one to report.
             with contextlib.suppress(LongplayError), lock():
-                self._conclude()
+                self.conclude()
             raise
         if not results or not all(result.is_refused for result in results):
             with lock():
-                self._conclude()
+                self.conclude()
 
     @property
     def _is_planned(self) -> bool:
         """Whether the plan is already on disk."""
         return self.mode is not Mode.CREATE and is_experiment(self.directory)
 
-    def _write_plan(self, record: ExperimentRecord) -> None:
-        """Writes the plan; the config comes last, since it marks an experiment."""
+    def write_plan(self, record: ExperimentRecord | None = None) -> None:
+        """Writes the plan; the config comes last, since it marks an experiment.
+
+        Args:
+            record: Agent and code, if they were read before the folder was created.
+        """
+        record = record or self._make_record()
         # Written now: it names the code that runs, not the code that exports.
         write_document(self.directory / EXPERIMENT_FILE, record)
         config = self._describe(record.experiment_id)
@@ -316,14 +321,23 @@ class Experiment:
         """
         if not is_experiment(self.directory):
             return replace(self, mode=Mode.CREATE_OR_RESUME)
+        self.check_same(("config_given", "seeds", "agent"))
+        return replace(self, mode=Mode.RESUME)
+
+    def check_same(self, parts: Sequence[str] = ("config_given", "agent")) -> None:
+        """Refuses to continue the experiment in the folder if it is another one.
+
+        Raises:
+            ConfigError: Names the first difference.
+        """
+        if not is_experiment(self.directory):
+            return
         started = read_experiment_config(self.directory)
         requested = self._describe(started.experiment_id)
-        found = describe_differences(
-            str(self.directory), _requested(started), _requested(requested)
-        )
+        was, wanted = (_requested(config, parts) for config in (started, requested))
+        found = describe_differences(str(self.directory), was, wanted)
         if found:
             raise ConfigError(f"{found[0]}; choose another folder for --out")
-        return replace(self, mode=Mode.RESUME)
 
     def check_output(self) -> None:
         """Refuses a folder that exists, and a disk too small for all runs."""
@@ -355,7 +369,12 @@ class Experiment:
         return all(name.startswith(".") or name == EXPERIMENT_FILE for name in names)
 
     @contextlib.contextmanager
-    def _lock(self, wait_s: float = 0.0) -> Iterator[None]:
+    def lock(self, wait_s: float = 0.0) -> Iterator[None]:
+        """Keeps other drivers out.
+
+        Raises:
+            OutputError: Another process holds the lock for longer than `wait_s`.
+        """
         lock = FileLock(self.directory / ".lock")
         try:
             lock.acquire(timeout=wait_s)
@@ -502,7 +521,7 @@ class Experiment:
         log.save(output_dir or self.directory)
         return log
 
-    def _conclude(self) -> None:
+    def conclude(self) -> None:
         """Writes the summary of the runs, and their records."""
         views = self.view()
         for view in views:
@@ -526,11 +545,9 @@ class Experiment:
         save_records(self.directory, record)
 
 
-def _requested(config: ExperimentConfig) -> dict[str, Any]:
-    """The requested settings; everything else follows from them."""
-    requested = config.model_dump(
-        mode="json", include={"config_given", "seeds", "agent"}
-    )
+def _requested(config: ExperimentConfig, parts: Sequence[str]) -> dict[str, Any]:
+    """Parts of the requested settings; everything else follows from them."""
+    requested = config.model_dump(mode="json", include=set(parts))
     isolation = config.agent_isolation
     level = {"level": isolation.level, "allowed": list(isolation.allowed)}
     return {**requested, "agent_isolation": level}
