@@ -24,6 +24,7 @@ from longplay.contract.records import (
     Delay,
     Discount,
     Document,
+    FrameSkip,
     RewardRule,
     ScoringDefaults,
     Sticky,
@@ -97,7 +98,7 @@ class ControlSuite(Suite):
     decision_interval: Count = 1
     delay: Delay = 0
 
-    frame_skip: Count = 4
+    frame_skip: FrameSkip = 4
     reward: RewardRule = "sign"
     discount: Discount = 0.99
 

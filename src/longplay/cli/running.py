@@ -25,6 +25,7 @@ from longplay.cli.guard import (
     Directory,
     Json,
     Quiet,
+    check_output,
     print_error,
     print_json,
     print_tables,
@@ -170,6 +171,8 @@ def run(
         raise ConfigError(
             "--resume: expected --out DIR, the experiment to resume or to start"
         )
+    if not resume:
+        check_output("--out", out)
     where = Where.choose(ray, ray_address, retries, stall_timeout)
     limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
     isolation = make_isolation(isolate, *limits)

@@ -92,6 +92,25 @@ def read_bounded(path: Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> byt
     return content
 
 
+def iter_rows(file: BufferedReader, name: str) -> Iterator[bytes]:
+    """The lines of an open row file from here on, each with its newline.
+
+    Args:
+        file: From `open_regular`.
+        name: Its name, for errors.
+
+    Raises:
+        DocumentError: A line is too long to be a row.
+    """
+    while line := file.readline(LARGEST_ROW_BYTES):
+        if len(line) == LARGEST_ROW_BYTES and not line.endswith(b"\n"):
+            raise DocumentError(
+                f"{name}: expected rows of at most {LARGEST_ROW_BYTES:,} bytes, found "
+                f"a longer one that ends after byte {file.tell():,}"
+            )
+        yield line
+
+
 def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:

@@ -342,6 +342,10 @@ class Experiment:
     def check_output(self) -> None:
         """Refuses a folder that exists, and a disk too small for all runs."""
         may_exist = self.mode is Mode.CREATE_OR_RESUME and self._is_empty()
+        if self.directory.is_symlink():
+            raise OutputError(
+                f"{self.directory} is a symbolic link; choose a new folder for --out"
+            )
         if self.directory.exists() and not may_exist:
             raise OutputError(
                 f"{self.directory} exists already; choose a new folder for --out"
@@ -375,13 +379,22 @@ class Experiment:
         Raises:
             OutputError: Another process holds the lock for longer than `wait_s`.
         """
-        lock = FileLock(self.directory / ".lock")
+        path = self.directory / ".lock"
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise OutputError(
+                f"{path} is a symbolic link, or not a file; remove it, and try again"
+            )
+        lock = FileLock(path)
         try:
             lock.acquire(timeout=wait_s)
         except Timeout as error:
             raise OutputError(
                 f"{self.directory}: another longplay process runs this experiment; "
                 "wait for it, or stop it first"
+            ) from error
+        except (OSError, NotImplementedError) as error:
+            raise OutputError(
+                f"{path} cannot be locked: {error}; use a file system with locks"
             ) from error
         try:
             yield

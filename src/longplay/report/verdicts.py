@@ -25,7 +25,7 @@ from longplay.contract.files import (
     write_document,
 )
 from longplay.contract.records import Document, ProofLevel
-from longplay.contract.rundir import VERIFIED_FILES, RunDirectory
+from longplay.contract.rundir import VERIFIED_FILES, RunDirectory, list_changed
 from longplay.errors import (
     CannotVerifyError,
     DocumentError,
@@ -72,10 +72,9 @@ def read_trust(run: MeasuredRun) -> ProofLevel:
         documents = RunDirectory(run.path)
         hashes = documents.hash_verified_files() if documents.verification else {}
     record = documents.verification
-    if record is None or not record.passed:
+    if record is None or not record.passed or list_changed(record, hashes):
         return "claimed"
-    is_same = all(hashes.get(name) == found for name, found in record.sha256.items())
-    return record.level if is_same else "claimed"
+    return record.level
 
 
 def read_recorded_trust(run: RunDirectory) -> ProofLevel:

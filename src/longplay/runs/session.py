@@ -223,11 +223,16 @@ class Session:
         assert checkpoint.agent_dir is not None
         try:
             self._participant.load(checkpoint.agent_dir)
-            checkpoint.restore_global_random()
         except (Exception, SystemExit) as error:
             raise ResumeError(
                 f"the agent's load raised {describe_exception(error)}; "
                 "nothing was changed"
+            ) from error
+        try:
+            checkpoint.restore_global_random()
+        except (ValueError, RuntimeError) as error:
+            raise ResumeError(
+                f"checkpoint.json global_random: {error}; nothing was changed"
             ) from error
 
     def _replay_from_start(self, retries: int) -> None:
