@@ -121,7 +121,7 @@ def test_pages_show_the_score(browser: Browser, served):
             row.locator("td").all_inner_texts()
             for row in table.locator("tbody tr").all()
         ]
-        shown = {name: value for name, value in rows}
+        shown = dict(rows)
         for key, value in score.items():
             if isinstance(value, float):
                 assert shown[key.replace("_", " ")] == f"{value:.5g}", (name, key)
