@@ -196,6 +196,11 @@ def _fade(colour: str) -> str:
     return f"rgba({red},{green},{blue},0.2)"
 
 
+def load_plotly() -> None:
+    """Draws a figure without content: plotly loads most of itself with the first."""
+    make_figure(Drawing("timeline", "", "", "", (Panel("", ()),)))
+
+
 def plotly_script() -> str:
     """The source of plotly.js, to be stored with a page."""
     from plotly.offline import get_plotlyjs

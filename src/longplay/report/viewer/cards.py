@@ -7,7 +7,8 @@ a number over windows is there once the rows were scanned for another page.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from longplay.analysis.anchors import Anchors
@@ -50,6 +51,8 @@ class RunCard:
         forgetting: `forgetting_index_mean` of score.json.
         trust: claimed, replayed or re-executed.
         isolation: none, process or sandbox.
+        reward_rate: Delivered reward per frame of the visit that is being played.
+        metrics: What the agent last reported.
         problem: Why it failed, or cannot be read.
     """
 
@@ -68,6 +71,8 @@ class RunCard:
     forgetting: float | None = None
     trust: str = "claimed"
     isolation: str = "none"
+    reward_rate: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
     problem: str | None = None
 
     @property
@@ -126,6 +131,8 @@ class CardReader:
             forgetting=score.forgetting_index_mean if score else None,
             trust=read_recorded_trust(run),
             isolation=key.isolation,
+            reward_rate=status.reward_rate if status else None,
+            metrics=status.metrics if status else {},
             problem=_describe_error(status),
         )
 

@@ -10,6 +10,7 @@ from longplay.report.viewer.cards import RunCard
 from longplay.report.viewer.index import ExperimentEntry
 from longplay.report.viewer.site import Site
 from longplay.report.viewer.wording import (
+    describe_learning,
     describe_progress,
     describe_state,
     format_value,
@@ -109,6 +110,7 @@ def live_texts(card: RunCard) -> dict[str, str]:
     return {
         f"{name}-state": describe_state(card.state),
         f"{name}-progress": describe_progress(card),
+        f"{name}-learning": describe_learning(card),
         f"{name}-heartbeat": describe_age(card.heartbeat_utc)
         if card.heartbeat_utc
         else "–",

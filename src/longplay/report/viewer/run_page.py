@@ -37,6 +37,7 @@ from longplay.report.viewer.timeline import (
     episode_address,
 )
 from longplay.report.viewer.wording import (
+    describe_learning,
     describe_progress,
     describe_state,
     format_value,
@@ -80,6 +81,7 @@ def render_run(site: Site, entry: RunEntry, page: int) -> bytes:
         experiment=site.index.read().experiments.get(entry.experiment_id or ""),
         state=describe_state(card.state),
         progress=describe_progress(card),
+        learning=describe_learning(card),
         heartbeat=describe_age(card.heartbeat_utc) if card.heartbeat_utc else NOTHING,
         has_rows=not entry.is_pack,
         score=_table_score(run.score),

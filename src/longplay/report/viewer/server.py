@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,7 @@ def serve(
         raise MissingExtraError(
             "the viewer needs starlette and uvicorn: pip install '.[view]'"
         ) from error
+    from longplay.report.figures import load_plotly
     from longplay.report.viewer.guard import Access
     from longplay.report.viewer.index import Index
     from longplay.report.viewer.site import Site
@@ -69,7 +71,13 @@ def serve(
     with _bind(options) as listening:
         port = listening.getsockname()[1]
         token = None if options.is_local else secrets.token_urlsafe(24)
-        names = {LOCAL, "localhost", "::1", options.host.lower(), socket.gethostname()}
+        names = {
+            LOCAL,
+            "localhost",
+            "::1",
+            options.host.lower(),
+            socket.gethostname().lower(),
+        }
         app = make_app(site, Access(port, frozenset(names), token))
         config = uvicorn.Config(
             app,
@@ -82,6 +90,7 @@ def serve(
             limit_concurrency=_MOST_CONNECTIONS,
             timeout_keep_alive=5,
         )
+        threading.Thread(target=load_plotly, daemon=True).start()
         announce(_address(options.host, port, token))
         uvicorn.Server(config).run(sockets=[listening])
 
@@ -109,5 +118,7 @@ def _bind(options: ServerOptions) -> socket.socket:
 
 
 def _address(host: str, port: int, token: str | None) -> str:
+    if host in ("0.0.0.0", "::"):  # every address of this machine
+        host = socket.gethostname()
     name = f"[{host}]" if ":" in host else host
     return f"http://{name}:{port}/" + (f"?token={token}" if token else "")

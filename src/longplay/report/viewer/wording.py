@@ -45,3 +45,11 @@ def describe_progress(card: RunCard) -> str:
         return f"{card.frame:,} {card.frame_noun}s"
     of = f"{card.frame:,} of {card.frames_total:,} {card.frame_noun}s"
     return f"{of} ({100 * card.share:.0f} %)"
+
+
+def describe_learning(card: RunCard) -> str:
+    """`reward 0.012 per frame, loss 1.5`: what a run in progress last reported."""
+    parts = [f"{name} {value:.3g}" for name, value in card.metrics.items()]
+    if card.reward_rate is not None:
+        parts.insert(0, f"reward {card.reward_rate:.3g} per {card.frame_noun}")
+    return ", ".join(parts) or NOTHING
