@@ -41,6 +41,8 @@ class LongplayError(Exception):
     exit_code = 2
     # The run directory, if the run had recorded anything before the error.
     run_dir: Path | None = None
+    # The command that continues what was stopped, if there is one.
+    continue_with: str | None = None
 
 
 class ConfigError(LongplayError):
@@ -121,8 +123,8 @@ class DifferenceError(LongplayError):
 
     exit_code = 1
 
-    def __init__(self, difference: RowDifference) -> None:
-        super().__init__(str(difference))
+    def __init__(self, difference: RowDifference, prefix: str = "") -> None:
+        super().__init__(f"{prefix}{difference}")
         self.difference = difference
 
 

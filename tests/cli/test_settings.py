@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -209,3 +210,37 @@ def test_bad_config_file(
 def test_missing_config_file(name: str, refuse: Callable[..., str]) -> None:
     message = refuse("run", SUITE, "--agent", "random", "--config", name)
     assert f"--config {name}: " in message
+
+
+# --- the list of settings -----------------------------------------------------------
+
+
+def test_settings_of_a_suite_are_listed(invoke):
+    rows = {
+        row["setting"]: row for row in invoke("settings", "control-v1", "--json").json
+    }
+    assert len(rows) == 18
+    assert rows["sticky"]["expected"] == "number ≥ 0, < 1"
+    assert rows["base_visit_frames"]["value"] == 10_000
+    assert rows["base_visit_frames"]["expected"] == "int ≥ 1"
+    assert rows["games"]["expected"] == "list of text"
+    assert rows["reward"]["expected"] == '"raw", "sign"'
+    weights = rows["scoring_defaults.final_score_weights"]
+    assert weights["expected"] == "2 × number ≥ 0"
+    assert all(row["description"] for row in rows.values())
+    assert "scoring_defaults.window_frames" in invoke("settings", "control-v1").stdout
+
+
+def test_every_listed_setting_can_be_set(invoke):
+    for row in invoke("settings", "stream-smoke-v1", "--json").json:
+        pair = f"{row['setting']}={json.dumps(row['value'])}"
+        assert (
+            invoke("run", "stream-smoke-v1", "--dry-run", "--set", pair).exit_code == 0
+        )
+
+
+def test_settings_that_references_fix_are_marked(invoke):
+    rows = invoke("settings", "prediction-v1", "--json").json
+    free = {row["setting"] for row in rows if row["can_be_changed"]}
+    assert free == {"games", "base_visit_frames"}
+    assert "fixed" in invoke("settings", "prediction-v1").stdout

@@ -30,7 +30,8 @@ def make_table(title: str, *columns: str, left: Iterable[int] = (0,)) -> Table:
     table = _HeadedTable(title)
     for position, column in enumerate(columns):
         justify = "left" if position in left else "right"
-        table.add_column(column, justify=justify, header_style="dim")  # type: ignore[arg-type]
+        header = Text(column)  # a name, which Rich must not read as markup
+        table.add_column(header, justify=justify, header_style="dim")  # type: ignore[arg-type]
     return table
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
 
-from longplay.contract.files import hash_file, read_document
+from longplay.contract.files import hash_file, open_regular, read_document
 from longplay.contract.records import (
     Document,
     PredictionRow,
@@ -40,6 +40,31 @@ ROW_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl"
 VERIFIED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
 
 PACK_SUFFIX = ".longplay"
+
+# Folder of a run directory with the state of its agent after the last frame.
+KEPT_AGENT = "agent"
+
+
+def has_evidence(summary: RunSummary | None) -> bool:
+    """Whether a run has the digests and hashes that a verification needs.
+
+    Runs of other tools and of longplay 0.1 have none: they can only be claimed.
+    """
+    if summary is None or summary.rows is None:
+        return False
+    hashes = (summary.chain_head, summary.score_sha256)
+    return None not in hashes and summary.rows.keys() == set(ROW_FILES)
+
+
+def list_changed(record: VerificationRecord, sha256: Mapping[str, str]) -> list[str]:
+    """The verified files that are not the ones a verification covers.
+
+    Args:
+        record: The verification.
+        sha256: File -> its current SHA-256; may name other files too.
+    """
+    return [n for n in VERIFIED_FILES if record.sha256.get(n) != sha256.get(n)]
+
 
 _EVENT_TYPES = {
     "global_frame_idx": "BIGINT",
@@ -88,7 +113,7 @@ class Rows:
         """Whether the last line is incomplete."""
         if not self._path.is_file() or self._path.stat().st_size == 0:
             return False
-        with self._path.open("rb") as file:
+        with open_regular(self._path) as file:
             file.seek(-1, os.SEEK_END)
             return file.read() != b"\n"
 
@@ -189,10 +214,14 @@ def fingerprint_frames(count: int) -> list[Any]:
     return list(row[0])
 
 
+def escape_pattern(path: Path) -> str:
+    """A path for DuckDB, which expands patterns: `lr[0.1]` is escaped."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
+
+
 def _quote_path(path: Path) -> str:
-    """A path as an SQL string. DuckDB expands patterns, so `lr[0.1]` is escaped."""
-    pattern = "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
-    return "'" + pattern.replace("'", "''") + "'"
+    """A path as an SQL string."""
+    return "'" + escape_pattern(path).replace("'", "''") + "'"
 
 
 class RunDirectory:

@@ -24,14 +24,15 @@ from longplay.errors import (
 from longplay.runs.fork_guard import ForkGuard
 from longplay.runs.held_frames import HeldFrames
 from longplay.runs.metric_rows import WINDOW_DECISIONS
+from longplay.runs.options import CHECKPOINT_S
 from longplay.runs.recorder import Recorder
 from longplay.stream import Stream
 from longplay.tracks.participant import Participant
 
 # Seconds between two ticks: flushing, stop requests and progress reports.
 _TICK_S = 0.25
-# Seconds between two checkpoints; every visit ends with one as well.
-_CHECKPOINT_S = 60.0
+# Part of the time that checkpoints may take.
+_CHECKPOINT_SHARE = 0.02
 _CLOCK_FRAMES = 16
 
 
@@ -57,6 +58,8 @@ class Progress:
     metrics: Mapping[str, float] = field(default_factory=dict)
     # Which of several runs it is; "" for a single run.
     run: str = ""
+    # Something that the user should know; "" if there is nothing.
+    notice: str = ""
 
     @property
     def fps(self) -> float | None:
@@ -90,6 +93,7 @@ class Run:
         observer: Observer,
         stop: StopRequest,
         checkpoint: Callable[[], None] = lambda: None,
+        checkpoint_s: float = CHECKPOINT_S,
     ) -> None:
         self._stream = stream
         self._participant = participant
@@ -97,6 +101,8 @@ class Run:
         self._observer = observer
         self._stop = stop
         self._checkpoint = checkpoint
+        self._checkpoint_s = checkpoint_s
+        self._notice = ""
         self._frames_total = sum(visit.visit_frames for visit in stream.schedule)
         self._held: HeldFrames | None = None
         self._write_frame = recorder.write_frame
@@ -124,7 +130,7 @@ class Run:
         self._first_frame = stream.global_frame_idx
         self._started_s = monotonic()
         self._next_tick_s = self._started_s + _TICK_S
-        self._next_checkpoint_s = self._started_s + _CHECKPOINT_S
+        self._next_checkpoint_s = self._started_s + self._checkpoint_s
         while not stream.done:
             stream.begin_visit()
             recorder.begin_visit(stream.visit, stream.console.actions)
@@ -217,8 +223,17 @@ class Run:
     def _make_checkpoint(self) -> None:
         self._settle()
         self.ask(self.fork_guard.check)
+        started_s = monotonic()
         self.ask(self._checkpoint)
-        self._next_checkpoint_s = monotonic() + _CHECKPOINT_S
+        now_s = monotonic()
+        taken_s = now_s - started_s
+        interval_s = max(self._checkpoint_s, taken_s / _CHECKPOINT_SHARE)
+        if interval_s > self._checkpoint_s:
+            self._notice = (
+                f"a checkpoint took {taken_s:.1f} s: the next one is due in "
+                f"{interval_s:.0f} s instead of {self._checkpoint_s:g} s"
+            )
+        self._next_checkpoint_s = now_s + interval_s
 
     def _stop_if_asked(self) -> None:
         if self._stop.reason is not None:
@@ -249,5 +264,6 @@ class Run:
                 metrics=self._recorder.metric_rows.last,
                 elapsed_s=now_s - self._started_s,
                 first_frame=self._first_frame,
+                notice=self._notice,
             )
         )

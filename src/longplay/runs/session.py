@@ -54,11 +54,13 @@ from longplay.provenance import longplay_version, read_git_state
 from longplay.runs.checkpoint import (
     Checkpoint,
     CheckpointWriter,
+    keep_agent,
     read_checkpoint,
     remove_checkpoints,
 )
 from longplay.runs.loop import Observer, Progress, Run
 from longplay.runs.metric_rows import METRICS_FILE
+from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
 from longplay.runs.recorder import Recorder
 from longplay.runs.recovery import (
     check_rows,
@@ -126,7 +128,9 @@ class Session:
         run_dir: Path,
         observer: Observer = ignore_progress,
         write_result: Callable[[Path], Path] = write_run_score,
+        options: RunOptions = DEFAULT_OPTIONS,
     ) -> None:
+        self._options = options
         self._write_result = write_result
         self._plan = plan
         self._agent = agent
@@ -219,11 +223,16 @@ class Session:
         assert checkpoint.agent_dir is not None
         try:
             self._participant.load(checkpoint.agent_dir)
-            checkpoint.restore_global_random()
         except (Exception, SystemExit) as error:
             raise ResumeError(
                 f"the agent's load raised {describe_exception(error)}; "
                 "nothing was changed"
+            ) from error
+        try:
+            checkpoint.restore_global_random()
+        except (ValueError, RuntimeError) as error:
+            raise ResumeError(
+                f"checkpoint.json global_random: {error}; nothing was changed"
             ) from error
 
     def _replay_from_start(self, retries: int) -> None:
@@ -286,6 +295,7 @@ class Session:
                 self._watch,
                 stop,
                 self._checkpoint,
+                self._options.checkpoint_s,
             )
             run.play()
             usage = run.ask(lambda: _check_usage(self._participant.usage()))
@@ -296,6 +306,7 @@ class Session:
         # Before the state says COMPLETED.
         conclude_run(self._run_dir, summary, self._write_result)
         self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
+        keep_agent(self._run_dir, self._options.kept_agent_bytes)
         remove_checkpoints(self._run_dir)
 
     def _watch(self, progress: Progress) -> None:

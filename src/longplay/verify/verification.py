@@ -37,7 +37,7 @@ from longplay.contract.records import (
     RunConfig,
     VerificationRecord,
 )
-from longplay.contract.rundir import ROW_FILES, RunDirectory, find_run
+from longplay.contract.rundir import ROW_FILES, RunDirectory, find_run, has_evidence
 from longplay.errors import (
     CannotVerifyError,
     ConfigError,
@@ -48,6 +48,7 @@ from longplay.errors import (
 )
 from longplay.provenance import longplay_version
 from longplay.runs.loop import Observer
+from longplay.runs.recorder import utc_now
 from longplay.runs.session import ignore_progress
 from longplay.tracks.catalogue import track_of
 from longplay.validation import Report, validate_run
@@ -248,9 +249,37 @@ def reexecute(
 
 def write_verification(verification: Verification) -> VerificationRecord:
     """Writes the verdict on a whole run to its verification.json."""
-    record = verification.to_record()
+    moment = {"verified_utc": utc_now()}
+    record = verification.to_record().model_copy(update=moment)
     write_document(verification.run_dir / FILE_NAME, record)
     return record
+
+
+def certify(
+    run_dir: Path,
+    level: Literal["replayed", "re-executed"],
+    agent: str | None = None,
+    *,
+    workers: int = 1,
+    observer: ReplayObserver = ignore_replay,
+) -> VerificationRecord:
+    """Verifies a run to a level, and writes its verification.json.
+
+    Args:
+        run_dir: The run directory.
+        level: Replayed, or re-executed with the run's agent.
+        agent: For *re-executed*: an agent spec; built-in agents need none.
+        workers: Number of processes.
+        observer: Receives the progress of a replay.
+
+    Raises:
+        LongplayError: As `verify_run` and `reexecute`.
+    """
+    if level == "re-executed":
+        verdict = reexecute(run_dir, agent, workers=workers)
+    else:
+        verdict = verify_run(run_dir, workers=workers, observer=observer)
+    return write_verification(verdict)
 
 
 # --- Which runs can be verified -------------------------------------------------
@@ -263,14 +292,20 @@ def read_replayable(run_dir: Path) -> RunConfig:
     replay would not lead to a verdict.
     """
     run = RunDirectory(run_dir)
+    config = read_playable(run)
+    _check_complete(run)
+    return config
+
+
+def read_playable(run: RunDirectory) -> RunConfig:
+    """The config of a longplay run, complete or not, that can be replayed here."""
     config = run.config
     if not config.is_longplay:
         raise CannotVerifyError(
-            f"{run_dir}: expected a run made by longplay, found one made by another "
+            f"{run.path}: expected a run made by longplay, found one made by another "
             "tool: it does not record the emulator seeds, so it cannot be replayed"
         )
     check_playable(config)
-    _check_complete(run)
     return config
 
 
@@ -316,6 +351,11 @@ def _check_complete(run: RunDirectory) -> None:
     for name in ("events.jsonl", "digests.jsonl", "run_summary.json"):
         if not (run.path / name).is_file() and state == "COMPLETED":
             raise DocumentError(f"{name}: missing in {run.path}")
+    if state == "COMPLETED" and not has_evidence(run.summary):
+        raise DocumentError(
+            f"{run.path}: no evidence: run_summary.json has no chain_head, rows or "
+            "score_sha256 to verify; the run can only be claimed"
+        )
     frames = 0
     if (run.path / "events.jsonl").is_file():
         frames = index_lines(run.path / "events.jsonl", ()).line_count
