@@ -483,17 +483,10 @@ CHANGING: Mapping[str, str] = {
             sys.exit(3)
         """,
     "ends the referee": "[os.kill(pid, signal.SIGTERM) for pid in referees()]",
-    "ends the group": """
-        if "longplay.runs.session" in sys.modules:
-            os.killpg(os.getpgrp(), signal.SIGTERM)
-        else:
-            os.killpg(os.getpgid(os.getppid()), signal.SIGTERM)
-        """,
     "limits the size of files": """
         import resource
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         """,
-    "limits the recursion": "sys.setrecursionlimit(len(inspect.stack()) + 4)",
 }
 
 
