@@ -47,6 +47,9 @@ VERIFIED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
 
 PACK_SUFFIX = ".longplay"
 
+# Folder of a run directory with the state of its agent after the last frame.
+KEPT_AGENT = "agent"
+
 
 def has_evidence(summary: RunSummary | None) -> bool:
     """Whether a run has the digests and hashes that a verification needs.
@@ -231,10 +234,14 @@ def is_readable_path(path: Path) -> bool:
     return True
 
 
+def escape_pattern(path: Path) -> str:
+    """A path for DuckDB, which expands patterns: `lr[0.1]` is escaped."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
+
+
 def _quote_path(path: Path) -> str:
-    """A path as an SQL string. DuckDB expands patterns, so `lr[0.1]` is escaped."""
-    pattern = "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
-    return "'" + pattern.replace("'", "''") + "'"
+    """A path as an SQL string."""
+    return "'" + escape_pattern(path).replace("'", "''") + "'"
 
 
 class RunDirectory:

@@ -2,11 +2,13 @@
 
 <experiment>/experiment_record.json
 <experiment>/episodes/<trajectory>/episode_record.json
+<elsewhere>/episodes/<trajectory>/visit_records.jsonl
 
 Records are made from summaries alone; events are never read. `export_jsonl` and
 `save_records` hold one run at a time. A run has a record once it has ended, well or
 with an error; queued, running, cancelled and stale ones have none, and earlier tries in
-archive/ never count.
+archive/ never count. A log that is saved elsewhere takes the records of its visits
+with it, since the run directories that they are made from stay behind.
 """
 
 from __future__ import annotations
@@ -14,15 +16,24 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from pydantic import Field, PrivateAttr, ValidationError, field_validator
+from pydantic import (
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from longplay.contract.files import (
     describe_invalid,
+    iter_rows,
     make_directory,
+    open_regular,
     read_bounded,
     read_document,
     render_document,
@@ -40,7 +51,7 @@ from longplay.contract.layout import (
     run_dir_of,
 )
 from longplay.contract.records import ProofLevel
-from longplay.contract.rundir import RunDirectory, has_evidence, natural_key
+from longplay.contract.rundir import RunDirectory, has_evidence, is_run, natural_key
 from longplay.contract.typed_record import Record
 from longplay.errors import ConfigError, DocumentError, NotARunError
 from longplay.eval_log.agreement import check_agreement
@@ -53,6 +64,7 @@ Level = Literal["run", "visit"]
 
 EXPERIMENT_FILE = "experiment_record.json"
 EPISODE_FILE = "episode_record.json"
+VISITS_FILE = "visit_records.jsonl"
 
 # States of runs that have a record.
 ENDED = ("COMPLETED", "FAILED")
@@ -84,10 +96,15 @@ class EvalLog(Record):
                 )
         return ordered
 
-    def model_post_init(self, context: Any) -> None:
-        """Checks that every record has the experiment's id."""
-        for record in self.episodes:
-            _check_experiment_id(record, self.experiment.experiment_id)
+    @field_validator("experiment", "episodes")
+    @classmethod
+    def _check_ids(cls, value: Any, info: ValidationInfo) -> Any:
+        """Checks that every record has the experiment's id; on assignment too."""
+        parts: dict[Any, Any] = {**info.data, info.field_name: value}
+        if "experiment" in parts:
+            for record in parts.get("episodes", ()):
+                _check_experiment_id(record, parts["experiment"].experiment_id)
+        return value
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, EvalLog):
@@ -116,7 +133,17 @@ class EvalLog(Record):
             run_dir = run_dir_of(output_dir, record.trajectory_id)
             make_directory(run_dir, exist_ok=True)
             _write_if_changed(run_dir / EPISODE_FILE, record)
+            self._save_visits(record, run_dir)
         self._directory = self._directory or output_dir
+
+    def _save_visits(self, record: EpisodeRecord, run_dir: Path) -> None:
+        """Writes the visits of a run where its directory is not."""
+        if self._directory is None or is_run(run_dir):
+            return
+        source = run_dir_of(self._directory, record.trajectory_id)
+        if is_run(source) or (source / VISITS_FILE).is_file():
+            lines = map(render_line, self._read_visits(source))
+            write_chunks(run_dir / VISITS_FILE, lines)
 
     @classmethod
     def load(cls, output_dir: str | Path) -> Self:
@@ -137,16 +164,25 @@ class EvalLog(Record):
         log._directory = output_dir
         return log
 
-    def to_jsonl(self, path: str | Path, level: Level = "run") -> None:
+    def to_jsonl(
+        self, path: str | Path, level: Level = "run", *, completed_only: bool = False
+    ) -> None:
         """Writes one self-contained line per run or per visit.
+
+        Args:
+            path: File to write; its folder is made if needed.
+            level: One line per run, or one per visit.
+            completed_only: Whether to leave out runs that ended with an error.
 
         Raises:
             ConfigError: Visits of a log that has no directory.
+            DocumentError: A run of it has neither its directory nor its visits there.
         """
         records: Iterator[EpisodeRecord] = iter(self.episodes)
         if _check_level(level) == "visit":
             records = self._iter_visits()
-        write_chunks(Path(path), map(render_line, records))
+        make_directory(Path(path).parent, exist_ok=True)
+        _write_lines(Path(path), records, completed_only)
 
     def _iter_visits(self) -> Iterator[EpisodeRecord]:
         if self._directory is None:
@@ -154,8 +190,49 @@ class EvalLog(Record):
                 "visits are read from the experiment directory; save the log to it, or "
                 "load it from there, first"
             )
-        run_dirs = [run_dir_of(self._directory, e.trajectory_id) for e in self.episodes]
-        return _iter_records(run_dirs, self.experiment.experiment_id, "visit")
+        for record in self.episodes:
+            yield from self._read_visits(
+                run_dir_of(self._directory, record.trajectory_id)
+            )
+
+    def _read_visits(self, run_dir: Path) -> Iterator[EpisodeRecord]:
+        """The visits of a run, from its directory or as they were saved."""
+        if is_run(run_dir):
+            return _iter_records([run_dir], self.experiment.experiment_id, "visit")
+        return _read_saved_visits(run_dir / VISITS_FILE, self.experiment)
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """What to export.
+
+    Attributes:
+        level: One line per run, or one per visit.
+        partial: Whether planned runs that have not ended may be missing.
+        require: The level that the verification of every run must have reached.
+        completed_only: Whether to leave out runs that ended with an error.
+    """
+
+    level: Level = "run"
+    partial: bool = False
+    require: ProofLevel | None = None
+    completed_only: bool = False
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was exported.
+
+    Attributes:
+        lines: Number of lines.
+        errored: Runs or visits that ended with an error: among the lines, or left out.
+        no_evidence: Ids of runs that have no digests or hashes and can only be
+            claimed.
+    """
+
+    lines: int
+    errored: int
+    no_evidence: tuple[str, ...]
 
 
 def ignore_note(trajectory_id: str) -> None:
@@ -169,6 +246,7 @@ def export_jsonl(
     *,
     partial: bool = False,
     require: ProofLevel | None = None,
+    completed_only: bool = False,
     on_no_evidence: Callable[[str], None] = ignore_note,
 ) -> int:
     """Writes the records of an experiment or run directory to one JSONL file.
@@ -182,6 +260,7 @@ def export_jsonl(
         level: One line per run, or one per visit.
         partial: Whether planned runs that have not ended may be missing.
         require: The level that the verification of every run must have reached.
+        completed_only: Whether to leave out runs that ended with an error.
         on_no_evidence: Called with the id of each run that has no digests or hashes
             and can only be claimed.
 
@@ -193,50 +272,74 @@ def export_jsonl(
             contradicts another, a planned run is missing, or a run was not verified
             as required.
     """
-    checked = _CheckedRuns(Path(directory), partial, require, on_no_evidence)
-    _check_level(level)
-    lines = 0
+    options = ExportOptions(level, partial, require, completed_only)
+    exported = export_records(directory, path, options)
+    for trajectory_id in exported.no_evidence:
+        on_no_evidence(trajectory_id)
+    return exported.lines
+
+
+def export_records(
+    directory: str | Path, path: str | Path, options: ExportOptions
+) -> Exported:
+    """As `export_jsonl`, and says what the lines are."""
+    checked = CheckedRuns(Path(directory), options)
+    lines, errored = _write_lines(
+        Path(path), checked.iter_records(), options.completed_only
+    )
+    return Exported(lines, errored, tuple(checked.no_evidence))
+
+
+def _write_lines(
+    path: Path, records: Iterable[EpisodeRecord], completed_only: bool
+) -> tuple[int, int]:
+    """Writes records; returns the number of lines, and of records with an error."""
+    lines = errored = 0
 
     def render() -> Iterator[bytes]:
-        nonlocal lines
-        for record in checked.iter_records(level):
-            yield render_line(record)
-            lines += 1
+        nonlocal lines, errored
+        for record in records:
+            has_error = record.error_type is not None
+            errored += has_error
+            if not (has_error and completed_only):
+                lines += 1
+                yield render_line(record)
 
-    write_chunks(Path(path), render())
-    return lines
+    write_chunks(path, render())
+    return lines, errored
 
 
-class _CheckedRuns:
-    """The runs of an experiment, each checked before its records are made."""
+class CheckedRuns:
+    """The runs of an experiment, each checked before its records are made.
 
-    def __init__(
-        self,
-        directory: Path,
-        partial: bool,
-        require: ProofLevel | None,
-        on_no_evidence: Callable[[str], None],
-    ) -> None:
+    Attributes:
+        no_evidence: Ids of the runs so far that have no digests or hashes.
+    """
+
+    def __init__(self, directory: Path, options: ExportOptions) -> None:
+        _check_level(options.level)
+        self.no_evidence: list[str] = []
+        self._options = options
         self._run_dirs = find_started_runs(directory)
-        self._experiment = _experiment_of(directory)
+        self._experiment = experiment_of(directory)
         self._experiment_id = read_experiment_id(self._experiment)
         self._plan: ExperimentConfig | None = None
         self._planned: frozenset[int] = frozenset()
         if is_experiment(self._experiment):
             self._plan = read_experiment_config(self._experiment)
             self._planned = frozenset(self._plan.seeds)
-        self._expects_all = not partial and directory == self._experiment
-        self._require = require
+        self._expects_all = not options.partial and directory == self._experiment
         self._names_by_seed: dict[int | None, str] = {}
-        self._on_no_evidence = on_no_evidence
 
-    def iter_records(self, level: str) -> Iterator[EpisodeRecord]:
+    def iter_records(self) -> Iterator[EpisodeRecord]:
+        """The records, one run in memory at a time."""
         for run_dir in self._run_dirs:
             with _naming_run(run_dir):
                 trajectory = Trajectory(run_dir)
                 if trajectory.state not in ENDED:
                     continue
                 self._check(trajectory)
+                level = self._options.level
                 records = _make_records(trajectory, self._experiment_id, level)
             yield from records
         if self._expects_all and self._plan is not None:
@@ -246,9 +349,9 @@ class _CheckedRuns:
         self._check_seed(trajectory.config.seed, trajectory.run.path.name)
         check_agreement(trajectory.run, self._plan)
         if not has_evidence(trajectory.run.summary):
-            self._on_no_evidence(trajectory.id)
-        if self._require is not None:
-            check_trust(trajectory.run, self._require)
+            self.no_evidence.append(trajectory.id)
+        if self._options.require is not None:
+            check_trust(trajectory.run, self._options.require)
 
     def _check_seed(self, seed: int | None, name: str) -> None:
         if self._plan is not None and seed not in self._planned:
@@ -303,7 +406,7 @@ def describe_agent(directory: Path, description: str) -> None:
         directory: An experiment, or one of its runs.
         description: Free prose.
     """
-    path = _experiment_of(directory) / EXPERIMENT_FILE
+    path = experiment_of(directory) / EXPERIMENT_FILE
     record = read_document(path, ExperimentRecord)
     agent = record.agent.model_copy(update={"description": description})
     write_document(path, record.model_copy(update={"agent": agent}))
@@ -313,10 +416,10 @@ def iter_records(directory: Path, level: Level = "run") -> Iterator[EpisodeRecor
     """Yields the records of an experiment or run directory one by one."""
     _check_level(level)
     run_dirs = find_started_runs(directory)
-    return _iter_records(run_dirs, read_experiment_id(_experiment_of(directory)), level)
+    return _iter_records(run_dirs, read_experiment_id(experiment_of(directory)), level)
 
 
-def _experiment_of(directory: Path) -> Path:
+def experiment_of(directory: Path) -> Path:
     """The given experiment, or the experiment that a longplay run belongs to.
 
     Raises:
@@ -366,6 +469,33 @@ def _read_record(path: Path, experiment: ExperimentRecord) -> EpisodeRecord:
         record = read_document(path, EpisodeRecord)
         _check_experiment_id(record, experiment.experiment_id)
         return record
+
+
+def _read_saved_visits(
+    path: Path, experiment: ExperimentRecord
+) -> Iterator[EpisodeRecord]:
+    """The records that `EvalLog.save` wrote where the run directory was not.
+
+    Raises:
+        DocumentError: The file is missing, or a line of it is invalid.
+    """
+    place = f"{path.parent.name}/{path.name}"
+    try:
+        file = open_regular(path)
+    except FileNotFoundError as error:
+        raise DocumentError(
+            f"{place}: missing in {path.parent.parent}; a record alone does not say "
+            "what its visits were: export the experiment again"
+        ) from error
+    with file:
+        for number, line in enumerate(iter_rows(file, place), start=1):
+            try:
+                record = EpisodeRecord.model_validate_json(line)
+            except ValidationError as error:
+                message = describe_invalid(error)
+                raise DocumentError(f"{place}:{number} {message}") from error
+            _check_experiment_id(record, experiment.experiment_id)
+            yield record
 
 
 def _write_if_changed(path: Path, record: Record) -> None:

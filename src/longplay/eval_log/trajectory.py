@@ -9,16 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from longplay.analysis.runs import name_agent
 from longplay.analysis.tuning import TUNING_FILE, TuningRecord
 from longplay.console.base import ACTION_NAMES
 from longplay.contract.files import iter_rows, open_regular, read_document
-from longplay.contract.layout import RUN_REQUEST, RunRequest
+from longplay.contract.layout import (
+    EXPERIMENT_CONFIG,
+    RUN_REQUEST,
+    RunRequest,
+    find_experiment,
+    read_experiment_config,
+)
 from longplay.contract.records import (
     EventRow,
     RunConfig,
@@ -100,8 +107,10 @@ class Trajectory:
             "track": task.track,
             "seed": task.seed,
             "agent_id": entry and entry.agent_id,
+            "agent_name": entry and name_agent(entry.config),
             "agent_config": entry and entry.config,
             "agent_reference": request and request.agent_reference,
+            "tuning_frames": self._tuning_frames,
         }
 
     @cached_property
@@ -113,6 +122,14 @@ class Trajectory:
         request = self._request
         config = plan_again(request.config_given, request.seed).config
         return config.model_copy(update={"agent": request.agent})
+
+    @cached_property
+    def _tuning_frames(self) -> int | None:
+        """The tuning budget that the plan of its experiment states."""
+        plan = find_experiment(self.run.path) / EXPERIMENT_CONFIG
+        if not plan.is_file():
+            return None
+        return _read_tuning_frames(plan.parent, plan.stat().st_mtime_ns)
 
     @cached_property
     def _request(self) -> RunRequest | None:
@@ -153,7 +170,8 @@ class Trajectory:
         """Steps, seconds, and the usage that the agent reports."""
         summary, status = self._summary, self.run.status
         if summary is None:
-            return {"n_steps": 0 if status is None else status.frame}
+            frames = 0 if status is None else status.frame
+            return {"n_steps": frames, "n_agent_steps": 0, "n_env_steps": 0}
         return {**(summary.usage or {}), **_count(summary)}
 
     @property
@@ -230,6 +248,12 @@ class Trajectory:
                 task_metadata=task,
                 evidence=self.evidence,
             )
+
+
+@lru_cache(maxsize=16)
+def _read_tuning_frames(experiment: Path, mtime_ns: int) -> int | None:
+    """Cached: all runs of an experiment share its plan."""
+    return read_experiment_config(experiment).tuning_frames
 
 
 def _count(played: RunSummary | VisitSummary) -> dict[str, Any]:
