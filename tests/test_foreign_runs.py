@@ -272,14 +272,14 @@ def test_may_let_either_flag_win_where_both_are_set(foreign_run: Path) -> None:
 
 
 def test_life_loss_may_end_segments_or_not(foreign_run: Path) -> None:
-    """Without lives in the rows nobody can tell a lost life from a lost game."""
+    """Rows without lives cannot tell a lost life from a lost game."""
 
     def one_segment_per_visit(rows: list[Row]) -> None:
         for row in rows:
             row["segment_id"] = row["visit_idx"]
 
     put(CONFIG, "life_loss_termination", True)(foreign_run)
-    mend_hash(foreign_run)
+    repair_hash(foreign_run)
     assert validate_run(foreign_run).is_valid
     on_events(one_segment_per_visit)(foreign_run)
     events = read_rows(foreign_run / EVENTS)
@@ -288,7 +288,7 @@ def test_life_loss_may_end_segments_or_not(foreign_run: Path) -> None:
     assert validate_run(foreign_run).is_valid
 
 
-def mend_hash(run: Path) -> None:
+def repair_hash(run: Path) -> None:
     config = read_json(run / CONFIG)
     keys = (
         "games schedule decision_interval sticky life_loss_termination"
@@ -403,10 +403,10 @@ FINDINGS: list[tuple[str, Trick, str]] = [
     ("sticky without a new hash", put(CONFIG, "sticky", 0.25), "contract hash"),
     ("delay without a new hash", put(CONFIG, "runner_config.delay_frames", 2), "contract hash"),
     ("schedule without a new hash", put(CONFIG, "schedule.0.visit_frames", 13), "contract hash"),
-    ("schedule with a new hash", both(put(CONFIG, "schedule.0.visit_frames", 13), mend_hash), "schedule"),
-    ("a game not among the games", both(put(CONFIG, "games", ["tron"]), mend_hash), "schedule"),
-    ("visits numbered wrongly", both(put(CONFIG, "schedule.3.visit_idx", 9), mend_hash), "schedule"),
-    ("default action out of range", both(put(CONFIG, "default_action_idx", 4), mend_hash), "action range"),
+    ("schedule with a new hash", both(put(CONFIG, "schedule.0.visit_frames", 13), repair_hash), "schedule"),
+    ("a game not among the games", both(put(CONFIG, "games", ["tron"]), repair_hash), "schedule"),
+    ("visits numbered wrongly", both(put(CONFIG, "schedule.3.visit_idx", 9), repair_hash), "schedule"),
+    ("default action out of range", both(put(CONFIG, "default_action_idx", 4), repair_hash), "action range"),
     ("version", put(CONFIG, "benchmark_contract_version", "v2"), "contract version"),
     ("no delay anywhere", drop_key(CONFIG, "runner_config"), "unreadable document"),
     ("a delay that is null", put(CONFIG, "runner_config.delay_frames", None), "unreadable document"),

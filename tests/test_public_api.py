@@ -44,7 +44,8 @@ def imported_by(statement: str) -> list[str]:
 FUNCTIONS = """get_suite load_agent read_experiment read_run run score_run validate_run
     verify_run""".split()
 RECORDS = """ControlScore Experiment ExperimentDirectory ExperimentResult LoadedAgent
-    PredictionScore Report RunDirectory RunResult Score Suite Verification""".split()
+    PredictionScore Report RunDirectory RunResult Score Suite Table
+    Verification""".split()
 ERRORS = [
     name
     for name, value in vars(errors).items()
@@ -117,7 +118,7 @@ def test_reading_side_imports_no_emulator(module):
     assert "ale_py" not in imported_by(f"import {module}")
 
 
-def test_runs_are_judged_and_scored_without_the_emulator(finished_run):
+def test_runs_are_validated_and_scored_without_the_emulator(finished_run):
     code = """
 import sys
 sys.modules["ale_py"] = None  # an import of it would raise

@@ -505,7 +505,7 @@ def test_several_processes_find_the_same(
     assert len(pools) == 1  # for the events; the other files are small
 
 
-# --- What is no run ---------------------------------------------------------------
+# --- Not a run --------------------------------------------------------------------
 
 
 def _empty(path: Path) -> None:

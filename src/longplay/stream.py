@@ -189,6 +189,11 @@ class Stream:
         return self._state.global_frame_idx
 
     @property
+    def episode_return(self) -> float:
+        """Return of the current game episode, so far."""
+        return self._state.episode_return
+
+    @property
     def ram_crc32(self) -> int:
         """CRC-32 over the memory after every console step of the last frame's visit."""
         return self._state.ram_crc32

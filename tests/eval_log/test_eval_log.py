@@ -622,7 +622,7 @@ def test_folder_without_runs_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_experiment_whose_runs_have_not_begun_has_no_lines(tmp_path):
+def test_experiment_whose_runs_have_not_started_has_no_lines(tmp_path):
     experiment = make_experiment(tmp_path / "experiment", [])
     (experiment / "episodes").mkdir()
     assert export_jsonl(experiment, tmp_path / "out.jsonl", partial=True) == 0

@@ -6,9 +6,19 @@ from typing import Annotated
 
 import typer
 
-from longplay.cli import comparing, creating, exporting, proving, reading, running
+from longplay.cli import (
+    comparing,
+    creating,
+    exporting,
+    proving,
+    reading,
+    running,
+    viewing,
+    watching,
+)
 from longplay.cli.guard import Command, CommandGroup, guard
 from longplay.cli.reference import reference_app
+from longplay.cli.studying import study_app
 from longplay.provenance import longplay_version
 
 app = typer.Typer(
@@ -20,6 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(study_app, name="study")
 app.add_typer(reference_app, name="reference")
 app.add_typer(exporting.findings_app, name="findings")
 
@@ -38,11 +49,14 @@ _COMMANDS = (
     comparing.report,
     comparing.leaderboard,
     exporting.atlas,
+    viewing.view,
+    watching.video,
     proving.verify,
     proving.pack,
     proving.unpack,
     proving.doctor,
     reading.suites,
+    reading.settings,
     reading.games,
     reading.agents,
     creating.new_agent,

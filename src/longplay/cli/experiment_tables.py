@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from rich.text import Text
 
 from longplay.analysis.intervals import FEWEST_FOR_INTERVAL, estimate_mean
 from longplay.cli.layout import add_row, format_number, make_table
+from longplay.cli.progress import describe_learning
 from longplay.contract.records import Score
 from longplay.contract.rundir import RunDirectory
 from longplay.scoring.baselines import random_baseline
@@ -32,7 +32,7 @@ def _aggregate(scores: Sequence[float]) -> dict[str, Any]:
     return estimate.model_dump(mode="json")
 
 
-def _headlines(views: Sequence[RunView]) -> list[float]:
+def headlines_of(views: Sequence[RunView]) -> list[float]:
     """The headlines of the completed runs that have one."""
     headlines = [score.headline for view in views if (score := _score_of(view))]
     return [value for value in headlines if value is not None]
@@ -54,7 +54,7 @@ def experiment_to_json(directory: Path, views: Sequence[RunView]) -> dict[str, A
             }
             for view in views
         ],
-        "aggregate": _aggregate(_headlines(views)),
+        "aggregate": _aggregate(headlines_of(views)),
     }
 
 
@@ -159,7 +159,7 @@ def describe_remaining(
 
 
 def _describe_aggregate(views: Sequence[RunView]) -> str:
-    scores = _headlines(views)
+    scores = headlines_of(views)
     total = _aggregate(scores)
     if total["mean"] is None:
         return "no mean: no run is complete"
@@ -193,21 +193,28 @@ def _describe_predictors(view: RunView) -> str:
     return f"nmse of the baselines: {', '.join(figures)}; mean of {seeds} seeds"
 
 
-def _describe_age(utc: str) -> str:
-    """`12 s ago`, `3 h ago`."""
-    age_s = (datetime.now(UTC) - datetime.fromisoformat(utc)).total_seconds()
-    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if age_s >= 2 * seconds:
-            return f"{age_s / seconds:.0f} {unit} ago"
-    return f"{max(age_s, 0):.0f} s ago"
-
-
 def show_status(views: Sequence[RunView]) -> Group:
     """The progress of every run, and its error if it failed."""
-    return Group(_status_table(views), *describe_errors(views))
+    return Group(
+        _status_table(views), *_describe_learning(views), *describe_errors(views)
+    )
+
+
+def _describe_learning(views: Sequence[RunView]) -> list[RenderableType]:
+    """Reward rate and metrics of the runs in progress."""
+    lines = []
+    for view in views:
+        if view.state == "RUNNING" and (status := view.status) is not None:
+            noun = track_of(view.plan.config).frame_noun
+            numbers = describe_learning(status.reward_rate, status.metrics, noun)
+            if numbers:
+                lines.append(f"seed {view.plan.seed}: {', '.join(numbers)}")
+    return [_indent(line, "dim") for line in lines]
 
 
 def _status_table(views: Sequence[RunView]) -> Table:
+    from longplay.runs.status import describe_age
+
     unit = track_of(views[0].plan.config).frame_noun if views else "frame"
     columns = ("seed", "state", "game", unit, "fps", "heartbeat", "retries")
     table = make_table("", *columns, left=(1, 2))
@@ -220,7 +227,7 @@ def _status_table(views: Sequence[RunView]) -> Table:
                 status.game_id or "",
                 f"{status.frame:,}/{status.frames_total:,}",
                 "" if status.fps is None else f"{status.fps:,.0f}",
-                _describe_age(status.heartbeat_utc),
+                describe_age(status.heartbeat_utc),
                 str(status.retries),
             )
         state = Text(view.state, styles.get(view.state, ""))

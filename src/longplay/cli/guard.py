@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import json
 import os
@@ -34,6 +35,13 @@ AgentFilePatterns = Annotated[
         "--agent-files",
         metavar="GLOB",
         help="More files of the agent, such as weights or plugins.",
+    ),
+]
+Debug = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        help="Run the agent in this process; it may print and use breakpoint().",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -105,8 +113,9 @@ def print_tables(*renderables: RenderableType) -> None:
 
 def error_to_json(error: LongplayError) -> dict[str, Any]:
     """An error as JSON."""
-    where = {"run_dir": str(error.run_dir)} if error.run_dir else {}
-    return {"error": {"type": type(error).__name__, "message": str(error), **where}}
+    found = {"run_dir": error.run_dir, "continue_with": error.continue_with}
+    known = {name: str(value) for name, value in found.items() if value is not None}
+    return {"error": {"type": type(error).__name__, "message": str(error), **known}}
 
 
 def print_error(error: LongplayError, as_json: bool) -> None:
@@ -117,6 +126,14 @@ def print_error(error: LongplayError, as_json: bool) -> None:
     message = Text.assemble(("error: ", "bold red"), str(error))
     if error.run_dir is not None:
         message.append(f"\nrecorded so far: {error.run_dir}")
+    if error.continue_with is not None:
+        message.append(f"\ncontinue with: {error.continue_with}")
+    SafeConsole(stderr=True).print(message, soft_wrap=True)
+
+
+def print_warning(text: str) -> None:
+    """Prints a warning on standard error."""
+    message = Text.assemble(("warning: ", "bold yellow"), text)
     SafeConsole(stderr=True).print(message, soft_wrap=True)
 
 
@@ -149,7 +166,8 @@ def _reporting(as_json: bool) -> Iterator[None]:
     except (OSError, MemoryError) as error:
         _discard_output()
         print_error(LongplayError(_describe_refusal(error)), as_json=False)
-        raise typer.Exit(1) from error
+        is_usage = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
+        raise typer.Exit(2 if is_usage else 1) from error
 
 
 def _describe_refusal(error: OSError | MemoryError) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from rich.console import Console, RenderableType
+from rich.cells import cell_len
+from rich.console import RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from longplay.cli.guard import SafeConsole
+from longplay.errors import escape_controls
 from longplay.runs.loop import Progress
 from longplay.runs.status import RunView
 
@@ -21,9 +25,13 @@ if TYPE_CHECKING:
 _PLAIN_EVERY_S = 5.0
 _BAR_CELLS = 20
 _ROOM_FOR_WORDS = 125
+_LONGEST_NAME = 24
+# Reward rate and metrics at the end of a plain line.
+_PLAIN_NUMBERS = 5
 
 
-def _format_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
+    """`1:02:03`, or `2:03` below an hour."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
@@ -47,8 +55,28 @@ def describe_progress(progress: Progress, *, is_short: bool = False) -> dict[str
         "frame": f"{frame}{progress.frame:,}/{progress.frames_total:,}",
         "return": f"{returned}{last}",
         "fps": f"{fps:,.0f} fps",
-        "left": "" if left is None else f"{_format_seconds(left)} left",
+        "left": "" if left is None else f"{format_seconds(left)} left",
     }
+
+
+def describe_learning(
+    reward_rate: float | None, metrics: Mapping[str, float], frame_noun: str = ""
+) -> list[str]:
+    """`reward 0.012 per frame`, then the agent's metrics as `loss 1.5`.
+
+    Args:
+        reward_rate: Delivered reward per frame of the visit.
+        metrics: What the agent reported; the names can be any text.
+        frame_noun: What a frame is called; "" for abbreviated text.
+    """
+    shown = [
+        f"{escape_controls(name)[:_LONGEST_NAME]} {value:.3g}"
+        for name, value in metrics.items()
+    ]
+    if reward_rate is None:
+        return shown
+    rate = f"{reward_rate:.3g}"
+    return [f"reward {rate} per {frame_noun}" if frame_noun else f"rew {rate}", *shown]
 
 
 def describe_replay(progress: ReplayProgress) -> str:
@@ -56,12 +84,13 @@ def describe_replay(progress: ReplayProgress) -> str:
     fps = progress.fps or 0.0
     parts = [
         f"{progress.frames:,}/{progress.frames_total:,} frames",
-        f"{progress.visits}/{progress.visits_total} visits",
         f"{fps:,.0f} fps",
     ]
+    if progress.visits_total > 1:
+        parts.insert(1, f"{progress.visits}/{progress.visits_total} visits")
     if fps:
         left_s = (progress.frames_total - progress.frames) / fps
-        parts.append(f"{_format_seconds(left_s)} left")
+        parts.append(f"{format_seconds(left_s)} left")
     return " · ".join(parts)
 
 
@@ -70,12 +99,13 @@ class ProgressLine:
 
     def __init__(self, *, quiet: bool) -> None:
         # Bound to the real stream now: during the run stderr captures the agent.
-        console = Console(stderr=True)
-        self._console = Console(
+        console = SafeConsole(stderr=True)
+        self._console = SafeConsole(
             file=console.file, force_terminal=console.is_terminal, width=console.width
         )
         self._quiet = quiet
         self._next_plain_s = 0.0
+        self._notice = ""
         self._live: Live | None = None
         if console.is_terminal and not quiet:
             self._live = Live(
@@ -102,9 +132,12 @@ class ProgressLine:
 
     def __call__(self, progress: Progress) -> None:
         """Shows the progress of a run."""
+        if progress.notice not in ("", self._notice):
+            self._notice = progress.notice
+            self._print(progress.notice)
         self._show(
             lambda: _live_line(progress, self._console.width),
-            lambda: " · ".join(filter(None, describe_progress(progress).values())),
+            lambda: _plain_line(progress),
         )
 
     def show_replay(self, progress: ReplayProgress) -> None:
@@ -119,6 +152,12 @@ class ProgressLine:
         """Shows the progress of several runs."""
         text = _describe_runs(views)
         self._show(lambda: Text(text), lambda: text)
+
+    def _print(self, words: str) -> None:
+        """Prints a line that stays."""
+        if not self._quiet:
+            with contextlib.suppress(OSError, ValueError):  # the terminal is gone
+                self._console.print(Text(words, "yellow"))
 
     def _show(
         self, live_line: Callable[[], RenderableType], plain_line: Callable[[], str]
@@ -146,8 +185,19 @@ def _describe_runs(views: Sequence[RunView]) -> str:
     return " · ".join(parts)
 
 
+def _plain_line(progress: Progress) -> str:
+    parts = filter(None, describe_progress(progress).values())
+    numbers = describe_learning(
+        progress.reward_rate, progress.metrics, progress.frame_noun
+    )
+    return " · ".join([*parts, *numbers[:_PLAIN_NUMBERS]])
+
+
 def _live_line(progress: Progress, width: int) -> Table:
-    """The line with a bar on a wide terminal, the short line on a narrow one."""
+    """The line with a bar on a wide terminal, the short line on a narrow one.
+
+    Reward rate and metrics are shown as far as there is room.
+    """
     is_short = width < _ROOM_FOR_WORDS
     done = round(_BAR_CELLS * progress.frame / progress.frames_total)
     bar = Text("━" * done, "green") + Text("━" * (_BAR_CELLS - done), "bright_black")
@@ -157,6 +207,14 @@ def _live_line(progress: Progress, width: int) -> Table:
         for name, text in describe_progress(progress, is_short=is_short).items()
         if text
     ]
-    line = Table.grid(padding=(0, 1 if is_short else 2))
+    gap = 1 if is_short else 2
+    used = sum(part.cell_len + gap for part in parts) + (0 if is_short else _BAR_CELLS)
+    noun = "" if is_short else progress.frame_noun
+    for text in describe_learning(progress.reward_rate, progress.metrics, noun):
+        used += cell_len(text) + gap
+        if used > width:
+            break
+        parts.append(Text(text, no_wrap=True))
+    line = Table.grid(padding=(0, gap))
     line.add_row(*parts) if is_short else line.add_row(bar, *parts)
     return line

@@ -41,8 +41,8 @@ def _verdict_line(verdict: Verification) -> Text:
         visits = f" of visit {', '.join(map(str, verdict.visits))}"
     frames = f"{verdict.frames:,} frames{visits}"
     if verdict.passed:
-        how = "re-executed" if verdict.method == "re-execution" else "replayed"
-        return Text(f" ✓ verified: {frames} {how}, all identical to the log", "green")
+        words = f" ✓ verified: {frames} {verdict.level}, all identical to the log"
+        return Text(words, "green")
     return Text(f" ✗ does not reproduce: {frames} checked", "bold red")
 
 

@@ -14,6 +14,7 @@ from longplay.cli import (
     experiment_tables,
     proof_tables,
     run_tables,
+    settings_table,
 )
 from longplay.cli.guard import (
     AgentFilePatterns,
@@ -31,7 +32,7 @@ from longplay.contract.layout import is_experiment
 from longplay.contract.rundir import PACK_SUFFIX, RunDirectory, find_run, find_runs
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.plan import plan_run
-from longplay.suites import SUITES
+from longplay.suites import SUITES, get_suite
 from longplay.tracks.catalogue import track_of
 
 
@@ -195,6 +196,22 @@ def suites(as_json: Json = False) -> None:
         print_json([catalogue_tables.suite_to_json(plan) for plan in plans])
     else:
         print_tables(catalogue_tables.suites_table(plans))
+
+
+def settings(
+    suite: Annotated[
+        str,
+        typer.Argument(metavar="SUITE", help="Id of a suite; see `longplay suites`."),
+    ],
+    as_json: Json = False,
+) -> None:
+    """List the settings of a suite, which --set and --config change."""
+    found = get_suite(suite)
+    rows = settings_table.list_settings(found)
+    if as_json:
+        print_json(rows)
+    else:
+        print_tables(settings_table.settings_table(found, rows))
 
 
 def games(as_json: Json = False) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from longplay.contract.files import parse_json, read_bounded, read_json, shorten
 from longplay.errors import ConfigError, DocumentError
+from longplay.runs.options import CHECKPOINT_S, KEPT_AGENT_BYTES, RunOptions
 
 _MAX_SEEDS = 100_000
 
@@ -69,6 +70,33 @@ def read_settings(path: Path) -> dict[str, Any]:
     except DocumentError as error:
         raise ConfigError(f"--config {error}") from error
     raise ConfigError(f"--config {path}: expected a file ending in .toml or .json")
+
+
+_UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_seconds(text: str, option: str) -> float:
+    """Reads a time: `300s`, `5m`, `1h`; a bare number is seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
+    seconds = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
+    if seconds <= 0:
+        raise ConfigError(
+            f"{option}: expected a time as 300s, 5m or 1h, found {text!r}"
+        )
+    return seconds
+
+
+def make_run_options(
+    checkpoint_every: str | None, keep_agent: str | None
+) -> RunOptions:
+    """Reads `--checkpoint-every` and `--keep-agent`."""
+    kept = {None: KEPT_AGENT_BYTES, "none": 0, "final": None}
+    if keep_agent not in kept:
+        raise ConfigError(f"--keep-agent: expected none or final, found {keep_agent!r}")
+    checkpoint_s = CHECKPOINT_S
+    if checkpoint_every is not None:
+        checkpoint_s = parse_seconds(checkpoint_every, "--checkpoint-every")
+    return RunOptions(checkpoint_s, kept[keep_agent])
 
 
 def parse_seeds(text: str) -> list[int]:

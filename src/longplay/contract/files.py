@@ -28,7 +28,7 @@ from io import BufferedReader
 from math import isfinite
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -132,9 +132,22 @@ def write_chunks(path: Path, chunks: Iterable[bytes]) -> None:
     Raises:
         RecordingError: The write failed; the file is unchanged.
     """
+    with replacing(path) as file:
+        for chunk in chunks:
+            _write_all(file.fileno(), chunk)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file that replaces `path` if the block succeeds.
+
+    Raises:
+        RecordingError: Writing failed; the file is unchanged.
+    """
     temporary = _temporary_name(path)
     with _removing_on_error(path, (temporary,)):
-        _write_temporary(temporary, chunks)
+        with _writing(temporary) as file:
+            yield file
         os_replace(temporary, path)
 
 
@@ -149,8 +162,9 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     temporary = {path: _temporary_name(path) for path in files}
     done: list[Path] = []
     for path, data in files.items():
-        with _removing_on_error(path, temporary.values()):
-            _write_temporary(temporary[path], (data,))
+        removing = _removing_on_error(path, temporary.values())
+        with removing, _writing(temporary[path]) as file:
+            _write_all(file.fileno(), data)
     try:
         for path in files:
             with _removing_on_error(path, temporary.values()):
@@ -169,17 +183,15 @@ def _temporary_name(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp")
 
 
-def _write_temporary(temporary: Path, chunks: Iterable[bytes]) -> None:
+@contextlib.contextmanager
+def _writing(temporary: Path) -> Iterator[BinaryIO]:
+    """A new file, on the disk after the block."""
     # Left by a killed process, or a link that someone put there.
     temporary.unlink(missing_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    fd = os.open(temporary, flags, 0o644)
-    try:
-        for chunk in chunks:
-            _write_all(fd, chunk)
-        os_fsync(fd)
-    finally:
-        os.close(fd)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with os.fdopen(os.open(temporary, flags, 0o644), "w+b", buffering=0) as file:
+        yield file
+        os_fsync(file.fileno())
 
 
 @contextlib.contextmanager
@@ -232,8 +244,12 @@ def make_directory(path: Path, *, exist_ok: bool = False) -> None:
         raise RecordingError(f"cannot make {path}: {error.strerror}") from error
 
 
-def _check_no_links(path: Path, below: Path) -> None:
-    """Rejects a path that leads through a symbolic link below a folder."""
+def check_no_links(path: Path, below: Path) -> None:
+    """Rejects a path that leads through a symbolic link below a folder.
+
+    Raises:
+        RecordingError: Names the link.
+    """
     for place in (path, *path.parents):
         if place == below:
             return
@@ -250,7 +266,7 @@ def move_directory(source: Path, target: Path) -> None:
         RecordingError: The move failed, or the target is behind a symbolic link.
     """
     source, target = source.absolute(), target.absolute()
-    _check_no_links(target, Path(os.path.commonpath((source, target))))
+    check_no_links(target, Path(os.path.commonpath((source, target))))
     make_directory(target.parent, exist_ok=True)
     try:
         os_replace(source, target)
@@ -287,6 +303,7 @@ class RowFile:
         self.path = path
         self.size_bytes = size_bytes
         self._fd = fd
+        self._pid = os.getpid()
 
     @classmethod
     def create(cls, path: Path) -> RowFile:
@@ -321,7 +338,10 @@ class RowFile:
 
         Raises:
             RecordingError: The write failed; the file is truncated to its old size.
+                Or another process opened it, of which this one is a fork.
         """
+        if os.getpid() != self._pid:
+            raise RecordingError(f"cannot write {self.path}: this process is a fork")
         try:
             _write_all(self._fd, rows)
         except OSError as error:

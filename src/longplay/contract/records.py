@@ -267,6 +267,44 @@ class AgentFileEntry(Document):
     sha256: Sha256 = Field(description="SHA-256 of the file.")
 
 
+IsolationLevel = Literal["none", "process", "sandbox"]
+
+
+def _is_empty(value: object) -> bool:
+    return not value
+
+
+class AgentIsolation(Document):
+    """How the agent was isolated from the referee; absent limits were not set."""
+
+    level: IsolationLevel = Field(
+        default="none", description="`none`, `process` or `sandbox`."
+    )
+    landlock_abi: int | None = Field(
+        default=None, description="Version of Landlock; null without a sandbox."
+    )
+    allowed: tuple[str, ...] = Field(
+        default=(), description="Paths given with `--sandbox-allow`."
+    )
+    variables: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=_is_empty,
+        description="Environment variables given with `--agent-env`.",
+    )
+    step_timeout_s: float | None = Field(
+        default=None,
+        gt=0,
+        exclude_if=is_none,
+        description="Time limit of a step, in seconds.",
+    )
+    memory_bytes: int | None = Field(
+        default=None,
+        gt=0,
+        exclude_if=is_none,
+        description="Limit of the resident memory of the agent's processes.",
+    )
+
+
 class GitState(Document):
     """The checkout the run was started in."""
 
@@ -364,6 +402,11 @@ class RunConfig(Document):
         default=None,
         exclude_if=is_none,
         description="The agent's source files, by path; absent for built-in agents.",
+    )
+    agent_isolation: AgentIsolation | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="How the agent was isolated; not hashed.",
     )
     versions: dict[str, str] | None = Field(
         default=None, description="python, ale_py, numpy, longplay."
@@ -786,11 +829,18 @@ class RunStatus(Document):
     host: str
     retries: int = Field(ge=0, le=_LARGEST_SEED)
     error: RunErrorEntry | None = None
+    reward_rate: float | None = Field(
+        default=None,
+        description="Delivered reward per frame of the current visit, so far.",
+    )
+    metrics: dict[str, float] = Field(
+        default_factory=dict, description="What the agent reported last."
+    )
 
 
 # What a run's numbers rest on: its author's word; a replay of its log; running its
 # agent again.
-ProofLevel = Literal["claimed", "replayed", "re-executed"]
+ProofLevel = Literal["claimed", "replayed", "re-executed (unconfined)", "re-executed"]
 
 
 class Difference(Document):
@@ -836,6 +886,11 @@ class VerificationRecord(Document):
     )
     findings: dict[str, int] = Field(description="Findings of validation, per kind.")
     frames: int = Field(description="Frames replayed.")
+    agent_isolation: AgentIsolation | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="How the agent was isolated when it was re-executed.",
+    )
     sha256: dict[str, str] = Field(description="Verified file -> its SHA-256.")
     versions: dict[str, str] = Field(
         description="python, ale_py, numpy, longplay of the verifier."

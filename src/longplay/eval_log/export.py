@@ -325,9 +325,11 @@ class CheckedRuns:
         self._run_dirs = find_started_runs(directory)
         self._experiment = experiment_of(directory)
         self._experiment_id = read_experiment_id(self._experiment)
-        self._plan = None
+        self._plan: ExperimentConfig | None = None
+        self._planned: frozenset[int] = frozenset()
         if is_experiment(self._experiment):
             self._plan = read_experiment_config(self._experiment)
+            self._planned = frozenset(self._plan.seeds)
         self._expects_all = not options.partial and directory == self._experiment
         self._names_by_seed: dict[int | None, str] = {}
 
@@ -354,7 +356,7 @@ class CheckedRuns:
             check_trust(trajectory.run, self._options.require)
 
     def _check_seed(self, seed: int | None, name: str) -> None:
-        if self._plan is not None and seed not in self._plan.seeds:
+        if self._plan is not None and seed not in self._planned:
             raise DocumentError(
                 f"config.json seed: expected a seed that {EXPERIMENT_CONFIG} plans, "
                 f"found {seed}"

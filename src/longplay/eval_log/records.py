@@ -243,6 +243,11 @@ class EpisodeRecord(Record):
     trajectory_id: str = Field(min_length=1, description="Id of the run.")
     timestamp: float = Field(description="Start of the run, Unix seconds.")
 
+    tuning_frames: int | None = Field(
+        default=None,
+        ge=0,
+        description="Frames spent on tuning the agent, if known; longplay's addition.",
+    )
     evidence: Evidence | None = Field(
         default=None,
         description="Hashes and versions to check it by; longplay's addition.",
@@ -292,6 +297,7 @@ class EpisodeRecord(Record):
             usage=UsageSummary.from_summary_stats(trajectory.summary_stats),
             trajectory_id=trajectory.id,
             timestamp=float(trajectory.start_time or 0.0),
+            tuning_frames=metadata.get("tuning_frames"),
             evidence=getattr(trajectory, "evidence", None),
         )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,13 @@ from longplay.analysis.runs import name_agent
 from longplay.analysis.tuning import TUNING_FILE, TuningRecord
 from longplay.console.base import ACTION_NAMES
 from longplay.contract.files import iter_rows, open_regular, read_document
-from longplay.contract.layout import RUN_REQUEST, RunRequest
+from longplay.contract.layout import (
+    EXPERIMENT_CONFIG,
+    RUN_REQUEST,
+    RunRequest,
+    find_experiment,
+    read_experiment_config,
+)
 from longplay.contract.records import (
     EventRow,
     RunConfig,
@@ -104,6 +110,7 @@ class Trajectory:
             "agent_name": entry and name_agent(entry.config),
             "agent_config": entry and entry.config,
             "agent_reference": request and request.agent_reference,
+            "tuning_frames": self._tuning_frames,
         }
 
     @cached_property
@@ -115,6 +122,14 @@ class Trajectory:
         request = self._request
         config = plan_again(request.config_given, request.seed).config
         return config.model_copy(update={"agent": request.agent})
+
+    @cached_property
+    def _tuning_frames(self) -> int | None:
+        """The tuning budget that the plan of its experiment states."""
+        plan = find_experiment(self.run.path) / EXPERIMENT_CONFIG
+        if not plan.is_file():
+            return None
+        return _read_tuning_frames(plan.parent, plan.stat().st_mtime_ns)
 
     @cached_property
     def _request(self) -> RunRequest | None:
@@ -233,6 +248,12 @@ class Trajectory:
                 task_metadata=task,
                 evidence=self.evidence,
             )
+
+
+@lru_cache(maxsize=16)
+def _read_tuning_frames(experiment: Path, mtime_ns: int) -> int | None:
+    """Cached: all runs of an experiment share its plan."""
+    return read_experiment_config(experiment).tuning_frames
 
 
 def _count(played: RunSummary | VisitSummary) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 from pydantic import Field
 
@@ -28,7 +29,7 @@ from longplay.contract.files import (
     write_file,
 )
 from longplay.contract.fingerprint import contract_hash
-from longplay.contract.records import Document
+from longplay.contract.records import Document, ProofLevel
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.plan import plan_run
 from longplay.report.pages import make_site_folder, render_page
@@ -36,7 +37,7 @@ from longplay.report.tables import Cell, TextTable, format_estimate, head_metric
 from longplay.report.verdicts import Verdict
 from longplay.suites import SUITES, get_suite
 
-_LEVELS = ("claimed", "replayed", "re-executed")
+_LEVELS: tuple[str, ...] = get_args(ProofLevel)
 _PACKS = "packs"
 
 

@@ -68,12 +68,16 @@ class Cell:
     Attributes:
         text: The text shown.
         value: The sort key; None is last.
-        links: (words, address) that stand in its place on a page.
+        links: (words, address) of downloads that stand in its place on a page.
+        page: Address of the page it leads to; empty for none.
+        live: Name by which a page changes its text; empty if it does not.
     """
 
     text: str
     value: float | str | None = None
     links: tuple[tuple[str, str], ...] = ()
+    page: str = ""
+    live: str = ""
 
 
 @dataclass(frozen=True)

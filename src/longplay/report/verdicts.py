@@ -18,7 +18,12 @@ from pathlib import Path
 from longplay.analysis.curves import read_curves
 from longplay.analysis.runs import MeasuredRun, OpenedPack
 from longplay.console.ale import ALE_VERSION
-from longplay.contract.files import make_directory, read_document, write_document
+from longplay.contract.files import (
+    hash_file,
+    make_directory,
+    read_document,
+    write_document,
+)
 from longplay.contract.records import Document, ProofLevel
 from longplay.contract.rundir import VERIFIED_FILES, RunDirectory, list_changed
 from longplay.errors import (
@@ -38,7 +43,7 @@ class Verdict(Document):
     """The trust level of a run.
 
     Attributes:
-        level: claimed, replayed or re-executed.
+        level: claimed, replayed, re-executed (unconfined) or re-executed.
         problem: Why verification failed; None if it did not.
     """
 
@@ -70,6 +75,40 @@ def read_trust(run: MeasuredRun) -> ProofLevel:
     if record is None or not record.passed or list_changed(record, hashes):
         return "claimed"
     return record.level
+
+
+def read_recorded_trust(run: RunDirectory) -> ProofLevel:
+    """As `read_trust`, by the hashes of row files that run_summary.json records.
+
+    Reads no rows where the summary records them: fast, but blind to rows that were
+    changed later without changing their length.
+    """
+    record = run.verification
+    if record is None or not record.passed:
+        return "claimed"
+    if run.path.is_file():
+        with PackFile(run.path) as packed:
+            hashes = packed.manifest.sha256
+        is_same = all(
+            hashes.get(name) == found for name, found in record.sha256.items()
+        )
+    else:
+        is_same = all(
+            _hash_recorded(run, name) == found for name, found in record.sha256.items()
+        )
+    return record.level if is_same else "claimed"
+
+
+def _hash_recorded(run: RunDirectory, name: str) -> str | None:
+    """The hash of a file, without reading it if its length is the recorded one."""
+    path = run.path / name
+    if name not in VERIFIED_FILES or not path.is_file():
+        return None
+    rows = run.summary.rows if run.summary else None
+    recorded = rows.get(name) if rows else None
+    if recorded is not None and recorded.bytes == path.stat().st_size:
+        return recorded.sha256
+    return hash_file(path)
 
 
 @dataclass(frozen=True)
@@ -112,9 +151,9 @@ class Judge:
                 hashes: Mapping[str, str] = packed.manifest.sha256
         else:
             hashes = RunDirectory(path).hash_verified_files()
-        judged = {name: hashes.get(name) for name in VERIFIED_FILES}
+        checked = {name: hashes.get(name) for name in VERIFIED_FILES}
         here = [longplay_version(), ALE_VERSION]
-        text = json.dumps([judged, here], sort_keys=True)
+        text = json.dumps([checked, here], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _play(self, path: Path) -> Verdict:

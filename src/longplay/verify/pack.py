@@ -185,19 +185,17 @@ def _unpack(pack: PackFile, folder: Path, observer: ReplayObserver) -> None:
 def _play_answers(
     pack: PackFile, config: RunConfig, folder: Path, observer: ReplayObserver
 ) -> None:
-    answers = _Answers(_split_answers(pack.read_answers(), config))
+    answers = PackedAnswers(split_answers(pack.read_answers(), config))
     files = [_AnnouncedRows(folder / name, pack.manifest) for name in ROW_FILES]
     recorder, stream = Recorder(RowFiles(*files)), make_stream(config)
     played = [0] * len(config.played_schedule)
     watch = ReplayWatch([v.visit_frames for v in config.played_schedule], observer)
     try:
         for visit in config.played_schedule:
-
-            def report(frames: int, visit_idx: int = visit.visit_idx) -> None:
-                played[visit_idx] = frames
+            frames = repeat(answers, visit.visit_frames)
+            for block in feed_stream(stream, recorder, frames):
+                played[visit.visit_idx] = block.last.visit_frame_idx + 1
                 watch.tell(played)
-
-            feed_stream(stream, recorder, repeat(answers, visit.visit_frames), report)
         recorder.sync()
     except AgentError as error:
         raise PackError(f"its answers do not fit its schedule: {error}") from error
@@ -209,7 +207,12 @@ def _play_answers(
         raise PackError(f"{answers.left:,} of its answers were not used")
 
 
-def _split_answers(content: bytes, config: RunConfig) -> Sequence[float]:
+def split_answers(content: bytes, config: RunConfig) -> Sequence[float]:
+    """The answers of a pack: actions, or the predictions of a prediction run.
+
+    Raises:
+        PackError: They do not have the right size.
+    """
     if not track_of(config).predicts:
         return content
     if len(content) % _PREDICTION.itemsize:
@@ -218,7 +221,7 @@ def _split_answers(content: bytes, config: RunConfig) -> Sequence[float]:
     return predictions
 
 
-class _Answers:
+class PackedAnswers:
     """Replaces the agent: converting it to a number takes the next answer.
 
     The stream converts it to an index on decision frames only, or to a float on every

@@ -2,7 +2,7 @@
 
 A visit is a pure function of game, emulator seed and actions. So replay runs the stream
 of the run on the logged decisions instead of an agent's, and its recorder gets
-`CheckedRows` instead of files. No pixels are fetched.
+`CheckedRows` instead of files. Pixels are fetched only for the frames that are shown.
 
 Visits are independent: each starts with the ids of its first logged row and with the
 last logged chain before it. So they can be replayed by any number of processes;
@@ -15,7 +15,7 @@ not a valid row is read as action 0, and then differs from the replayed row.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -29,12 +29,14 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
+from longplay.console.base import Observation
 from longplay.contract.digests import BLOCK_FRAMES, NO_CHAIN, Chain, ends_block
 from longplay.contract.files import open_regular
 from longplay.contract.records import (
     GLOBAL_ACTION_SET,
     LARGEST_VALUE,
     DigestRow,
+    EventRow,
     RunConfig,
 )
 from longplay.errors import (
@@ -145,25 +147,64 @@ class VisitOutcome:
 # --- Feeding a stream -----------------------------------------------------------
 
 
+class ReplayedFrame(NamedTuple):
+    """A replayed frame with its pixels.
+
+    Attributes:
+        observation: What the agent saw before it acted on this frame, RGB.
+        row: The frame's row of events.jsonl.
+        episode_return: Return of the game episode before this frame.
+    """
+
+    observation: Observation
+    row: EventRow
+    episode_return: float
+
+
+class PlayedBlock(NamedTuple):
+    """Frames up to a row of digests.jsonl, or to the last answer.
+
+    Attributes:
+        last: Row of the last frame.
+        shown: The frames whose pixels were requested.
+    """
+
+    last: EventRow
+    shown: list[ReplayedFrame]
+
+
 def feed_stream(
     stream: Stream,
     recorder: Recorder,
     answers: Iterable[object],
-    report: Callable[[int], None],
-) -> None:
+    shown: range = range(0),
+) -> Iterator[PlayedBlock]:
     """Plays one frame per answer and records it, without an agent.
+
+    A block is yielded after it was recorded. So if the recorder compares rows with a
+    log, no frame is seen before its row was compared.
 
     Args:
         stream: Plays the frames.
         recorder: Records them.
         answers: The answer to each frame, in place of an agent's.
-        report: Called after each block with the number of frames played.
+        shown: Frames of the run whose pixels are fetched.
     """
+    event, frames = None, list[ReplayedFrame]()
     for answer in answers:
+        is_shown = stream.global_frame_idx in shown
+        pixels = stream.percept().observation if is_shown else None
+        episode_return = stream.episode_return
         event = stream.advance(answer)
+        if pixels is not None:
+            frames.append(ReplayedFrame(pixels, event, episode_return))
         recorder.write_frame(event, stream)
         if ends_block(event):
-            report(event.visit_frame_idx + 1)
+            yield PlayedBlock(event, frames)
+            frames = []
+    if event is not None and not ends_block(event):
+        recorder.flush()
+        yield PlayedBlock(event, frames)
 
 
 # The largest id that a row can contain.
@@ -235,29 +276,64 @@ def _compare_with_log(
     task: VisitTask, ids: RowIds, report: Callable[[int], None]
 ) -> RowIds:
     """Replays a visit and compares it with its log; returns the next ids."""
-    stream = make_stream(task.config)
+    stream = start_stream(task.config, 0, task.first_frame, ids)
+    path = task.run_dir / "events.jsonl"
+    decisions = read_decisions(path, task.events.byte, task.frames)
+    with closing(open_checked(task)) as recorder, closing(decisions):
+        answers = (decision.answer for decision in decisions)
+        for block in feed_stream(stream, recorder, answers):
+            report(block.last.visit_frame_idx + 1)
+    end = stream.snapshot()
+    return RowIds(end.episode_id, end.segment_id)
+
+
+def start_stream(
+    config: RunConfig, visit_idx: int, first_frame: int, ids: RowIds
+) -> Stream:
+    """The stream of a run at the start of a visit.
+
+    Args:
+        config: Config of the run.
+        visit_idx: Position of the visit in the config's schedule.
+        first_frame: Frame of the run that the visit starts with.
+        ids: Ids of the visit's first row.
+    """
+    stream = make_stream(config)
     start = StreamState(
-        global_frame_idx=task.first_frame,
-        episode_start=task.first_frame,
-        segment_start=task.first_frame,
+        global_frame_idx=first_frame,
+        visit_idx=visit_idx,
+        episode_start=first_frame,
+        segment_start=first_frame,
         **ids._asdict(),
     )
     stream.restore(start, ())
-    events = task.run_dir / "events.jsonl"
+    return stream
+
+
+def open_checked(task: VisitTask, *, may_be_unfinished: bool = False) -> Recorder:
+    """A recorder that compares rows with the log, from a visit's start on.
+
+    Args:
+        task: The visit.
+        may_be_unfinished: Whether the last digests may be missing, as in a run that
+            is still being played.
+    """
+    digests = _UnfinishedRows if may_be_unfinished else CheckedRows
     files = RowFiles(
-        CheckedRows.open(events, task.events),
+        CheckedRows.open(task.run_dir / "events.jsonl", task.events),
         # They follow from the events; validation checks them against each other.
         IgnoredRows(),
         IgnoredRows(),
-        CheckedRows.open(task.run_dir / "digests.jsonl", task.digests),
+        digests.open(task.run_dir / "digests.jsonl", task.digests),
     )
-    recorder = Recorder(files, Chain(task.chain))
-    decisions = read_decisions(events, task.events.byte, task.frames)
-    with closing(recorder), closing(decisions):
-        answers = (decision.answer for decision in decisions)
-        feed_stream(stream, recorder, answers, report)
-    end = stream.snapshot()
-    return RowIds(end.episode_id, end.segment_id)
+    return Recorder(files, Chain(task.chain))
+
+
+class _UnfinishedRows(CheckedRows):
+    """A row file that ends where the run was stopped."""
+
+    def append_beyond(self, logged: bytes, rows: bytes) -> None:
+        """There is nothing to compare with yet."""
 
 
 # --- Where visits are in the files ----------------------------------------------
