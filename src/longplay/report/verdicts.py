@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from longplay.contract.files import (
     read_document,
     write_document,
 )
-from longplay.contract.records import Document, ProofLevel
+from longplay.contract.records import Document, ProofLevel, VerificationRecord
 from longplay.contract.rundir import VERIFIED_FILES, RunDirectory
 from longplay.errors import (
     CannotVerifyError,
@@ -66,16 +66,10 @@ def open_pack(path: Path) -> OpenedPack:
 def read_trust(run: MeasuredRun) -> ProofLevel:
     """The trust level from a run's verification.json, if it matches the files."""
     if run.path.is_file():
-        with PackFile(run.path) as packed:
-            documents, hashes = packed.read_documents(), packed.manifest.sha256
-    else:
-        documents = RunDirectory(run.path)
-        hashes = documents.hash_verified_files() if documents.verification else {}
-    record = documents.verification
-    if record is None or not record.passed:
-        return "claimed"
-    is_same = all(hashes.get(name) == found for name, found in record.sha256.items())
-    return record.level if is_same else "claimed"
+        return read_recorded_trust(open_pack(run.path).run)
+    documents = RunDirectory(run.path)
+    hashes = documents.hash_verified_files() if documents.verification else {}
+    return _level_of(documents.verification, hashes.get)
 
 
 def read_recorded_trust(run: RunDirectory) -> ProofLevel:
@@ -84,19 +78,19 @@ def read_recorded_trust(run: RunDirectory) -> ProofLevel:
     Reads no rows where the summary records them: fast, but blind to rows that were
     changed later without changing their length.
     """
-    record = run.verification
+    if run.verification is None or not run.path.is_file():
+        return _level_of(run.verification, lambda name: _hash_recorded(run, name))
+    with PackFile(run.path) as packed:
+        return _level_of(run.verification, packed.manifest.sha256.get)
+
+
+def _level_of(
+    record: VerificationRecord | None, hash_of: Callable[[str], str | None]
+) -> ProofLevel:
+    """The level of a verification if it is about the files as they are."""
     if record is None or not record.passed:
         return "claimed"
-    if run.path.is_file():
-        with PackFile(run.path) as packed:
-            hashes = packed.manifest.sha256
-        is_same = all(
-            hashes.get(name) == found for name, found in record.sha256.items()
-        )
-    else:
-        is_same = all(
-            _hash_recorded(run, name) == found for name, found in record.sha256.items()
-        )
+    is_same = all(hash_of(name) == found for name, found in record.sha256.items())
     return record.level if is_same else "claimed"
 
 
