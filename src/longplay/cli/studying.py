@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 
 from longplay.cli import study_tables
@@ -20,6 +19,8 @@ from longplay.cli.guard import (
     CommandGroup,
     Json,
     Quiet,
+    SafeConsole,
+    check_output,
     guard,
     print_json,
     print_tables,
@@ -84,6 +85,7 @@ def run(
     """Run a study, or the rest of it: the same command continues a stopped one."""
     from longplay.experiments.study import WHOLE, Shard, Study
 
+    check_output("--out", out)
     where = Where.choose(ray, ray_address, retries, stall_timeout)
     part = WHOLE if shard is None else Shard.parse(shard)
     if where.is_ray and shard is not None:
@@ -172,7 +174,7 @@ def status(
     if as_json:
         print_json(study_tables.status_to_json(found, views))
         return
-    console = Console()
+    console = SafeConsole()
     if not console.is_terminal:
         console.print(study_tables.show_status(found, views))
         return
