@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-_COMMANDS = ("run", "resume", "retry", "verify")
+_COMMANDS = ("run", "resume", "retry", "verify", "check-agent")
 _ENDED, _DIRECTORY = b"ended", b"directory "
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 # Crashes; any other signal is someone's wish to end the command.
