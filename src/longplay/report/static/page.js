@@ -83,8 +83,14 @@ let positions = null;
 
 async function fetchJson(address) {
   const response = await fetch(address);
-  if (!response.ok) throw new Error(`${response.status} of ${address}`);
+  if (!response.ok) throw new Error(await readProblem(response));
   return response.json();
+}
+
+// An error is a page, too.
+async function readProblem(response) {
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  return page.querySelector(".problem")?.textContent ?? `${response.status}`;
 }
 
 async function loadFigure(place) {
@@ -95,8 +101,8 @@ async function loadFigure(place) {
     if (caption) caption.textContent = figure.caption;
     sources.set(place, figure);
     drawFigure(place);
-  } catch {
-    place.textContent = "The rows of this run cannot be shown.";
+  } catch (error) {
+    place.textContent = `The rows of this run cannot be shown: ${error.message}`;
   }
 }
 document.querySelectorAll(".plot[data-source]").forEach(loadFigure);
@@ -449,11 +455,6 @@ class Player {
       }),
     );
   }
-}
-
-async function readProblem(response) {
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  return page.querySelector(".problem")?.textContent ?? `${response.status}`;
 }
 
 const playerRoot = document.getElementById("player");
