@@ -83,7 +83,7 @@ def test_public_names_are_documented(name):
 def test_eval_log_exports_every_class_of_the_format():
     assert set(eval_log.__all__) == set(
         """UsageSummary AgentInfo BenchmarkSubset InvestigatorLLMConfig Findings
-        Verifier ExperimentRecord EpisodeRecord EvalLog""".split()
+        Verifier ExperimentRecord EpisodeRecord EvalLog Evidence Trust""".split()
     )
     for name in eval_log.__all__:
         assert inspect.isclass(getattr(eval_log, name))

@@ -47,14 +47,16 @@ FIELDS = {
         benchmark_name benchmark_version benchmark_subset investigator_llm_config""",
     EpisodeRecord: """experiment_id agent_id agent_name task_id task_version_hash seed
         split task_description tool_names success reward error_type n_steps
-        n_agent_steps n_env_steps wall_time_s usage trajectory_id timestamp verifier
-        findings""",
+        n_agent_steps n_env_steps wall_time_s usage trajectory_id timestamp
+        tuning_frames evidence verifier findings""",
 }
 OPTIONAL = {
     *FIELDS[UsageSummary].split(),
     "agent_id",
     "agent_name",
+    "evidence",
     "investigator_llm_config",
+    "tuning_frames",
     "verifier",
     "findings",
 }

@@ -44,6 +44,7 @@ def test_metadata_says_task_agent_and_actions(run_dir):
         "agent_name": "random",
         "agent_config": AGENT_CONFIG,
         "agent_reference": "random",
+        "tuning_frames": None,
     }
 
 

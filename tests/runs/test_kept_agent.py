@@ -201,7 +201,7 @@ def test_a_slow_save_lengthens_the_interval(
         (("--checkpoint-every", "0s"), "--checkpoint-every: expected a time as 300s"),
         (("--keep-agent", "all"), "--keep-agent: expected none or final, found 'all'"),
         (("--debug", "--ray", "2"), "--debug: expected no --ray"),
-        (("--debug", "--isolate", "process"), "--debug: expected no --ray, --isolate"),
+        (("--debug", "--isolate", "process"), "--debug: only with --isolate none"),
     ],
 )
 def test_wrong_options_are_refused(invoke, options, message):

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from longplay.cli.atlas_tables import show_atlas
+from longplay.cli import export_tables
 from longplay.cli.guard import (
     Command,
     CommandGroup,
     Directory,
     Json,
+    Quiet,
+    check_output,
     guard,
-    is_inside,
     print_json,
     print_tables,
+    stdout_kept_clean,
 )
+from longplay.cli.progress import ProgressLine
 from longplay.contract.files import write_file
 from longplay.contract.layout import find_started_runs
+from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
     from longplay.eval_log.atlas import Atlas
-    from longplay.eval_log.eee import Submission
+    from longplay.eval_log.eee import ExportedFiles, Submission
+    from longplay.eval_log.export import Exported, ExportOptions
 
 
 def export(
@@ -39,8 +45,7 @@ def export(
         str, typer.Option(help="One record per run or per visit.", metavar="run|visit")
     ] = "run",
     completed_only: Annotated[
-        bool,
-        typer.Option("--completed-only", help="Leave out runs with an error."),
+        bool, typer.Option("--completed-only", help="Leave out runs with an error.")
     ] = False,
     description: Annotated[
         str | None,
@@ -60,85 +65,96 @@ def export(
             help="Of the organization to the agent; needed by --eee.",
         ),
     ] = None,
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", help="Planned runs that have not ended may miss."),
+    ] = False,
+    require: Annotated[
+        str | None,
+        typer.Option(
+            metavar="replayed|re-executed",
+            help="Verify every run first; export only if all reach this level.",
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="With --require re-executed: the agent, if not built in."),
+    ] = None,
+    quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Export the EvalLog of an experiment: one JSONL file, or Every Eval Ever."""
     from longplay.eval_log import export as eval_log
 
+    runs = find_started_runs(directory)
     if jsonl is None and eee is None:
         raise ConfigError("expected --jsonl FILE or --eee DIR, found neither")
-    submission = _make_submission(
-        eee, organization, relationship, level, completed_only
-    )
-    _check_outside(directory, jsonl, "--jsonl")
-    _check_outside(directory, eee, "--eee")
+    check_output("--jsonl", jsonl)
+    check_output("--eee", eee)
+    _check_requirement(require, agent)
+    options = eval_log.ExportOptions(level, partial, require, completed_only)  # type: ignore[arg-type]
+    submission = _make_submission(eee, organization, relationship, options)
     if description is not None:
         eval_log.describe_agent(directory, description)
-    told: dict[str, Any] = {}
+    if require is not None:
+        _certify(runs, require, agent, quiet)
+    exported: Exported | None = None
     if jsonl is not None:
-        exported = eval_log.export_records(
-            directory,
-            jsonl,
-            level,  # type: ignore[arg-type]
-            completed_only=completed_only,
-        )
-        told = {"jsonl": str(jsonl), "level": level, "records": exported.lines}
-        told["errored"] = exported.errored
-    if submission is not None and eee is not None:
+        exported = eval_log.export_records(directory, jsonl, options)
+    files: ExportedFiles | None = None
+    if eee is not None and submission is not None:
         from longplay.eval_log.eee import export_eee
 
         files = export_eee(directory, eee, submission)
-        told["eee"] = {
-            "aggregate": str(files.aggregate),
-            "samples": str(files.samples),
-            "rows": files.rows,
-            "errored": files.errored,
-        }
     if as_json:
-        print_json(told)
+        print_json(export_tables.export_to_json(jsonl, level, exported, files))
     else:
-        print_tables(*_describe_export(told, completed_only))
+        print_tables(*export_tables.show_export(jsonl, exported, files, completed_only))
+
+
+def _check_requirement(require: str | None, agent: str | None) -> None:
+    if require not in (None, "replayed", "re-executed"):
+        raise ConfigError(
+            f"--require: expected replayed or re-executed, found {require!r}"
+        )
+    if agent is not None and require != "re-executed":
+        raise ConfigError("--agent: only with --require re-executed")
 
 
 def _make_submission(
     eee: Path | None,
     organization: str | None,
     relationship: str | None,
-    level: str,
-    completed_only: bool,
+    options: ExportOptions,
 ) -> Submission | None:
+    from longplay.eval_log.eee import Submission
+
     if eee is None:
         if organization is not None or relationship is not None:
             raise ConfigError("--organization and --relationship: only with --eee DIR")
         return None
     if organization is None or relationship is None:
         raise ConfigError("--eee: expected --organization and --relationship as well")
-    from longplay.eval_log.eee import Submission
-
-    return Submission(organization, relationship, level, completed_only)  # type: ignore[arg-type]
+    return Submission(organization, relationship, options)
 
 
-def _check_outside(directory: Path, path: Path | None, option: str) -> None:
-    """Refuses to write into the experiment's own files."""
-    own = (*find_started_runs(directory), *directory.glob("*.json"))
-    if path is not None and any(is_inside(path, place) for place in own):
-        raise ConfigError(
-            f"{option}: {path} is part of the experiment; choose another file"
-        )
+def _certify(runs: Sequence[Path], level: str, agent: str | None, quiet: bool) -> None:
+    """Verifies the runs that have ended; `export` then reads the verdicts."""
+    from longplay.eval_log.export import ENDED
+    from longplay.verify.verification import certify
 
-
-def _describe_export(told: dict[str, Any], completed_only: bool) -> Iterator[Text]:
-    parts = [(told, "record", told.get("jsonl"))]
-    if "eee" in told:
-        parts.append((told["eee"], "sample", told["eee"]["samples"]))
-    for part, noun, target in parts:
-        if target is None:
+    for run_dir in runs:
+        status = RunDirectory(run_dir).status
+        if status is not None and status.state not in ENDED:
             continue
-        count, errored = part.get("records", part.get("rows")), part["errored"]
-        yield Text(f"{count:,} {noun}{'' if count == 1 else 's'} -> {target}")
-        if errored:
-            where = "left out" if completed_only else "with an error; see error_type"
-            yield Text(f"{errored:,} {where}", "yellow")
+        with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
+            certify(
+                run_dir,
+                level,  # type: ignore[arg-type]
+                agent,
+                workers=os.cpu_count() or 1,
+                observer=progress.show_replay,
+            )
 
 
 def atlas(
@@ -163,6 +179,7 @@ def atlas(
     from longplay.eval_log.atlas import make_atlas, summarise_atlas, write_atlas
     from longplay.eval_log.matrix import read_matrix
 
+    check_output("--output", output)
     fitted = make_atlas(read_matrix(paths), random, rank)
     problem = None
     if output is not None:
@@ -171,7 +188,7 @@ def atlas(
     if as_json:
         print_json(summarise_atlas(fitted))
         return
-    print_tables(*show_atlas(fitted))
+    print_tables(*export_tables.show_atlas(fitted))
     if problem is not None:
         print_tables(Padding(Text(problem, "yellow"), (0, 0, 0, 1)))
 

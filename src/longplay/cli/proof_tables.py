@@ -12,7 +12,7 @@ from rich.text import Text
 
 from longplay.cli import run_tables
 from longplay.cli.layout import add_row, make_table
-from longplay.contract.rundir import RunDirectory
+from longplay.contract.rundir import RunDirectory, list_changed
 
 if TYPE_CHECKING:
     from longplay.verify.doctor import Diagnosis, State, Symptom
@@ -48,8 +48,7 @@ def _verdict_line(verdict: Verification) -> Text:
 
 def _list_changed(run: RunDirectory, sha256: Mapping[str, str]) -> list[str]:
     """The files that changed since the verification."""
-    checked = run.verification.sha256 if run.verification else {}
-    return [name for name in checked if sha256.get(name) != checked[name]]
+    return list_changed(run.verification, sha256) if run.verification else []
 
 
 def proof_to_json(run: RunDirectory, sha256: Mapping[str, str]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from longplay.cli.guard import (
     Directory,
     Json,
     Quiet,
+    check_output,
     error_to_json,
     print_error,
     print_json,
@@ -183,6 +184,7 @@ def pack(
     from longplay.verify.pack import pack_run
 
     target = output or Path(f"{find_run(directory).name}{PACK_SUFFIX}")
+    check_output("--output", target)
     with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
         manifest = pack_run(
             directory,
@@ -222,6 +224,7 @@ def unpack(
     from longplay.verify.pack import unpack_run
 
     target = output or Path(file.name.removesuffix(PACK_SUFFIX))
+    check_output("--output", target)
     with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
         unpack_run(file, target, observer=progress.show_replay)
     if as_json:

@@ -20,7 +20,7 @@ from longplay.cli.guard import (
     AgentFilePatterns,
     Directory,
     Json,
-    is_inside,
+    check_output,
     print_json,
     print_runs,
     print_tables,
@@ -112,10 +112,7 @@ def _score_one(
     if explain is not None and explain not in own_config.games:
         hint = f"(this run plays {', '.join(own_config.games)})"
         raise UnknownNameError("game", explain, own_config.games, hint)
-    if output is not None and is_inside(output, run_dir):
-        raise ConfigError(
-            f"--output: {output} is in the run directory; choose another file"
-        )
+    check_output("--output", output)
     run_directory.config = scores.change_scoring(own_config, changes)
     play = read_play(run_directory, partial=partial)
     if not partial:

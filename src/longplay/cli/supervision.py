@@ -10,6 +10,7 @@ The waiting process passes signals on. If it dies, so does the worker (on Linux)
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-_COMMANDS = ("run", "resume", "retry", "verify")
+_COMMANDS = ("run", "resume", "retry", "verify", "check-agent")
 _ENDED, _DIRECTORY = b"ended", b"directory "
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 # Crashes; any other signal is someone's wish to end the command.
@@ -95,7 +96,8 @@ def _wait_and_exit(pid: int, reports: int, as_json: bool) -> NoReturn:
     lines = _read_reports(reports)
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
     if number is not None and number not in _CRASHES:
-        signal.signal(number, signal.SIG_DFL)
+        with contextlib.suppress(OSError):  # SIGKILL always has its default action
+            signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(os.getpid(), number)
     if number is None and _ENDED in lines:

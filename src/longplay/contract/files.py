@@ -92,6 +92,25 @@ def read_bounded(path: Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> byt
     return content
 
 
+def iter_rows(file: BufferedReader, name: str) -> Iterator[bytes]:
+    """The lines of an open row file from here on, each with its newline.
+
+    Args:
+        file: From `open_regular`.
+        name: Its name, for errors.
+
+    Raises:
+        DocumentError: A line is too long to be a row.
+    """
+    while line := file.readline(LARGEST_ROW_BYTES):
+        if len(line) == LARGEST_ROW_BYTES and not line.endswith(b"\n"):
+            raise DocumentError(
+                f"{name}: expected rows of at most {LARGEST_ROW_BYTES:,} bytes, found "
+                f"a longer one that ends after byte {file.tell():,}"
+            )
+        yield line
+
+
 def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
@@ -143,9 +162,9 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     temporary = {path: _temporary_name(path) for path in files}
     done: list[Path] = []
     for path, data in files.items():
-        with _removing_on_error(path, temporary.values()):
-            with _writing(temporary[path]) as file:
-                _write_all(file.fileno(), data)
+        removing = _removing_on_error(path, temporary.values())
+        with removing, _writing(temporary[path]) as file:
+            _write_all(file.fileno(), data)
     try:
         for path in files:
             with _removing_on_error(path, temporary.values()):
@@ -225,8 +244,12 @@ def make_directory(path: Path, *, exist_ok: bool = False) -> None:
         raise RecordingError(f"cannot make {path}: {error.strerror}") from error
 
 
-def _check_no_links(path: Path, below: Path) -> None:
-    """Rejects a path that leads through a symbolic link below a folder."""
+def check_no_links(path: Path, below: Path) -> None:
+    """Rejects a path that leads through a symbolic link below a folder.
+
+    Raises:
+        RecordingError: Names the link.
+    """
     for place in (path, *path.parents):
         if place == below:
             return
@@ -243,7 +266,7 @@ def move_directory(source: Path, target: Path) -> None:
         RecordingError: The move failed, or the target is behind a symbolic link.
     """
     source, target = source.absolute(), target.absolute()
-    _check_no_links(target, Path(os.path.commonpath((source, target))))
+    check_no_links(target, Path(os.path.commonpath((source, target))))
     make_directory(target.parent, exist_ok=True)
     try:
         os_replace(source, target)

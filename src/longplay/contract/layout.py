@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +120,32 @@ def find_started_runs(directory: Path) -> list[Path]:
     if is_experiment(directory) and not any(directory.glob("episodes/*")):
         return []
     return find_runs(directory)
+
+
+# The files and folders that an experiment consists of.
+_OWN_NAMES = frozenset(
+    {
+        EXPERIMENT_CONFIG,
+        "experiment_record.json",
+        "experiment_summary.json",
+        ".lock",
+        "episodes",
+        "archive",
+    }
+)
+
+
+def find_owner(path: Path) -> Path | None:
+    """The experiment or run that a path is part of; None if there is none.
+
+    Everything in a run belongs to it; in the folder of an experiment, other files may
+    be put beside its own.
+    """
+    path = path.resolve()
+    for place, above in itertools.pairwise((path, *path.parents)):
+        if is_run(above) or (is_experiment(above) and place.name in _OWN_NAMES):
+            return above
+    return None
 
 
 def run_dir_of(experiment_dir: Path, trajectory_id: str) -> Path:

@@ -33,6 +33,11 @@ GLOBAL_ACTION_SET = tuple(range(18))
 # Far above any run, and low enough that sums never overflow.
 _LARGEST = 2**62
 _LARGEST_COUNT = 2**40
+# A stream keeps as many decisions as the delay, and plays as many emulator frames for a
+# timestep as the frame skip says.
+_LARGEST_DELAY = 10**6
+_LARGEST_FRAME_SKIP = 1000
+_LARGEST_SEED = 2**31 - 1
 _LARGEST_REWARD = 1e15
 
 
@@ -168,7 +173,10 @@ class DigestRow(msgspec.Struct, gc=False):
 
 # Ranges of settings, shared by config.json and the suites.
 Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT)]
-Delay = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
+Delay = Annotated[int, Field(ge=0, le=_LARGEST_DELAY)]
+FrameSkip = Annotated[int, Field(ge=1, le=_LARGEST_FRAME_SKIP)]
+# A number of something that was played.
+Total = Annotated[int, Field(ge=0, le=_LARGEST)]
 Sticky = Annotated[float, Field(ge=0, lt=1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Discount = Annotated[float, Field(ge=0, le=1)]
@@ -357,7 +365,7 @@ class RunConfig(Document):
     track: str | None = Field(
         default=None, description="`streaming`, `control` or `prediction`."
     )
-    frame_skip: Count | None = Field(
+    frame_skip: FrameSkip | None = Field(
         default=None,
         exclude_if=is_none,
         description="Emulator frames per timestep; absent in streaming runs.",
@@ -380,8 +388,8 @@ class RunConfig(Document):
     # Added by longplay.
     suite: str | None = Field(default=None, description="Suite the run belongs to.")
     seed: int | None = Field(default=None, description="Run seed.")
-    emulator_seeds: tuple[int, ...] | None = Field(
-        default=None, description="Emulator seed of each visit."
+    emulator_seeds: tuple[Annotated[int, Field(ge=0, le=_LARGEST_SEED)], ...] | None = (
+        Field(default=None, description="Emulator seed of each visit.")
     )
     rom_md5: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = Field(
         default=None, description="MD5 of each game's ROM."
@@ -506,15 +514,15 @@ class RunConfig(Document):
 class VisitSummary(Document):
     """Totals of one visit."""
 
-    visit_idx: int
+    visit_idx: Total
     game_id: str
-    cycle_idx: int
-    frames: int = Field(description="Frames played.")
-    decision_frames: int = Field(description="Frames on which the agent decided.")
-    emulator_frames: int = Field(description="ALE frames played.")
+    cycle_idx: Total
+    frames: Total = Field(description="Frames played.")
+    decision_frames: Total = Field(description="Frames on which the agent decided.")
+    emulator_frames: Total = Field(description="ALE frames played.")
     reward_sum: float = Field(description="Sum of delivered rewards.")
     game_reward_sum: float = Field(description="Sum of the game's own rewards.")
-    episodes: int = Field(description="Rows of episodes.jsonl that end in the visit.")
+    episodes: Total = Field(description="Rows of episodes.jsonl that end in the visit.")
     wall_time_s: float = Field(ge=0, description="Seconds of playing.")
     started_utc: Utc
     action_names: tuple[str, ...] = Field(
@@ -536,13 +544,13 @@ class RunSummary(Document):
     """run_summary.json: totals, times and visits of the run."""
 
     schema_version: int = SCHEMA_VERSION
-    frames: int = Field(description="Frames played.")
-    decision_frames: int = Field(description="Frames on which the agent decided.")
-    emulator_frames: int = Field(description="ALE frames played.")
+    frames: Total = Field(description="Frames played.")
+    decision_frames: Total = Field(description="Frames on which the agent decided.")
+    emulator_frames: Total = Field(description="ALE frames played.")
     wall_time_s: float = Field(ge=0, description="Seconds of playing, all attempts.")
     fps: float | None = Field(description="frames / wall_time_s.")
-    episodes: int = Field(description="Rows of episodes.jsonl.")
-    segments: int = Field(description="Rows of segments.jsonl.")
+    episodes: Total = Field(description="Rows of episodes.jsonl.")
+    segments: Total = Field(description="Rows of segments.jsonl.")
     tries: int = Field(ge=1, description="Times the run was started or resumed.")
     started_utc: Utc
     ended_utc: Utc
@@ -811,15 +819,15 @@ class RunStatus(Document):
 
     schema_version: int = SCHEMA_VERSION
     state: RunState
-    frame: int = Field(description="Frames played so far.")
-    frames_total: int
+    frame: Total = Field(description="Frames played so far.")
+    frames_total: Total
     game_id: str | None = Field(description="Game being played.")
     fps: float | None
     heartbeat_utc: Utc
     started_utc: Utc
-    pid: int
+    pid: int = Field(ge=0, le=_LARGEST_SEED)
     host: str
-    retries: int
+    retries: int = Field(ge=0, le=_LARGEST_SEED)
     error: RunErrorEntry | None = None
     reward_rate: float | None = Field(
         default=None,
@@ -886,4 +894,7 @@ class VerificationRecord(Document):
     sha256: dict[str, str] = Field(description="Verified file -> its SHA-256.")
     versions: dict[str, str] = Field(
         description="python, ale_py, numpy, longplay of the verifier."
+    )
+    verified_utc: Utc | None = Field(
+        default=None, exclude_if=is_none, description="Time of the verification."
     )

@@ -44,9 +44,10 @@ from longplay.contract.records import Score
 from longplay.errors import ConfigError, NotARunError
 from longplay.eval_log.export import (
     EXPERIMENT_FILE,
+    CheckedRuns,
+    ExportOptions,
     Level,
     experiment_of,
-    iter_records,
 )
 from longplay.eval_log.records import AgentInfo, EpisodeRecord, ExperimentRecord
 from longplay.eval_log.trajectory import Trajectory
@@ -71,14 +72,12 @@ class Submission:
     Attributes:
         organization: Name of the organization that made the results.
         relationship: Its relationship to the agent: one of `Relationship`.
-        level: One sample per run, or one per visit.
-        completed_only: Whether runs with an error are left out of the samples.
+        options: Which records become samples.
     """
 
     organization: str
     relationship: str
-    level: Level = "run"
-    completed_only: bool = False
+    options: ExportOptions = field(default_factory=ExportOptions)
 
     def __post_init__(self) -> None:
         if self.relationship not in get_args(Relationship):
@@ -100,7 +99,7 @@ class ExportedFiles:
         aggregate: Results.
         samples: JSONL.
         rows: Number of samples.
-        errored: How many of them have an error.
+        errored: Runs or visits with an error: among the samples, or left out.
     """
 
     aggregate: Path
@@ -132,7 +131,8 @@ def export_eee(
     folder = Path("data", COLLECTION, *model_id.split("/"))
     name = str(_derive_uuid(experiment.experiment_id))
     samples = _Samples(folder / f"{name}_samples.jsonl", experiment, model_id)
-    lines = samples.render(iter_records(directory, submission.level), submission)
+    records = CheckedRuns(directory, submission.options).iter_records()
+    lines = samples.render(records, submission.options)
     first = next(lines, None)
     if first is None:
         raise NotARunError(f"{directory}: expected a run that has ended, found none")
@@ -263,7 +263,7 @@ def _list_results(
                 ),
             },
             "metric_config": _describe_metric(experiment.benchmark_name, name),
-            "score_details": _summarise(by_seed, samples.errored_runs),
+            "score_details": _summarise(by_seed, samples.errored),
             "generation_config": config,
         }
 
@@ -343,7 +343,6 @@ class _Samples:
     model_id: str
     rows: int = 0
     errored: int = 0
-    errored_runs: int = 0
     rewards: dict[int | None, float] = field(default_factory=dict)
     tools: dict[str, None] = field(default_factory=dict)
 
@@ -351,17 +350,16 @@ class _Samples:
         self._hash = hashlib.sha256()
 
     def render(
-        self, records: Iterator[EpisodeRecord], submission: Submission
+        self, records: Iterator[EpisodeRecord], options: ExportOptions
     ) -> Iterator[bytes]:
         """The lines, one by one."""
-        level = submission.level
+        level = options.level
         for record in records:
             self.tools |= dict.fromkeys(record.tool_names)
             if record.error_type is not None:
-                self.errored_runs += 1
-                if submission.completed_only:
-                    continue
                 self.errored += 1
+                if options.completed_only:
+                    continue
             elif level == "run":
                 self.rewards[record.seed] = record.reward
             line = render_line(self._make_row(record, level))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -31,8 +31,10 @@ from pydantic_core import PydanticCustomError
 
 from longplay.contract.files import (
     describe_invalid,
+    iter_rows,
     make_directory,
     open_regular,
+    read_bounded,
     read_document,
     render_document,
     render_line,
@@ -41,13 +43,19 @@ from longplay.contract.files import (
     write_file,
 )
 from longplay.contract.layout import (
+    EXPERIMENT_CONFIG,
+    ExperimentConfig,
     find_started_runs,
+    is_experiment,
     read_experiment_config,
     run_dir_of,
 )
-from longplay.contract.rundir import RunDirectory, is_run, natural_key
+from longplay.contract.records import ProofLevel
+from longplay.contract.rundir import RunDirectory, has_evidence, is_run, natural_key
 from longplay.contract.typed_record import Record
 from longplay.errors import ConfigError, DocumentError, NotARunError
+from longplay.eval_log.agreement import check_agreement
+from longplay.eval_log.evidence import check_trust
 from longplay.eval_log.records import EpisodeRecord, ExperimentRecord
 from longplay.eval_log.tasks import TaskConfig
 from longplay.eval_log.trajectory import Trajectory, VisitTrajectory
@@ -58,7 +66,8 @@ EXPERIMENT_FILE = "experiment_record.json"
 EPISODE_FILE = "episode_record.json"
 VISITS_FILE = "visit_records.jsonl"
 
-_ENDED = ("COMPLETED", "FAILED")
+# States of runs that have a record.
+ENDED = ("COMPLETED", "FAILED")
 # Fields of an episode record that are filled in by hand or by an investigator.
 _ASSESSMENT = ("verifier", "findings")
 
@@ -121,6 +130,8 @@ class EvalLog(Record):
         make_directory(output_dir, exist_ok=True)
         _write_if_changed(output_dir / EXPERIMENT_FILE, self.experiment)
         for record in self.episodes:
+            # The list may have grown since it was validated.
+            _check_experiment_id(record, self.experiment.experiment_id)
             run_dir = run_dir_of(output_dir, record.trajectory_id)
             make_directory(run_dir, exist_ok=True)
             _write_if_changed(run_dir / EPISODE_FILE, record)
@@ -194,16 +205,40 @@ class EvalLog(Record):
 
 
 @dataclass(frozen=True)
+class ExportOptions:
+    """What to export.
+
+    Attributes:
+        level: One line per run, or one per visit.
+        partial: Whether planned runs that have not ended may be missing.
+        require: The level that the verification of every run must have reached.
+        completed_only: Whether to leave out runs that ended with an error.
+    """
+
+    level: Level = "run"
+    partial: bool = False
+    require: ProofLevel | None = None
+    completed_only: bool = False
+
+
+@dataclass(frozen=True)
 class Exported:
     """What was exported.
 
     Attributes:
         lines: Number of lines.
         errored: Runs or visits that ended with an error: among the lines, or left out.
+        no_evidence: Ids of runs that have no digests or hashes and can only be
+            claimed.
     """
 
     lines: int
     errored: int
+    no_evidence: tuple[str, ...]
+
+
+def ignore_note(trajectory_id: str) -> None:
+    """The default observer of an export: does nothing."""
 
 
 def export_jsonl(
@@ -211,40 +246,56 @@ def export_jsonl(
     path: str | Path,
     level: Level = "run",
     *,
+    partial: bool = False,
+    require: ProofLevel | None = None,
     completed_only: bool = False,
+    on_no_evidence: Callable[[str], None] = ignore_note,
 ) -> int:
     """Writes the records of an experiment or run directory to one JSONL file.
+
+    Documents that contradict each other, the plan, or the lengths of the row files are
+    refused before anything is written.
 
     Args:
         directory: Contains the runs; their records need not exist yet.
         path: File to write; it appears whole or not at all.
         level: One line per run, or one per visit.
+        partial: Whether planned runs that have not ended may be missing.
+        require: The level that the verification of every run must have reached.
         completed_only: Whether to leave out runs that ended with an error.
+        on_no_evidence: Called with the id of each run that has no digests or hashes
+            and can only be claimed.
 
     Returns:
         The number of lines.
 
     Raises:
-        DocumentError: A run that has ended lacks its score, or a file is damaged.
+        DocumentError: A run that has ended lacks its score, a file is damaged or
+            contradicts another, a planned run is missing, or a run was not verified
+            as required.
     """
-    return export_records(directory, path, level, completed_only=completed_only).lines
+    options = ExportOptions(level, partial, require, completed_only)
+    exported = export_records(directory, path, options)
+    for trajectory_id in exported.no_evidence:
+        on_no_evidence(trajectory_id)
+    return exported.lines
 
 
 def export_records(
-    directory: str | Path,
-    path: str | Path,
-    level: Level = "run",
-    *,
-    completed_only: bool = False,
+    directory: str | Path, path: str | Path, options: ExportOptions
 ) -> Exported:
-    """As `export_jsonl`, and counts the records with an error."""
-    records = iter_records(Path(directory), level)
-    return _write_lines(Path(path), records, completed_only)
+    """As `export_jsonl`, and says what the lines are."""
+    checked = CheckedRuns(Path(directory), options)
+    lines, errored = _write_lines(
+        Path(path), checked.iter_records(), options.completed_only
+    )
+    return Exported(lines, errored, tuple(checked.no_evidence))
 
 
 def _write_lines(
     path: Path, records: Iterable[EpisodeRecord], completed_only: bool
-) -> Exported:
+) -> tuple[int, int]:
+    """Writes records; returns the number of lines, and of records with an error."""
     lines = errored = 0
 
     def render() -> Iterator[bytes]:
@@ -257,7 +308,74 @@ def _write_lines(
                 yield render_line(record)
 
     write_chunks(path, render())
-    return Exported(lines, errored)
+    return lines, errored
+
+
+class CheckedRuns:
+    """The runs of an experiment, each checked before its records are made.
+
+    Attributes:
+        no_evidence: Ids of the runs so far that have no digests or hashes.
+    """
+
+    def __init__(self, directory: Path, options: ExportOptions) -> None:
+        _check_level(options.level)
+        self.no_evidence: list[str] = []
+        self._options = options
+        self._run_dirs = find_started_runs(directory)
+        self._experiment = experiment_of(directory)
+        self._experiment_id = read_experiment_id(self._experiment)
+        self._plan: ExperimentConfig | None = None
+        self._planned: frozenset[int] = frozenset()
+        if is_experiment(self._experiment):
+            self._plan = read_experiment_config(self._experiment)
+            self._planned = frozenset(self._plan.seeds)
+        self._expects_all = not options.partial and directory == self._experiment
+        self._names_by_seed: dict[int | None, str] = {}
+
+    def iter_records(self) -> Iterator[EpisodeRecord]:
+        """The records, one run in memory at a time."""
+        for run_dir in self._run_dirs:
+            with _naming_run(run_dir):
+                trajectory = Trajectory(run_dir)
+                if trajectory.state not in ENDED:
+                    continue
+                self._check(trajectory)
+                level = self._options.level
+                records = _make_records(trajectory, self._experiment_id, level)
+            yield from records
+        if self._expects_all and self._plan is not None:
+            self._check_complete(self._plan)
+
+    def _check(self, trajectory: Trajectory) -> None:
+        self._check_seed(trajectory.config.seed, trajectory.run.path.name)
+        check_agreement(trajectory.run, self._plan)
+        if not has_evidence(trajectory.run.summary):
+            self.no_evidence.append(trajectory.id)
+        if self._options.require is not None:
+            check_trust(trajectory.run, self._options.require)
+
+    def _check_seed(self, seed: int | None, name: str) -> None:
+        if self._plan is not None and seed not in self._planned:
+            raise DocumentError(
+                f"config.json seed: expected a seed that {EXPERIMENT_CONFIG} plans, "
+                f"found {seed}"
+            )
+        if seed in self._names_by_seed:
+            raise DocumentError(
+                f"config.json seed: expected one run of each seed, found {seed} in "
+                f"{self._names_by_seed[seed]} too"
+            )
+        self._names_by_seed[seed] = name
+
+    def _check_complete(self, plan: ExperimentConfig) -> None:
+        missing = [seed for seed in plan.seeds if seed not in self._names_by_seed]
+        if missing:
+            raise DocumentError(
+                f"{EXPERIMENT_CONFIG} seeds: expected a run of every planned seed that "
+                f"has ended, found none of seed {missing[0]} ({len(missing):,} of "
+                f"{len(plan.seeds):,} are missing); --partial exports the others"
+            )
 
 
 def save_records(directory: Path, experiment: ExperimentRecord) -> int:
@@ -372,7 +490,7 @@ def _read_saved_visits(
             "what its visits were: export the experiment again"
         ) from error
     with file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(iter_rows(file, place), start=1):
             try:
                 record = EpisodeRecord.model_validate_json(line)
             except ValidationError as error:
@@ -385,7 +503,7 @@ def _read_saved_visits(
 def _write_if_changed(path: Path, record: Record) -> None:
     """Writes a record unless the file already has the same content."""
     data = render_document(record)
-    if not path.exists() or path.read_bytes() != data:
+    if not path.exists() or read_bounded(path) != data:
         write_file(path, data)
 
 
@@ -394,7 +512,7 @@ def _iter_records(
 ) -> Iterator[EpisodeRecord]:
     for run_dir in run_dirs:
         with _naming_run(run_dir):
-            records = _make_records(run_dir, experiment_id, level)
+            records = _make_records(Trajectory(run_dir), experiment_id, level)
         yield from records
 
 
@@ -412,10 +530,11 @@ def _naming_run(run_dir: Path) -> Iterator[None]:
         raise DocumentError(f"{run_dir.name}/{error}") from error
 
 
-def _make_records(run_dir: Path, experiment_id: str, level: str) -> list[EpisodeRecord]:
+def _make_records(
+    trajectory: Trajectory, experiment_id: str, level: str
+) -> list[EpisodeRecord]:
     """The record of a run, or of its visits; nothing before the run has ended."""
-    trajectory = Trajectory(run_dir)
-    if trajectory.state not in _ENDED:
+    if trajectory.state not in ENDED:
         return []
     if trajectory.config.is_tuning:
         _check_tuning(trajectory)
@@ -429,7 +548,8 @@ def _make_records(run_dir: Path, experiment_id: str, level: str) -> list[Episode
         )
         for view in views
     ]
-    assessment = _read_assessment(run_dir / EPISODE_FILE, experiment_id)
+    path = trajectory.run.path / EPISODE_FILE
+    assessment = _read_assessment(path, experiment_id)
     if level == "run" and assessment:
         return [record.model_copy(update=assessment) for record in records]
     return records
@@ -446,9 +566,9 @@ def _check_tuning(trajectory: Trajectory) -> None:
 
 def _read_assessment(path: Path, experiment_id: str) -> dict[str, Any]:
     """Assessments added to a run's record later: they survive a new export."""
-    if not path.is_file():
+    if not path.exists():
         return {}
-    text = path.read_bytes()
+    text = read_bounded(path)
     if all(f'"{name}": null'.encode() in text for name in _ASSESSMENT):
         return {}
     record = read_document(path, EpisodeRecord)

@@ -1,7 +1,7 @@
 """A trajectory, agent config or benchmark of any harness -> the values of a record.
 
     trajectory := id, metadata, summary_stats, reward_info, start_time
-                  and, where there is one: end_time, error_type, steps
+                  and, where there is one: end_time, error_type, steps, evidence
     step       := has `output`, or is the output
     output     := has `actions` (an agent's) or `reward` (an environment's), and `error`
     tool       := {"name": …} or {"type": "function", "function": {"name": …}}

@@ -24,6 +24,7 @@ from longplay.contract.fingerprint import agent_id
 from longplay.contract.typed_record import Record
 from longplay.contract.usage import UsageSummary
 from longplay.eval_log import facts
+from longplay.eval_log.evidence import Evidence
 from longplay.provenance import (
     longplay_version,
     make_permalink,
@@ -247,6 +248,10 @@ class EpisodeRecord(Record):
         ge=0,
         description="Frames spent on tuning the agent, if known; longplay's addition.",
     )
+    evidence: Evidence | None = Field(
+        default=None,
+        description="Hashes and versions to check it by; longplay's addition.",
+    )
     verifier: Verifier | None = Field(
         default=None, description="The function that computed the reward."
     )
@@ -293,6 +298,7 @@ class EpisodeRecord(Record):
             trajectory_id=trajectory.id,
             timestamp=float(trajectory.start_time or 0.0),
             tuning_frames=metadata.get("tuning_frames"),
+            evidence=getattr(trajectory, "evidence", None),
         )
 
 

@@ -18,7 +18,7 @@ import msgspec
 from longplay.analysis.runs import name_agent
 from longplay.analysis.tuning import TUNING_FILE, TuningRecord
 from longplay.console.base import ACTION_NAMES
-from longplay.contract.files import read_document
+from longplay.contract.files import iter_rows, open_regular, read_document
 from longplay.contract.layout import (
     EXPERIMENT_CONFIG,
     RUN_REQUEST,
@@ -35,6 +35,7 @@ from longplay.contract.records import (
 )
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
+from longplay.eval_log.evidence import Evidence, read_evidence
 from longplay.eval_log.tasks import TaskMetadata
 from longplay.plan import name_trajectory, plan_again
 
@@ -60,6 +61,7 @@ class VisitTrajectory:
     start_time: float
     error_type: str | None
     task_metadata: TaskMetadata
+    evidence: Evidence
 
 
 class Trajectory:
@@ -145,8 +147,8 @@ class Trajectory:
         if not path.is_file():
             raise DocumentError(f"{path.name}: missing in {path.parent}")
         decode = msgspec.json.Decoder(self.config.contract.row_type).decode
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
+        with open_regular(path) as file:
+            for number, line in enumerate(iter_rows(file, path.name), start=1):
                 try:
                     yield decode(line)
                 except msgspec.MsgspecError as error:
@@ -212,6 +214,11 @@ class Trajectory:
         status = self.run.status
         return 0.0 if status is None else _parse_utc(status.started_utc)
 
+    @cached_property
+    def evidence(self) -> Evidence:
+        """Hashes and versions by which the run's record can be checked."""
+        return read_evidence(self.run)
+
     @property
     def wall_time_s(self) -> float | None:
         """Seconds of playing, all attempts."""
@@ -239,6 +246,7 @@ class Trajectory:
                 start_time=_parse_utc(visit.started_utc),
                 error_type=self.error_type if visit is self._visits[-1] else None,
                 task_metadata=task,
+                evidence=self.evidence,
             )
 
 

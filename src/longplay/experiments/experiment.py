@@ -35,6 +35,7 @@ from longplay.agents.isolation.levels import NOT_ISOLATED, Isolation
 from longplay.agents.isolation.remote import load_agent_at
 from longplay.agents.loading import LoadedAgent
 from longplay.contract.files import (
+    check_no_links,
     make_directory,
     read_document,
     write_document,
@@ -50,6 +51,7 @@ from longplay.contract.layout import (
     run_dir_of,
 )
 from longplay.contract.records import IsolationLevel
+from longplay.contract.rundir import is_readable_path
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import ConfigError, LongplayError, OutputError
 from longplay.eval_log.export import EXPERIMENT_FILE, EvalLog, save_records
@@ -64,7 +66,7 @@ from longplay.experiments.job import (
     open_session,
     play_job,
 )
-from longplay.plan import RunPlan, plan_again, plan_run
+from longplay.plan import RunPlan, plan_again, plan_all_again, plan_run
 from longplay.runs.checkpoint import keep_agent, remove_checkpoints
 from longplay.runs.loop import Observer, Progress
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
@@ -96,7 +98,7 @@ def view_runs(
 
 
 def _make_plans(config: ExperimentConfig) -> tuple[RunPlan, ...]:
-    return tuple(plan_again(config.config_given, seed) for seed in config.seeds)
+    return plan_all_again(config.config_given, config.seeds)
 
 
 class Mode(Enum):
@@ -237,9 +239,9 @@ class Experiment:
             # Before the folder exists, which might make the checkout dirty.
             record = self._make_record()
             make_directory(self.directory, exist_ok=self.mode is Mode.CREATE_OR_RESUME)
-        with self._lock():
+        with self.lock():
             if record is not None:
-                self._write_plan(record)
+                self.write_plan(record)
                 is_new = self.mode is Mode.CREATE
                 self.mode = Mode.RETRY if is_new else Mode.RESUME
             with self._concluding(contextlib.nullcontext) as results:
@@ -256,10 +258,10 @@ class Experiment:
             A list for the results.
         """
         make_directory(self.directory, exist_ok=True)
-        with self._lock(_SHARED_WAIT_S):
+        with self.lock(_SHARED_WAIT_S):
             if not is_experiment(self.directory):
-                self._write_plan(self._make_record())
-        with self._concluding(lambda: self._lock(_SHARED_WAIT_S)) as results:
+                self.write_plan()
+        with self._concluding(lambda: self.lock(_SHARED_WAIT_S)) as results:
             yield results
 
     @contextlib.contextmanager
@@ -273,19 +275,24 @@ class Experiment:
         except BaseException:
             # The first error is the one to report.
             with contextlib.suppress(LongplayError), lock():
-                self._conclude()
+                self.conclude()
             raise
         if not results or not all(result.is_refused for result in results):
             with lock():
-                self._conclude()
+                self.conclude()
 
     @property
     def _is_planned(self) -> bool:
         """Whether the plan is already on disk."""
         return self.mode is not Mode.CREATE and is_experiment(self.directory)
 
-    def _write_plan(self, record: ExperimentRecord) -> None:
-        """Writes the plan; the config comes last, since it marks an experiment."""
+    def write_plan(self, record: ExperimentRecord | None = None) -> None:
+        """Writes the plan; the config comes last, since it marks an experiment.
+
+        Args:
+            record: Agent and code, if they were read before the folder was created.
+        """
+        record = record or self._make_record()
         # Written now: it names the code that runs, not the code that exports.
         write_document(self.directory / EXPERIMENT_FILE, record)
         config = self._describe(record.experiment_id)
@@ -316,18 +323,36 @@ class Experiment:
         """
         if not is_experiment(self.directory):
             return replace(self, mode=Mode.CREATE_OR_RESUME)
+        self.check_same(("config_given", "seeds", "agent"))
+        return replace(self, mode=Mode.RESUME)
+
+    def check_same(self, parts: Sequence[str] = ("config_given", "agent")) -> None:
+        """Refuses to continue the experiment in the folder if it is another one.
+
+        Raises:
+            ConfigError: Names the first difference.
+        """
+        if not is_experiment(self.directory):
+            return
         started = read_experiment_config(self.directory)
         requested = self._describe(started.experiment_id)
-        found = describe_differences(
-            str(self.directory), _requested(started), _requested(requested)
-        )
+        was, wanted = (_requested(config, parts) for config in (started, requested))
+        found = describe_differences(str(self.directory), was, wanted)
         if found:
             raise ConfigError(f"{found[0]}; choose another folder for --out")
-        return replace(self, mode=Mode.RESUME)
 
     def check_output(self) -> None:
         """Refuses a folder that exists, and a disk too small for all runs."""
         may_exist = self.mode is Mode.CREATE_OR_RESUME and self._is_empty()
+        if not is_readable_path(self.directory):
+            raise OutputError(
+                f"{self.directory}: expected a path in UTF-8; choose another folder "
+                "for --out"
+            )
+        if self.directory.is_symlink():
+            raise OutputError(
+                f"{self.directory} is a symbolic link; choose a new folder for --out"
+            )
         if self.directory.exists() and not may_exist:
             raise OutputError(
                 f"{self.directory} exists already; choose a new folder for --out"
@@ -355,14 +380,28 @@ class Experiment:
         return all(name.startswith(".") or name == EXPERIMENT_FILE for name in names)
 
     @contextlib.contextmanager
-    def _lock(self, wait_s: float = 0.0) -> Iterator[None]:
-        lock = FileLock(self.directory / ".lock")
+    def lock(self, wait_s: float = 0.0) -> Iterator[None]:
+        """Keeps other drivers out.
+
+        Raises:
+            OutputError: Another process holds the lock for longer than `wait_s`.
+        """
+        path = self.directory / ".lock"
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise OutputError(
+                f"{path} is a symbolic link, or not a file; remove it, and try again"
+            )
+        lock = FileLock(path)
         try:
             lock.acquire(timeout=wait_s)
         except Timeout as error:
             raise OutputError(
                 f"{self.directory}: another longplay process runs this experiment; "
                 "wait for it, or stop it first"
+            ) from error
+        except (OSError, NotImplementedError) as error:
+            raise OutputError(
+                f"{path} cannot be locked: {error}; use a file system with locks"
             ) from error
         try:
             yield
@@ -460,6 +499,7 @@ class Experiment:
         resume_only = self.mode is not Mode.RETRY
         for view in self.view_selected(stall_timeout_s):
             if view.is_pending:
+                check_no_links(view.run_dir, self.directory)
                 yield Job.make(
                     view,
                     self.agent,
@@ -502,7 +542,7 @@ class Experiment:
         log.save(output_dir or self.directory)
         return log
 
-    def _conclude(self) -> None:
+    def conclude(self) -> None:
         """Writes the summary of the runs, and their records."""
         views = self.view()
         for view in views:
@@ -526,11 +566,9 @@ class Experiment:
         save_records(self.directory, record)
 
 
-def _requested(config: ExperimentConfig) -> dict[str, Any]:
-    """The requested settings; everything else follows from them."""
-    requested = config.model_dump(
-        mode="json", include={"config_given", "seeds", "agent"}
-    )
+def _requested(config: ExperimentConfig, parts: Sequence[str]) -> dict[str, Any]:
+    """Parts of the requested settings; everything else follows from them."""
+    requested = config.model_dump(mode="json", include=set(parts))
     isolation = config.agent_isolation
     level = {"level": isolation.level, "allowed": list(isolation.allowed)}
     return {**requested, "agent_isolation": level}

@@ -150,6 +150,8 @@ def _find_refusal(run: MeasuredRun) -> str | None:
     expected = plan.config.benchmark_contract_hash
     if {contract_hash(config), config.benchmark_contract_hash} != {expected}:
         return f"its settings are not those of {suite}"
+    if not run.has_evidence:
+        return "no evidence: it has no digests or hashes, so it can only be claimed"
     return None
 
 

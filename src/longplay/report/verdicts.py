@@ -25,7 +25,7 @@ from longplay.contract.files import (
     write_document,
 )
 from longplay.contract.records import Document, ProofLevel, VerificationRecord
-from longplay.contract.rundir import VERIFIED_FILES, RunDirectory
+from longplay.contract.rundir import VERIFIED_FILES, RunDirectory, list_changed
 from longplay.errors import (
     CannotVerifyError,
     DocumentError,
@@ -68,8 +68,7 @@ def read_trust(run: MeasuredRun) -> ProofLevel:
     if run.path.is_file():
         return read_recorded_trust(open_pack(run.path).run)
     documents = RunDirectory(run.path)
-    hashes = documents.hash_verified_files() if documents.verification else {}
-    return _level_of(documents.verification, hashes.get)
+    return _level_of(documents.verification, documents.hash_verified_files)
 
 
 def read_recorded_trust(run: RunDirectory) -> ProofLevel:
@@ -78,26 +77,30 @@ def read_recorded_trust(run: RunDirectory) -> ProofLevel:
     Reads no rows where the summary records them: fast, but blind to rows that were
     changed later without changing their length.
     """
-    if run.verification is None or not run.path.is_file():
-        return _level_of(run.verification, lambda name: _hash_recorded(run, name))
-    with PackFile(run.path) as packed:
-        return _level_of(run.verification, packed.manifest.sha256.get)
+    if run.path.is_file():
+        with PackFile(run.path) as packed:
+            return _level_of(run.verification, lambda: packed.manifest.sha256)
+    return _level_of(run.verification, lambda: _read_recorded_hashes(run))
 
 
 def _level_of(
-    record: VerificationRecord | None, hash_of: Callable[[str], str | None]
+    record: VerificationRecord | None, read_hashes: Callable[[], Mapping[str, str]]
 ) -> ProofLevel:
     """The level of a verification if it is about the files as they are."""
-    if record is None or not record.passed:
+    if record is None or not record.passed or list_changed(record, read_hashes()):
         return "claimed"
-    is_same = all(hash_of(name) == found for name, found in record.sha256.items())
-    return record.level if is_same else "claimed"
+    return record.level
+
+
+def _read_recorded_hashes(run: RunDirectory) -> dict[str, str]:
+    hashes = {name: _hash_recorded(run, name) for name in VERIFIED_FILES}
+    return {name: found for name, found in hashes.items() if found is not None}
 
 
 def _hash_recorded(run: RunDirectory, name: str) -> str | None:
     """The hash of a file, without reading it if its length is the recorded one."""
     path = run.path / name
-    if name not in VERIFIED_FILES or not path.is_file():
+    if not path.is_file():
         return None
     rows = run.summary.rows if run.summary else None
     recorded = rows.get(name) if rows else None

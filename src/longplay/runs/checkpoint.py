@@ -26,6 +26,7 @@ from longplay.contract.files import (
     hash_file,
     make_directory,
     move_directory,
+    open_regular,
     read_document,
     render_document,
     sync_tree,
@@ -216,7 +217,7 @@ def _hash_tree(folder: Path) -> dict[str, str]:
 def hash_part(path: Path, start: int, end: int) -> str:
     """SHA-256 of a part of a file; of a shorter part if the file ends earlier."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         file.seek(start)
         while start < end and (data := file.read(min(_CHUNK_BYTES, end - start))):
             digest.update(data)

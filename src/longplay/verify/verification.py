@@ -37,7 +37,7 @@ from longplay.contract.records import (
     RunConfig,
     VerificationRecord,
 )
-from longplay.contract.rundir import ROW_FILES, RunDirectory, find_run
+from longplay.contract.rundir import ROW_FILES, RunDirectory, find_run, has_evidence
 from longplay.errors import (
     CannotVerifyError,
     ConfigError,
@@ -47,7 +47,9 @@ from longplay.errors import (
     RowDifference,
 )
 from longplay.provenance import longplay_version
+from longplay.runs.checked_rows import LONGEST_ROW_BYTES
 from longplay.runs.loop import Observer
+from longplay.runs.recorder import utc_now
 from longplay.runs.session import ignore_progress
 from longplay.tracks.catalogue import track_of
 from longplay.validation import Report, validate_run
@@ -248,9 +250,37 @@ def reexecute(
 
 def write_verification(verification: Verification) -> VerificationRecord:
     """Writes the verdict on a whole run to its verification.json."""
-    record = verification.to_record()
+    moment = {"verified_utc": utc_now()}
+    record = verification.to_record().model_copy(update=moment)
     write_document(verification.run_dir / FILE_NAME, record)
     return record
+
+
+def certify(
+    run_dir: Path,
+    level: Literal["replayed", "re-executed"],
+    agent: str | None = None,
+    *,
+    workers: int = 1,
+    observer: ReplayObserver = ignore_replay,
+) -> VerificationRecord:
+    """Verifies a run to a level, and writes its verification.json.
+
+    Args:
+        run_dir: The run directory.
+        level: Replayed, or re-executed with the run's agent.
+        agent: For *re-executed*: an agent spec; built-in agents need none.
+        workers: Number of processes.
+        observer: Receives the progress of a replay.
+
+    Raises:
+        LongplayError: As `verify_run` and `reexecute`.
+    """
+    if level == "re-executed":
+        verdict = reexecute(run_dir, agent, workers=workers)
+    else:
+        verdict = verify_run(run_dir, workers=workers, observer=observer)
+    return write_verification(verdict)
 
 
 # --- Which runs can be verified -------------------------------------------------
@@ -322,9 +352,19 @@ def _check_complete(run: RunDirectory) -> None:
     for name in ("events.jsonl", "digests.jsonl", "run_summary.json"):
         if not (run.path / name).is_file() and state == "COMPLETED":
             raise DocumentError(f"{name}: missing in {run.path}")
-    frames = 0
-    if (run.path / "events.jsonl").is_file():
-        frames = index_lines(run.path / "events.jsonl", ()).line_count
+    if state == "COMPLETED" and not has_evidence(run.summary):
+        raise DocumentError(
+            f"{run.path}: no evidence: run_summary.json has no chain_head, rows or "
+            "score_sha256 to verify; the run can only be claimed"
+        )
+    frames, events = 0, run.path / "events.jsonl"
+    if events.is_file() and events.stat().st_size > total * LONGEST_ROW_BYTES:
+        raise DocumentError(
+            f"{events.name}: expected {total:,} rows, found {events.stat().st_size:,} "
+            "bytes, which are too many for that"
+        )
+    if events.is_file():
+        frames = index_lines(events, ()).line_count
     if frames < total or state != "COMPLETED":
         raise IncompleteRunError(
             f"{run.path}: the run is not complete: it has {min(frames, total):,} of "

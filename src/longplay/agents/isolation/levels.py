@@ -101,6 +101,16 @@ class Isolation:
         except SandboxError as error:
             raise ConfigError(f"--isolate sandbox: {error}") from error
 
+    @property
+    def warning(self) -> str | None:
+        """What a user may wrongly expect of this level here; None for nothing."""
+        if self.level == "process" and os.geteuid() == 0:
+            return (
+                "--isolate process: this runs as root, so the agent can read and "
+                "change everything; only a sandbox protects the run"
+            )
+        return None
+
     def make_environment(self, own: Mapping[str, str]) -> dict[str, str]:
         """The environment of the agent's process.
 

@@ -1,9 +1,10 @@
-"""Agents, tasks and models of an atlas."""
+"""The result of an export; agents, tasks and models of an atlas."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.padding import Padding
@@ -13,8 +14,65 @@ from longplay.cli.layout import add_row, format_number, make_table
 
 if TYPE_CHECKING:
     from longplay.eval_log.atlas import Atlas
+    from longplay.eval_log.eee import ExportedFiles
+    from longplay.eval_log.export import Exported
 
 _MOST_ROWS = 20
+
+
+def export_to_json(
+    jsonl: Path | None,
+    level: str,
+    exported: Exported | None,
+    files: ExportedFiles | None,
+) -> dict[str, Any]:
+    """The result of an export."""
+    told: dict[str, Any] = {"level": level}
+    if exported is not None:
+        told["jsonl"] = str(jsonl)
+        told["records"] = exported.lines
+        told["errored"] = exported.errored
+        told["no_evidence"] = list(exported.no_evidence)
+    if files is not None:
+        told["eee"] = {
+            "aggregate": str(files.aggregate),
+            "samples": str(files.samples),
+            "rows": files.rows,
+            "errored": files.errored,
+        }
+    return told
+
+
+def show_export(
+    jsonl: Path | None,
+    exported: Exported | None,
+    files: ExportedFiles | None,
+    completed_only: bool,
+) -> Iterator[RenderableType]:
+    """The result of an export, with the runs that have an error or no evidence."""
+    if exported is not None:
+        noun = "record" if exported.lines == 1 else "records"
+        yield Text(f"{exported.lines:,} {noun} -> {jsonl}")
+        yield from _show_errored(exported.errored, completed_only)
+        yield from _show_no_evidence(exported.no_evidence)
+    if files is not None:
+        noun = "sample" if files.rows == 1 else "samples"
+        yield Text(f"{files.rows:,} {noun} -> {files.samples}")
+        yield Text(f"results -> {files.aggregate}")
+        yield from _show_errored(files.errored, completed_only)
+
+
+def _show_errored(errored: int, completed_only: bool) -> Iterator[Text]:
+    if errored:
+        where = "left out" if completed_only else "among them; see error_type"
+        yield Text(f"{errored:,} with an error, {where}", "yellow")
+
+
+def _show_no_evidence(runs: Sequence[str]) -> Iterator[Text]:
+    if runs:
+        others = "" if len(runs) == 1 else f" and {len(runs) - 1:,} more"
+        reason = "no evidence (no digests or hashes, only claimed)"
+        yield Text(f"{reason}: {runs[0]}{others}", "yellow")
 
 
 def show_atlas(atlas: Atlas) -> Iterator[RenderableType]:
