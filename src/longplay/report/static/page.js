@@ -45,7 +45,7 @@ function fitWidth(place, layout) {
   const axes = Object.keys(layout).filter((name) => /^xaxis\d*$/.test(name));
   const columns = new Set(axes.map((name) => layout[name].domain?.[0])).size;
   place.style.minWidth = columns > 1 ? `${columns * PANEL_PX}px` : "";
-  if (innerWidth < 600) Object.assign(layout.margin, { l: 50, r: 8 });
+  if (innerWidth < 600 && columns < 2) Object.assign(layout.margin, { l: 50, r: 8 });
 }
 
 function drawFigure(place) {
