@@ -343,3 +343,30 @@ def test_hostile_runs_run_no_script(browser: Browser, serve, finished_run, tmp_p
     page.goto(address)
     assert page.evaluate("window.pwned") is None
     page.close()
+
+
+def test_moving_the_slider_replays_only_where_it_stops(browser: Browser, served):
+    visit = json.loads((served.runs["streaming"] / "config.json").read_text())[
+        "schedule"
+    ][0]
+    opened = open_page(browser, f"{served.of('streaming')}/visits/0")
+    page = opened.page
+    page.locator("canvas[data-shown]").wait_for()
+    wait_until_drawn(page)
+    before = len(opened.fetched)
+    last = visit["visit_frames"] - 1
+    # Two dozen positions at once, as a quick hand makes them.
+    page.evaluate(
+        """last => {
+            const slider = document.querySelector('[data-role="slider"]');
+            for (let step = 1; step <= 24; step += 1) {
+                slider.value = Math.round((last * step) / 24);
+                slider.dispatchEvent(new Event("input", { bubbles: true }));
+            }
+        }""",
+        last,
+    )
+    page.locator(f'canvas[data-shown="{last}"]').wait_for()
+    asked = [u for u in opened.fetched[before:] if "frames.png" in u]
+    assert len(asked) <= 4
+    assert opened.complaints == []

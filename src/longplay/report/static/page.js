@@ -305,7 +305,11 @@ class Player {
     if (!this.chunks.has(number)) {
       const end = Math.min(start + this.chunk, this.end);
       const entry = { isReady: false, start };
-      entry.done = this.queue.then(() => this.fetchChunk(entry, end));
+      entry.done = this.queue.then(() => {
+        // Passed by while the slider moved: replaying it would delay the one chosen.
+        if (Math.abs(number - this.chunkOf(this.frame)) > 2) throw new Error("passed by");
+        return this.fetchChunk(entry, end);
+      });
       this.queue = entry.done.catch(() => this.chunks.delete(number));
       this.chunks.set(number, entry);
     }
@@ -337,6 +341,7 @@ class Player {
     try {
       await chunk.done;
     } catch (error) {
+      if (this.frame !== frame) return;
       this.role("status").textContent = `This cannot be replayed: ${error.message}`;
       return;
     }
