@@ -12,7 +12,7 @@ INSTALLED_LEARN := $(VENV)/.installed-learn
 INSTALLED_DOCS := $(VENV)/.installed-docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-learn test-view test-all check docs format schema facts bench bench-learners baselines prediction-baselines learning pictures doctor-traces leaderboard wheel clean help
+.PHONY: demo test test-learn test-view test-all check docs format schema facts bench bench-learners baselines prediction-baselines results verify-results learning pictures doctor-traces forgeries leaderboard wheel clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 29
@@ -87,6 +87,12 @@ baselines: $(INSTALLED_DEV) ## regenerate the random baselines (about an hour on
 prediction-baselines: $(INSTALLED_DEV) ## regenerate the prediction baselines (minutes)
 	$(BIN)/python benchmarks/prediction_baselines.py
 
+results: $(INSTALLED_LEARN) ## play and pack the runs of results/ that are missing (hours)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/results.py play
+
+verify-results: $(INSTALLED_DEV) ## replay all packs of results/
+	$(BIN)/python benchmarks/results.py verify
+
 bench-learners: $(INSTALLED_LEARN) ## measure the time per decision of every learner and of plain torch
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_learners.py
 
@@ -98,6 +104,9 @@ pictures: $(INSTALLED_DEV) ## regenerate the pictures of README and docs (minute
 
 doctor-traces: $(INSTALLED_DEV) ## regenerate the traces that `longplay doctor` compares with
 	$(BIN)/python -m longplay.verify.doctor
+
+forgeries: $(INSTALLED_DEV) ## forge runs, and write docs/trust.md's table of what is caught (minutes)
+	$(BIN)/python docs/generate/forgeries.py
 
 leaderboard: $(INSTALLED_REPORT) ## build the site of the shipped results/ into build/leaderboard
 	rm -rf build/leaderboard

@@ -30,6 +30,7 @@ from bare import (
     temporary_folder,
     timed,
 )
+from bench_isolation import bench_isolation
 from bench_trust import bench_evidence, bench_resume, bench_verify
 
 
@@ -260,7 +261,8 @@ def main() -> None:
     parser.add_argument("--killed-at-frame", type=int, default=40_000)
     parser.add_argument(
         "--only",
-        default="run,control,prediction,evidence,resume,verify,reading,memory,import",
+        default="run,control,prediction,isolation,evidence,resume,verify,reading,"
+        "memory,import",
     )
     options = parser.parse_args()
     wanted = options.only.split(",")
@@ -271,6 +273,8 @@ def main() -> None:
         rows += bench_control(options.trials, options.visit_frames)
     if "prediction" in wanted:
         rows += bench_prediction(options.trials, options.visit_frames)
+    if "isolation" in wanted:
+        rows += bench_isolation(options.trials, options.visit_frames)
     if "evidence" in wanted:
         rows += bench_evidence(options.trials, options.visit_frames)
     if "resume" in wanted:

@@ -24,6 +24,8 @@ LEARNERS = (
     *("linear_sarsa", "stream_q", "stream_q_l2init", "dqn"),
     *("linear_td", "stream_td"),
 )
+# Stream Q(λ) is measured at its paper's size.
+ARGUMENTS = {"stream_q": {"size": 84}, "stream_q_l2init": {"size": 84}}
 GOING_ON = {"terminated": False, "truncated": False}
 
 Step = Callable[[np.ndarray, np.ndarray, float], Any]
@@ -34,7 +36,8 @@ def make_learner(name: str) -> Step:
     module = importlib.import_module(f"longplay.learners.{name}")
     offered = {"observation_shape": (210, 160, 3), "num_actions": 18, "seed": 0}
     named = inspect.signature(module.init).parameters
-    state = module.init(**{k: v for k, v in offered.items() if k in named})
+    given = {k: v for k, v in offered.items() if k in named}
+    state = module.init(**given, **ARGUMENTS.get(name, {}))
     return lambda before, now, reward: module.step(state, before, now, reward, GOING_ON)
 
 
@@ -46,7 +49,7 @@ def make_torch() -> Step:
     from stream_q_torch import TorchStreamQ
 
     torch.set_num_threads(1)
-    agent = TorchStreamQ(stream_q.init((210, 160, 3), 18, 0))
+    agent = TorchStreamQ(stream_q.init((210, 160, 3), 18, 0, **ARGUMENTS["stream_q"]))
     return lambda before, now, reward: agent.step(now, reward, GOING_ON)
 
 

@@ -21,12 +21,16 @@ SEEDS = (0, 1, 2)
 
 @dataclass(frozen=True)
 class Job:
-    """One agent on one suite with one seed, and where its run is kept."""
+    """One agent on one suite with one seed, and where its run is kept.
+
+    `settings` are changes of the suite, as `--set` takes them.
+    """
 
     suite_id: str
     agent: str
     seed: int
     out: Path
+    settings: tuple[str, ...] = ()
 
 
 def measure(job: Job) -> RunDirectory:
@@ -35,8 +39,9 @@ def measure(job: Job) -> RunDirectory:
     print(f"{job.suite_id}, {job.agent}, seed {job.seed}\n", end="", flush=True)
     command = [sys.executable, "-m", "longplay", "run", job.suite_id, "--quiet"]
     options = ["--agent", job.agent, "--seed", str(job.seed), "--out", str(job.out)]
+    changes = [word for setting in job.settings for word in ("--set", setting)]
     played = subprocess.run(
-        [*command, *options, "--resume"],
+        [*command, *options, *changes, "--resume"],
         check=False,
         capture_output=True,
         text=True,

@@ -3,7 +3,7 @@
     python benchmarks/pictures.py [--only NAME] [--timesteps 3000] [--folder DIR]
 
     stream.png    README: frames and reward rate of a learning run (`stream_picture.py`)
-    hud.png       docs/viewer.md: a frame of it, with its caption
+    hud.png       docs/video.md: a frame of it, with its caption
     visits.png    docs/prediction.md: a prediction run (`prediction_pictures.py`)
     audit.png     docs/prediction.md: the audits of the references
 

@@ -1,7 +1,7 @@
 """The picture on the README's first screen: frames and timeline of a learning run.
 
     stream.png    a replayed frame of every visit above the reward rate of the stream
-    hud.png       one of these frames with its caption, for docs/viewer.md
+    hud.png       one of these frames with its caption, for docs/video.md
 
 They show a run of `linear-sarsa` on a short stream, and the random agent on the same
 stream. The seed is a tuning seed: no official score is seen here.

@@ -1,11 +1,11 @@
-"""Linear Sarsa(λ) on coarse colours: an agent that learns, in NumPy alone.
+"""Linear Sarsa(λ) on coarse colours: a learning agent that only needs NumPy.
 
     longplay run control-v1 --agent examples/control_linear_q.py --seed 0
 
-The screen is cut into blocks. A feature says that a colour is seen in a block, or that
-a block has changed since the last observation; values are linear in them. Steps are
-scaled by the number of active features, and eligibility traces carry a reward back to
-what led to it.
+The screen is divided into blocks. Each feature is binary: a colour is present in a
+block, or a block has changed since the last observation. Action values are linear in
+the features, step sizes are divided by the number of active features, and eligibility
+traces credit a reward to the actions before it.
 """
 
 import json
@@ -16,11 +16,11 @@ import numpy as np
 ROWS, COLUMNS, COLOURS = 14, 16, 8
 BLOCKS = ROWS * COLUMNS
 FEATURES = BLOCKS * COLOURS + BLOCKS
-# A feature that is always active, and this large: what an action is worth anywhere is
-# learned faster than what it is worth here.
+# A constant feature of this size: an action's average value is learned faster than its
+# value on a particular screen.
 BIAS = 10.0
 LONGEST_HOLD = 50
-# Every third line and every second column are enough to see a colour in a block.
+# Every third line and every second column suffice to find the colours of a block.
 LINES, DOTS = np.arange(1, 210, 3), np.arange(0, 160, 2)
 BLOCK_OF_PIXEL = (
     (LINES * ROWS // 210)[:, None] * COLUMNS + DOTS * COLUMNS // 160
@@ -29,7 +29,7 @@ BLOCK_OF_PIXEL = (
 
 @dataclass
 class State:
-    """All that the agent carries from timestep to timestep."""
+    """Everything the agent remembers between timesteps."""
 
     rng: np.random.Generator
     weights: np.ndarray
@@ -78,15 +78,15 @@ def find_features(previous_observation, observation):
 
 
 def find_values(state, active):
-    """What each action is worth."""
+    """The value of each action."""
     return state.weights[:, active].sum(axis=1) + BIAS * state.weights[:, -1]
 
 
 def choose_action(state, values):
-    """The best action; now and then any, held for a while.
+    """Chooses the best action, or sometimes a random one for several timesteps.
 
-    Many games reward only what is held on to, so an exploring action lasts, mostly a
-    timestep or two, sometimes long, and among equals the last action is kept.
+    Many games only reward an action that is held, so a random action lasts for one or
+    two timesteps as a rule and sometimes for many. Ties go to the last action.
     """
     if state.hold > 0:
         state.hold -= 1
@@ -100,7 +100,7 @@ def choose_action(state, values):
 
 
 def learn(state, target):
-    """Moves the value of the last action, and of those before it, to a target."""
+    """Moves the values of the last action and of those before it towards a target."""
     error = target - state.value
     state.traces *= state.discount * state.trace_decay
     state.traces[state.action, state.active] = 1.0

@@ -1,9 +1,9 @@
-"""The smallest agent: two functions, no class, no game to name.
+"""The smallest agent: two functions and no class.
 
     longplay run control-v1 --agent examples/control_random.py --seed 0
 
-`init` is called once, `step` on every timestep. Whatever `step` returns as state comes
-back to it the next time.
+`init` is called once and `step` at every timestep. The state that `step` returns is
+passed to the next call.
 """
 
 import numpy as np

@@ -1,10 +1,10 @@
-"""A research script in one file: its own loop, longplay's stream and records.
+"""A research script with its own loop, on a recorded stream of longplay.
 
     python examples/gym_loop.py --env-id longplay/ControlSmoke-v1 --record runs/mine
     longplay show runs/mine/control-smoke-v1_seed-0
 
-The agent learns what each action is worth, and forgets it slowly: it is told of no
-change of games, so it never stops learning.
+The agent tracks the mean reward of each action with a constant step size. It is not
+told when the game changes, so it never stops learning.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""A learning agent in one file: which actions have paid off lately?
+"""A learning agent in one file: a bandit over actions.
 
     longplay run stream-smoke-v1 --agent examples/streaming_bandit.py
 
-It never looks at the screen. It draws actions from a softmax over one preference per
-action and moves the preferences by policy gradient: up for what was chosen in the last
-seconds before a reward, down a little while nothing comes. It earns about what the
-random agent earns, which tells how far one gets without looking.
+It does not look at the screen. It draws actions from a softmax over one preference per
+action and updates the preferences by policy gradient: a reward raises the preference
+for the actions of the last seconds, and a time without reward lowers it slightly. It
+collects about as much as the random agent, so learning needs the screen.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 
 class Agent:
-    """Draws actions by preference, and learns the preferences from the stream."""
+    """Draws actions from a softmax and learns its preferences from rewards."""
 
     def __init__(self, num_actions: int, seed: int, step_size: float = 0.2) -> None:
         self.rng = np.random.default_rng(seed)

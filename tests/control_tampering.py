@@ -19,13 +19,13 @@ from tampering import (
     add_to,
     both,
     drop_key,
-    mend_hash,
-    mend_score,
     on_json,
     on_rows,
     put,
     read_json,
     remove,
+    repair_hash,
+    repair_score,
     respell,
 )
 
@@ -73,9 +73,9 @@ def call_it_v1(run: Path) -> None:
         del row["game_reward"], row["emulator_frames"]
 
     on_every(drop)(run)
-    mend_hash(run)
+    repair_hash(run)
     remove(SCORE)(run)
-    mend_score(run)
+    repair_score(run)
 
 
 def double_reward_sum(run: Path) -> None:
@@ -107,9 +107,9 @@ CONTROL_TAMPERINGS = [
     Tampering("a reward with the other sign", on_first(is_paid, reward=-1.0), _PAID, CONTROL),
     Tampering("a game that pays less and is delivered the same", on_first(is_paid, game_reward=0.5), (*_SCORED, *_SUMMED), CONTROL),
     Tampering("a game that takes what it gave", on_first(is_paid, game_reward=-50.0), _PAID, CONTROL),
-    Tampering("a game that pays nobody", on_first(is_plain, game_reward=7.0), (*_PAID, *_SCORED), CONTROL),
-    Tampering("raw rewards delivered, and scored", both(on_every(pay_raw), mend_score), _PAID, CONTROL),
-    Tampering("raw rewards delivered by a config that says so", both(on_every(pay_raw), put(CONFIG, "reward", "raw"), mend_hash, mend_score), _CLAIM, CONTROL),
+    Tampering("a game reward that is not delivered", on_first(is_plain, game_reward=7.0), (*_PAID, *_SCORED), CONTROL),
+    Tampering("raw rewards delivered, and scored", both(on_every(pay_raw), repair_score), _PAID, CONTROL),
+    Tampering("raw rewards delivered by a config that says so", both(on_every(pay_raw), put(CONFIG, "reward", "raw"), repair_hash, repair_score), _CLAIM, CONTROL),
     Tampering("a game reward too large to be true", on_first(is_plain, game_reward=1e16), _LINE, CONTROL),
     Tampering("a game reward that is an int", respell(EVENTS, 0, b'"game_reward":0.0', b'"game_reward":0'), _SPELT, CONTROL),
     Tampering("a game reward that is a string", on_first(is_plain, game_reward="0.0"), _LINE, CONTROL),
@@ -126,15 +126,15 @@ CONTROL_TAMPERINGS = [
     Tampering("the keys of a row in another order", on_rows(EVENTS, lambda rows: rows[7].update(lives=rows[7].pop("lives"))), _SPELT, CONTROL),
     # Settings
     *(Tampering(f"{key} of a control run edited", put(CONFIG, key, value), ("contract hash", *_CLAIM), CONTROL) for key, value in _SETTINGS.items()),
-    *(Tampering(f"{key} of a control run edited with a new hash", both(put(CONFIG, key, value), mend_hash), _CLAIM, CONTROL) for key, value in _SETTINGS.items()),
+    *(Tampering(f"{key} of a control run edited with a new hash", both(put(CONFIG, key, value), repair_hash), _CLAIM, CONTROL) for key, value in _SETTINGS.items()),
     *(Tampering(f"{key} of a control run left out", drop_key(CONFIG, key), _BROKEN, CONTROL) for key in ("track", *_SETTINGS)),
-    Tampering("a reward rule nobody knows", put(CONFIG, "reward", "clip"), _BROKEN, CONTROL),
+    Tampering("an unknown reward rule", put(CONFIG, "reward", "clip"), _BROKEN, CONTROL),
     Tampering("a frame skip of none", put(CONFIG, "frame_skip", 0), _BROKEN, CONTROL),
     Tampering("a control run of a later version", put(CONFIG, "benchmark_contract_version", "control-v2"), ("contract version", *_CLAIM), CONTROL),
     Tampering("a control run called v1", put(CONFIG, "benchmark_contract_version", "v1"), ("contract hash", *_CLAIM, *_SPELT), CONTROL),
     Tampering("a control run made over into a v1 run", call_it_v1, _CLAIM, CONTROL),
-    Tampering("a control run called streaming", both(put(CONFIG, "track", "streaming"), mend_hash), _CLAIM, CONTROL),
-    Tampering("the sequence of games turned around", both(on_json(CONFIG, lambda c: c["games"].reverse()), mend_hash), _CLAIM, CONTROL),
+    Tampering("a control run called streaming", both(put(CONFIG, "track", "streaming"), repair_hash), _CLAIM, CONTROL),
+    Tampering("the sequence of games turned around", both(on_json(CONFIG, lambda c: c["games"].reverse()), repair_hash), _CLAIM, CONTROL),
     # Results
     *(Tampering(f"{key} of a control score edited", add_to(SCORE, key, 1), _SCORED, CONTROL) for key in _TOTALS),
     *(Tampering(f"{key} taken out of a control score", drop_key(SCORE, key), _BROKEN, CONTROL) for key in _KEYS),

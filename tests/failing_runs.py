@@ -42,13 +42,13 @@ class Agent:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def working_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory, in which default output folders would appear."""
     monkeypatch.setattr(sys, "path", list(sys.path))
-    workplace = tmp_path / "workplace"
-    workplace.mkdir()
-    monkeypatch.chdir(workplace)
-    return workplace
+    working_dir = tmp_path / "working_dir"
+    working_dir.mkdir()
+    monkeypatch.chdir(working_dir)
+    return working_dir
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def write_agent(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def refuse(
-    invoke: Callable[..., Any], workplace: Path, tmp_path: Path
+    invoke: Callable[..., Any], working_dir: Path, tmp_path: Path
 ) -> Callable[..., str]:
     """Runs a command that must be refused (exit 2) and must write nothing."""
 

@@ -86,8 +86,14 @@ def make_run(run_dir: Path, seed: int) -> Path:
     document = {**config.model_dump(mode="json"), "agent": agent, "versions": versions}
     write(run_dir / "config.json", document)
     write(run_dir / "run_summary.json", summarise(config.schedule, seed))
-    write(run_dir / "status.json", make_status("COMPLETED"))
-    write(run_dir / "score.json", make_score(0.25 + seed))
+    frames = config.total_frames
+    status = {**make_status("COMPLETED"), "frame": frames, "frames_total": frames}
+    write(run_dir / "status.json", status)
+    scored = {
+        "frames": frames,
+        "benchmark_contract_hash": config.benchmark_contract_hash,
+    }
+    write(run_dir / "score.json", {**make_score(0.25 + seed), **scored})
     return run_dir
 
 

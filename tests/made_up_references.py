@@ -1,4 +1,4 @@
-"""References that nobody trained: small exact networks, for whatever game is named."""
+"""Untrained references: small exact networks, for whatever game is named."""
 
 from __future__ import annotations
 

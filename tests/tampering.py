@@ -2,7 +2,7 @@
 
 `TAMPERINGS` is the table: one row per trick, with a small function that plays it on a
 copied run directory and the kinds of findings it must lead to. Tricks are as good as
-they can be: where a forger would mend the files around an edit, the trick does.
+they can be: where a forger would repair the files around an edit, the trick does.
 """
 
 # A table reads best with one trick per line, however long.
@@ -176,7 +176,7 @@ def both(*tricks: Trick) -> Trick:
     return trick
 
 
-def mend_hash(run: Path) -> None:
+def repair_hash(run: Path) -> None:
     """Puts the hash that belongs to the settings, and the name that goes with it."""
     digest = contract_hash(read_document(run / CONFIG, RunConfig))
     suite_id = read_json(run / CONFIG)["config_given"]["suite"]
@@ -185,7 +185,7 @@ def mend_hash(run: Path) -> None:
     put(CONFIG, "suite", f"{suite_id}+{digest[:8]}")(run)
 
 
-def mend_score(run: Path) -> None:
+def repair_score(run: Path) -> None:
     """Scores the run again from its changed files."""
     write_score(run, score_run(run))
 
@@ -518,11 +518,11 @@ def _add_reward(run: Path, file: str) -> None:
     write_rows(run / file, rows)
 
 
-def _mend_episode(run: Path) -> None:
+def _repair_episode(run: Path) -> None:
     _add_reward(run, EPISODES)
 
 
-def _mend_segment(run: Path) -> None:
+def _repair_segment(run: Path) -> None:
     _add_reward(run, SEGMENTS)
 
 
@@ -586,7 +586,7 @@ def _swap_first_two(rows: list[Row]) -> None:
 
 
 def _hide_lost_life_everywhere(run: Path) -> None:
-    """Makes one episode of two, and mends every file; only the lives still tell."""
+    """Makes one episode of two, and repairs every file; only the lives still tell."""
     rows = read_rows(run / EVENTS)
     at = lost_life(rows)
     rows[at]["terminated"] = False
@@ -596,14 +596,14 @@ def _hide_lost_life_everywhere(run: Path) -> None:
     on_rows(EPISODES, _merge("episode_id"))(run)
     add_to(SUMMARY, "episodes", -1)(run)
     add_to(SUMMARY, "visits.0.episodes", -1)(run)
-    mend_score(run)
+    repair_score(run)
 
 
 _REWARDS = [
     Tampering("a reward raised by 1", on_rows(EVENTS, _raise_reward), ("episode row", "segment row", "summary")),
-    Tampering("a reward raised by 1, the episode mended", both(on_rows(EVENTS, _raise_reward), _mend_episode), ("segment row",)),
-    Tampering("a reward raised by 1, the segment mended", both(on_rows(EVENTS, _raise_reward), _mend_segment), ("episode row",)),
-    Tampering("a reward raised by 1, both mended and scored", both(on_rows(EVENTS, _raise_reward), _mend_episode, _mend_segment, mend_score), ("summary",)),
+    Tampering("a reward raised by 1, the episode repaired", both(on_rows(EVENTS, _raise_reward), _repair_episode), ("segment row",)),
+    Tampering("a reward raised by 1, the segment repaired", both(on_rows(EVENTS, _raise_reward), _repair_segment), ("episode row",)),
+    Tampering("a reward raised by 1, both repaired and scored", both(on_rows(EVENTS, _raise_reward), _repair_episode, _repair_segment, repair_score), ("summary",)),
     Tampering("a reward moved to the last visit", on_rows(EVENTS, _move_reward), ("score", "episode row", "segment row")),
     Tampering("a reward on the very last frame", shift_at(lambda r: -1, "reward", 1000.0), ("score", "episode row")),
     Tampering("a reward of a millionth", shift_at(_ANY, "reward", 1e-6), ("episode row", "segment row")),
@@ -800,8 +800,8 @@ def _shorten_last_visit(run: Path) -> None:
         spans[-1]["end_global_frame_idx"] -= 10
         spans[-1]["length"] -= 10
         write_rows(run / file, spans)
-    mend_hash(run)
-    mend_score(run)
+    repair_hash(run)
+    repair_score(run)
 
 
 def _config_twice(data: bytes) -> bytes:
@@ -838,15 +838,15 @@ _MECHANICS: dict[str, Any] = {
 
 _CONFIG = [
     *(Tampering(f"{key} edited", put(CONFIG, key, value), _HASHED) for key, value in _MECHANICS.items()),
-    *(Tampering(f"{key} edited with a new hash", both(put(CONFIG, key, value), mend_hash), _CLAIM) for key, value in _MECHANICS.items()),
-    Tampering("scoring edited with a new hash and score", both(put(CONFIG, "scoring_defaults.window_frames", 100), mend_hash, mend_score), _CLAIM),
+    *(Tampering(f"{key} edited with a new hash", both(put(CONFIG, key, value), repair_hash), _CLAIM) for key, value in _MECHANICS.items()),
+    Tampering("scoring edited with a new hash and score", both(put(CONFIG, "scoring_defaults.window_frames", 100), repair_hash, repair_score), _CLAIM),
     Tampering("the last visit shortened everywhere", _shorten_last_visit, _CLAIM),
     Tampering("a visit dropped from the schedule", on_json(CONFIG, lambda c: c["schedule"].pop()), ("contract hash", "frame order")),
     Tampering("a visit added to the schedule", on_json(CONFIG, lambda c: c["schedule"].append({**c["schedule"][0], "visit_idx": 6})), ("contract hash", "missing frames")),
     Tampering("the schedule reordered", on_json(CONFIG, lambda c: c["schedule"].reverse()), ("schedule", "contract hash")),
     Tampering("visit_idx of the schedule edited", put(CONFIG, "schedule.0.visit_idx", 1), ("schedule", "contract hash")),
     Tampering("visit_idx of the schedule beyond its end", put(CONFIG, "schedule.0.visit_idx", 99), ("schedule", "contract hash")),
-    Tampering("a game called by another name everywhere", both(_rename_in_config, mend_hash), _CLAIM),
+    Tampering("a game called by another name everywhere", both(_rename_in_config, repair_hash), _CLAIM),
     Tampering("the hash edited", put(CONFIG, "benchmark_contract_hash", "0" * 64), _HASHED),
     Tampering("the hash cut short", put(CONFIG, "benchmark_contract_hash", "0" * 63), _BROKEN),
     Tampering("the hash in capitals", on_json(CONFIG, lambda c: c.update(benchmark_contract_hash=c["benchmark_contract_hash"].upper())), _BROKEN),
@@ -861,7 +861,7 @@ _CONFIG = [
     Tampering("the suite's name on other mechanics", put(CONFIG, "suite", "stream-smoke-v1"), _CLAIM),
     Tampering("the suite's name and no overrides", both(put(CONFIG, "suite", "stream-smoke-v1"), put(CONFIG, "config_given.overrides", {})), _CLAIM),
     Tampering("another suite's name", both(put(CONFIG, "suite", "stream-8x3-v1"), put(CONFIG, "config_given.suite", "stream-8x3-v1")), _CLAIM),
-    Tampering("a suite nobody knows", put(CONFIG, "config_given.suite", "stream-9x9-v1"), _CLAIM),
+    Tampering("an unknown suite", put(CONFIG, "config_given.suite", "stream-9x9-v1"), _CLAIM),
     Tampering("another hash in the custom name", put(CONFIG, "suite", "stream-smoke-v1+00000000"), _CLAIM),
     Tampering("a longer hash in the custom name", on_json(CONFIG, lambda c: c.update(suite=c["suite"] + "0")), _CLAIM),
     Tampering("another suite in the custom name", on_json(CONFIG, lambda c: c.update(suite=c["suite"].replace("smoke", "3x2"))), _CLAIM),
@@ -869,7 +869,7 @@ _CONFIG = [
     Tampering("another track", put(CONFIG, "track", "control"), _CLAIM),
     Tampering("overrides edited", put(CONFIG, "config_given.overrides.base_visit_frames", 701), _CLAIM),
     Tampering("an override added", put(CONFIG, "config_given.overrides.sticky", 0.0), _CLAIM),
-    Tampering("an override of a setting nobody knows", put(CONFIG, "config_given.overrides.luck", 1), _CLAIM),
+    Tampering("an override of an unknown setting", put(CONFIG, "config_given.overrides.luck", 1), _CLAIM),
     Tampering("an override out of range", put(CONFIG, "config_given.overrides.delay", -1), _CLAIM),
     Tampering("an override of the wrong type", put(CONFIG, "config_given.overrides.games", 5), _CLAIM),
     Tampering("config_given taken out", drop_key(CONFIG, "config_given"), _CLAIM),
@@ -906,9 +906,9 @@ _CONFIG = [
     Tampering("three weights", put(CONFIG, "scoring_defaults.final_score_weights", [0.5, 0.5, 0.5]), _BROKEN),
     Tampering("a sticky of 1", put(CONFIG, "sticky", 1.0), _BROKEN),
     Tampering("NaN in config", put(CONFIG, "sticky", float("nan")), _BROKEN),
-    Tampering("NaN in a key of config nobody reads", put(CONFIG, "mood", float("nan")), _BROKEN),
+    Tampering("NaN in a key of config that is not read", put(CONFIG, "mood", float("nan")), _BROKEN),
     Tampering("1e999 in config", on_bytes(CONFIG, lambda data: data.replace(b'"sticky": 0.25', b'"sticky": 1e999')), _BROKEN),
-    Tampering("1e999 in a key of config nobody reads", on_bytes(CONFIG, lambda data: data.replace(b'"sticky":', b'"mood": 1e999,\n"sticky":', 1)), _BROKEN),
+    Tampering("1e999 in a key of config that is not read", on_bytes(CONFIG, lambda data: data.replace(b'"sticky":', b'"mood": 1e999,\n"sticky":', 1)), _BROKEN),
     Tampering("a key twice in config", on_bytes(CONFIG, _config_twice), _BROKEN),
     Tampering("null for a required key", put(CONFIG, "sticky", None), _BROKEN),
     *(Tampering(f"{key} taken out of config", drop_key(CONFIG, key), _BROKEN) for key in (
@@ -1015,7 +1015,7 @@ _EVIDENCE = [
     Tampering("the visit of a digest edited", on_row(DIGESTS, 1, visit_idx=9), _DIGESTED),
     Tampering("the visit frame of a digest edited", on_row(DIGESTS, 1, visit_frame_idx=3), _DIGESTED),
     Tampering("no digests at all", on_bytes(DIGESTS, lambda data: b""), ("digest row", "summary")),
-    Tampering("a chain that is no hash", on_row(DIGESTS, 1, chain="0" * 63), ("unreadable line", "digest row")),
+    Tampering("a chain that is not a hash", on_row(DIGESTS, 1, chain="0" * 63), ("unreadable line", "digest row")),
     Tampering("a memory digest in capitals", on_row(DIGESTS, 1, ram_crc32="ABCDEF01"), ("unreadable line", "digest row")),
     Tampering("another key in a digest", on_row(DIGESTS, 1, note="true"), ("not canonical",)),
     Tampering("the last chain edited", on_row(DIGESTS, -1, chain="0" * 64), ("summary",)),

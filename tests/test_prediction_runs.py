@@ -1,4 +1,4 @@
-"""Whole prediction runs on the real emulator, with references that nobody trained."""
+"""Whole prediction runs on the real emulator, with untrained references."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_dry_run_speaks_of_predictions(references: Path, invoke: Callable) -> No
 
 
 @pytest.mark.parametrize("damaged", ["pong.json", "pong.safetensors"])
-def test_damaged_references_accuse_nobody(
+def test_damaged_references_do_not_blame_the_run(
     references: Path, run_dir: Path, invoke: Callable, damaged: str
 ) -> None:
     (references / damaged).write_bytes(b"?")
@@ -218,7 +218,7 @@ def test_damaged_references_accuse_nobody(
     assert damaged in answer.stderr
 
 
-def test_a_recording_of_another_emulator_accuses_nobody(
+def test_a_recording_of_another_emulator_does_not_blame_the_run(
     references: Path, run_dir: Path, invoke: Callable
 ) -> None:
     options = ("--data", references, "--seeds", "0", "--timesteps", 130)

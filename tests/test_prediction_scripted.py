@@ -61,7 +61,7 @@ def play(references: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     return play
 
 
-def test_whoever_knows_the_reference_values_has_no_error(play: Play) -> None:
+def test_predicting_the_reference_values_gives_no_error(play: Play) -> None:
     rows, _ = play(CONSTANT)
     targets = [row["target"] for row in rows]
     _, score = play(KNOWING.format(values=targets))

@@ -44,7 +44,8 @@ def imported_by(statement: str) -> list[str]:
 FUNCTIONS = """get_suite load_agent read_experiment read_run run score_run validate_run
     verify_run""".split()
 RECORDS = """ControlScore Experiment ExperimentDirectory ExperimentResult LoadedAgent
-    PredictionScore Report RunDirectory RunResult Score Suite Verification""".split()
+    PredictionScore Report RunDirectory RunResult Score Suite Table
+    Verification""".split()
 ERRORS = [
     name
     for name, value in vars(errors).items()
@@ -82,7 +83,7 @@ def test_public_names_are_documented(name):
 def test_eval_log_exports_every_class_of_the_format():
     assert set(eval_log.__all__) == set(
         """UsageSummary AgentInfo BenchmarkSubset InvestigatorLLMConfig Findings
-        Verifier ExperimentRecord EpisodeRecord EvalLog""".split()
+        Verifier ExperimentRecord EpisodeRecord EvalLog Evidence Trust""".split()
     )
     for name in eval_log.__all__:
         assert inspect.isclass(getattr(eval_log, name))
@@ -117,7 +118,7 @@ def test_reading_side_imports_no_emulator(module):
     assert "ale_py" not in imported_by(f"import {module}")
 
 
-def test_runs_are_judged_and_scored_without_the_emulator(finished_run):
+def test_runs_are_validated_and_scored_without_the_emulator(finished_run):
     code = """
 import sys
 sys.modules["ale_py"] = None  # an import of it would raise

@@ -175,7 +175,7 @@ def test_visit_start_restarts_the_control_rules():
     frames = play(stream, [1, 2, 3, 4, 5])
     assert column(frames, "is_decision_frame") == [1, 0, 1, 0, 0]
     assert column(frames, "applied_action_idx") == [0, 1, 0, 3, 3]
-    # A visit's end is no reset of the old machine: the new one starts at once.
+    # The end of a visit does not reset the old machine: the new one starts at once.
     assert console.calls == [("start", "a", 100), 0, 1, ("start", "b", 101), 0, 3, 3]
 
 

@@ -13,10 +13,12 @@ import pytest
 
 import tampering
 from control_tampering import CONTROL_TAMPERINGS
+from generated_runs import edit
 from longplay.contract import columns
 from longplay.errors import NotARunError
 from longplay.validation import Report, validate_run
 from playing import play_run
+from rows import rehash
 from tampering import (
     CONFIG,
     EPISODES,
@@ -83,11 +85,12 @@ def game_over_life_loss_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def play_trick(
     request: pytest.FixtureRequest, copy_of: Callable[[Path], Path]
 ) -> Callable[..., Path]:
-    """Copies a run and tampers with it."""
+    """Copies a run, tampers with it, and updates the hashes in its summary."""
 
     def play_trick(trick: Trick, source: str = "finished_run") -> Path:
         run = copy_of(request.getfixturevalue(source))
         trick(run)
+        rehash(run)
         return run
 
     return play_trick
@@ -313,6 +316,60 @@ def test_one_lost_frame_is_one_finding_in_events(
     ]
 
 
+def put_digest(file: str, key: str, value: object) -> Trick:
+    def trick(run: Path) -> None:
+        summary = read_json(run / SUMMARY)
+        summary["rows"][file][key] = value
+        write_json(run / SUMMARY, summary)
+
+    return trick
+
+
+HASHES: list[tuple[Trick, str]] = [
+    (put_digest(EVENTS, "bytes", 1), "rows.events.jsonl.bytes"),
+    (put_digest(EPISODES, "sha256", "0" * 64), "rows.episodes.jsonl.sha256"),
+    (put(SUMMARY, "score_sha256", "0" * 64), "score_sha256"),
+    (on_bytes(SCORE, lambda data: data + b"\n"), "score_sha256"),
+]
+
+
+@pytest.mark.parametrize(("trick", "field"), HASHES)
+def test_files_have_the_lengths_and_hashes_of_the_summary(
+    trick: Trick, field: str, finished_run: Path, copy_of: Callable[[Path], Path]
+) -> None:
+    run = copy_of(finished_run)
+    trick(run)
+    assert places(validate_run(run)) == [f"run_summary.json {field}"]
+
+
+@pytest.mark.parametrize("key", ["rows", "score_sha256", "chain_head"])
+def test_run_without_evidence_is_valid_with_a_note(
+    key: str, finished_run: Path, copy_of: Callable[[Path], Path]
+) -> None:
+    run = copy_of(finished_run)
+    edit(run / SUMMARY, **{key: None})
+    if key == "chain_head":
+        (run / "digests.jsonl").unlink()
+        write_json(run / SUMMARY, {**read_json(run / SUMMARY), "chain_head": None})
+    report = validate_run(run)
+    assert report.is_valid
+    assert report.findings.note_counts == {"no evidence": 1}
+
+
+@pytest.mark.parametrize(
+    ("file", "field"),
+    [("status.json", "heartbeat_utc"), (SUMMARY, "ended_utc"), (SUMMARY, "visits.0")],
+)
+def test_dates_are_dates(
+    file: str, field: str, play_trick: Callable[..., Path]
+) -> None:
+    key = f"{field}.started_utc" if field == "visits.0" else field
+    report = validate_run(play_trick(put(file, key, "2026-99-01T00:00:00.000Z")))
+    (found,) = [f for f in report.findings.shown if f.kind == "unreadable document"]
+    assert f"{key}: " in found.message
+    assert "expected a valid date and time, found '2026-99-01" in found.message
+
+
 # --- How often it is found --------------------------------------------------------
 
 
@@ -448,7 +505,7 @@ def test_several_processes_find_the_same(
     assert len(pools) == 1  # for the events; the other files are small
 
 
-# --- What is no run ---------------------------------------------------------------
+# --- Not a run --------------------------------------------------------------------
 
 
 def _empty(path: Path) -> None:

@@ -17,6 +17,7 @@ from longplay.contract.rundir import RunDirectory
 from longplay.plan import plan_run
 from longplay.scoring.play import read_play
 from longplay.tracks.scores import compute_score
+from rows import rehash
 
 # Three games, two cycles, visits of 60 frames: a window is a frame.
 SHORT = {"base_visit_frames": 60, "jitter_pct": 0.0}
@@ -72,6 +73,7 @@ def write_run(
     if len(rows) == config.total_frames:
         score = compute_score(read_play(RunDirectory(run_dir)))
         write(run_dir / "score.json", score)
+        rehash(run_dir, add=True)
     return run_dir
 
 

@@ -21,7 +21,13 @@ PAGE = Path(__file__).parents[1] / "api.md"
 
 GROUPS = {
     "Running": ("run", "Experiment", "ExperimentResult", "RunResult"),
-    "Reading": ("read_run", "read_experiment", "RunDirectory", "ExperimentDirectory"),
+    "Reading": (
+        "read_run",
+        "read_experiment",
+        "RunDirectory",
+        "ExperimentDirectory",
+        "Table",
+    ),
     "Checking and scoring": (
         "validate_run",
         "Report",

@@ -14,8 +14,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from longplay.agents.loading import LoadedAgent, load_agent
-    from longplay.contract.layout import ExperimentDirectory, read_experiment
+    from longplay.agents.loading import LoadedAgent
+    from longplay.agents.saved import load_agent
+    from longplay.analysis.experiment import ExperimentDirectory, read_experiment
+    from longplay.analysis.table import Table
     from longplay.contract.records import ControlScore, PredictionScore, Score
     from longplay.contract.rundir import RunDirectory, read_run
     from longplay.errors import (
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ControlScore": "longplay.contract.records",
     "Experiment": "longplay.experiments.experiment",
-    "ExperimentDirectory": "longplay.contract.layout",
+    "ExperimentDirectory": "longplay.analysis.experiment",
     "ExperimentResult": "longplay.experiments.experiment",
     "LoadedAgent": "longplay.agents.loading",
     "PredictionScore": "longplay.contract.records",
@@ -63,10 +65,11 @@ _HOMES = {
     "RunResult": "longplay.experiments.job",
     "Score": "longplay.contract.records",
     "Suite": "longplay.suites",
+    "Table": "longplay.analysis.table",
     "Verification": "longplay.verify.verification",
     "get_suite": "longplay.suites",
-    "load_agent": "longplay.agents.loading",
-    "read_experiment": "longplay.contract.layout",
+    "load_agent": "longplay.agents.saved",
+    "read_experiment": "longplay.analysis.experiment",
     "read_run": "longplay.contract.rundir",
     "run": "longplay.experiments.experiment",
     "score_run": "longplay.tracks.scores",
@@ -105,6 +108,7 @@ __all__ = [
     "RunResult",
     "Score",
     "Suite",
+    "Table",
     "UnknownNameError",
     "Verification",
     "__version__",

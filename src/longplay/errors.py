@@ -41,6 +41,8 @@ class LongplayError(Exception):
     exit_code = 2
     # The run directory, if the run had recorded anything before the error.
     run_dir: Path | None = None
+    # The command that continues what was stopped, if there is one.
+    continue_with: str | None = None
 
 
 class ConfigError(LongplayError):
@@ -251,4 +253,11 @@ def describe_exception(error: BaseException) -> str:
         return error.description
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
+    return describe_text(f"{type(error).__name__}: {_show_message(error)}{place}")
+
+
+def _show_message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # its __str__ is the agent's code
+        return "a message that cannot be shown"

@@ -24,6 +24,7 @@ from longplay.contract.records import (
     Delay,
     Discount,
     Document,
+    FrameSkip,
     RewardRule,
     ScoringDefaults,
     Sticky,
@@ -35,9 +36,13 @@ FIRST_TUNING_SEED = 1000
 
 # The whole schedule is drawn and written before the first frame.
 MAX_VISITS = 10_000
+MAX_VISIT_FRAMES = 2**39
 
 
-Jitter = Annotated[float, Field(ge=0, lt=1)]
+NumCycles = Annotated[Count, Field(description="How often each game is visited.")]
+Jitter = Annotated[
+    float, Field(ge=0, lt=1, description="Largest random change of a visit's length.")
+]
 
 
 class Suite(Document):
@@ -55,10 +60,10 @@ class Suite(Document):
     official_seeds: tuple[int, ...] = Field(default=(0, 1, 2, 3, 4), exclude=True)
 
     games: Annotated[tuple[str, ...], Field(min_length=1)]
-    num_cycles: Count
-    base_visit_frames: Count
+    num_cycles: NumCycles
+    base_visit_frames: Count = Field(description="Frames of a visit, before jitter.")
     jitter_pct: Jitter
-    min_visit_frames: Count = 1
+    min_visit_frames: Count = Field(default=1, description="Shortest visit.")
 
     decision_interval: Count
     delay: Delay
@@ -89,12 +94,12 @@ class ControlSuite(Suite):
     track: ClassVar[str] = "control"
     is_shuffled: ClassVar[bool] = False
 
-    num_cycles: Count = 1
+    num_cycles: NumCycles = 1
     jitter_pct: Jitter = 0.0
     decision_interval: Count = 1
     delay: Delay = 0
 
-    frame_skip: Count = 4
+    frame_skip: FrameSkip = 4
     reward: RewardRule = "sign"
     discount: Discount = 0.99
 
@@ -347,6 +352,12 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
     except ValidationError as error:
         raise ConfigError(describe_invalid(error)) from error
     _check_games(changed.games)
+    # Visits may be almost twice as long as their base.
+    if changed.base_visit_frames > MAX_VISIT_FRAMES:
+        raise ConfigError(
+            f"base_visit_frames: expected at most {MAX_VISIT_FRAMES:,}, found "
+            f"{changed.base_visit_frames:,}"
+        )
     if changed.num_cycles * len(changed.games) > MAX_VISITS:
         raise ConfigError(
             f"num_cycles: expected at most {MAX_VISITS:,} visits in total, found "

@@ -2,8 +2,9 @@
 
 Every row of every file is checked against the rules of `contract.rules`, and the score
 is recomputed from the same rows. longplay's own runs are also checked against the plan
-derived from their suite and seed, so that an edited schedule, other emulator seeds or a
-false suite name are found even if the hash matches.
+derived from their suite and seed (`claims`), and their files against the lengths and
+hashes in their summary. A run without these, or without digests, is valid but has no
+evidence: a note says so.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from longplay.console.machines import Machine, machine_of
+from longplay.claims import check_plan, check_provenance
 from longplay.contract.columns import Chunk, RowReader
 from longplay.contract.digests import check_digests, read_last_chain
-from longplay.contract.files import read_document, shorten
+from longplay.contract.files import hash_file, read_document, shorten
 from longplay.contract.findings import Finding, FindingLog, Kind
-from longplay.contract.fingerprint import agent_id, contract_hash
+from longplay.contract.fingerprint import contract_hash
 from longplay.contract.records import (
     CONTRACT_VERSIONS,
     ROLLOUT_KEYS,
@@ -36,10 +37,9 @@ from longplay.contract.records import (
     SegmentRow,
 )
 from longplay.contract.rules import EventRules
-from longplay.contract.rundir import find_run
+from longplay.contract.rundir import find_run, has_evidence
 from longplay.contract.spans import ENDED_BY, check_spans
-from longplay.errors import ConfigError, DocumentError
-from longplay.plan import plan_again
+from longplay.errors import DocumentError
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Forecasts, Play, played_visits
 from longplay.tracks.scores import compute_score
@@ -119,6 +119,7 @@ class _Validation:
         summary = self._check_summary(config, rules)
         self._check_digests(config, rules.frames, summary)
         self._check_score(config, rules, summary)
+        self._check_hashes(config, summary)
         self._check_state(config)
         return Report(self._run_dir, rules.frames, self._findings)
 
@@ -161,7 +162,8 @@ class _Validation:
             )
         self._check_schedule_form(config)
         if config.is_longplay:
-            self._check_claims(config)
+            for finding in (*check_plan(config), *check_provenance(config)):
+                self._findings.add(finding)
         else:
             self._note_profile(config)
 
@@ -210,82 +212,6 @@ class _Validation:
                     "step: rows of another loop may look valid but mean something else",
                     name,
                 )
-
-    def _check_claims(self, config: RunConfig) -> None:
-        """Derives the run again from the suite and seed it names."""
-        given = config.config_given
-        if given is None or config.seed is None or config.suite is None:
-            self._add(
-                "suite claim",
-                "config.json",
-                "expected suite, seed and config_given, as longplay writes them",
-            )
-            return
-        try:
-            derived = plan_again(given, config.seed).config
-        except ConfigError as error:
-            self._add("suite claim", "config.json", str(error), "config_given")
-            return
-        for name in _DERIVED:
-            expected, found = getattr(derived, name), getattr(config, name)
-            # As text, because to Python 2 is 2.0 and 1 is True.
-            if repr(found) != repr(expected):
-                self._add(
-                    "suite claim",
-                    "config.json",
-                    f"expected {shorten(expected)} from suite and seed, "
-                    f"found {shorten(found)}",
-                    name,
-                )
-        self._check_second_delay(config)
-        self._check_provenance(config, machine_of(derived.games))
-
-    def _check_second_delay(self, config: RunConfig) -> None:
-        """Checks the keys where other v1 tools look for the delay first."""
-        extra = config.model_extra or {}
-        runner = extra.get("runner_config")
-        places = {"delay_frames": extra.get("delay_frames", config.delay)}
-        if isinstance(runner, dict):
-            found = runner.get("delay_frames", config.delay)
-            places["runner_config.delay_frames"] = found
-        for name, found in places.items():
-            if repr(found) != repr(config.delay):
-                self._add(
-                    "suite claim",
-                    "config.json",
-                    f"expected no other delay than {config.delay}, found {found!r}",
-                    name,
-                )
-
-    def _check_provenance(self, config: RunConfig, machine: Machine) -> None:
-        """Checks what longplay always records about agent, emulator and ROMs."""
-        versions = config.versions or {}
-        tools = ("python", machine.name, "numpy", "longplay")
-        if config.git is None or any(name not in versions for name in tools):
-            self._add(
-                "suite claim",
-                "config.json",
-                f"expected git and the versions of {', '.join(tools)}",
-                "versions",
-            )
-        for name in ("rom_md5", "rom_sha256"):
-            games = getattr(config, name) or {}
-            if set(games) != set(config.games):
-                self._add(
-                    "suite claim",
-                    "config.json",
-                    f"expected a hash for each of the games, found {sorted(games)}",
-                    name,
-                )
-        if config.agent is None or config.agent.agent_id != agent_id(
-            config.agent.config
-        ):
-            self._add(
-                "suite claim",
-                "config.json",
-                "expected the agent's config and an agent_id equal to its hash",
-                "agent",
-            )
 
     # --- rows -------------------------------------------------------------------
 
@@ -458,6 +384,39 @@ class _Validation:
             "rollouts_sha256",
         )
 
+    def _check_hashes(self, config: RunConfig, summary: RunSummary | None) -> None:
+        """Checks the files against the lengths and hashes in the summary."""
+        if not has_evidence(summary):
+            self._add(
+                "no evidence",
+                "run_summary.json",
+                "expected chain_head, rows and score_sha256, as longplay writes them "
+                "for a complete run; without them the run is only claimed",
+            )
+        rows = summary.rows if summary is not None else None
+        for name, recorded in (rows or {}).items():
+            path = self._run_dir / name
+            if not path.is_file():
+                continue  # found where its rows are read
+            size_bytes = path.stat().st_size
+            self._compare_hash(f"rows.{name}.bytes", size_bytes, recorded.bytes)
+            if size_bytes == recorded.bytes:
+                field = f"rows.{name}.sha256"
+                self._compare_hash(field, hash_file(path), recorded.sha256)
+        result = self._run_dir / ("tuning.json" if config.is_tuning else "score.json")
+        if summary is not None and summary.score_sha256 and result.is_file():
+            recorded_sha256 = summary.score_sha256
+            self._compare_hash("score_sha256", hash_file(result), recorded_sha256)
+
+    def _compare_hash(self, field: str, expected: object, found: object) -> None:
+        if expected != found:
+            self._add(
+                "summary",
+                "run_summary.json",
+                f"expected {expected} of the file, found {found}",
+                field,
+            )
+
     def _check_state(self, config: RunConfig) -> None:
         """Checks that the run ended: writing COMPLETED is its last step."""
         if not config.is_longplay:
@@ -471,6 +430,10 @@ class _Validation:
                 "continue",
                 "state",
             )
+        elif status is not None:
+            frames = config.total_frames
+            expected = {"frame": frames, "frames_total": frames}
+            self._compare("state", "status.json", expected, status)
 
     def _compare(
         self,
@@ -495,31 +458,6 @@ class _Validation:
 # that calls the agent after the step.
 _PROFILE_KEYS = ("runner_mode", "multi_run_profile")
 _V1_PROFILE = "standard"
-
-# Fields of config.json that suite and seed determine.
-_DERIVED = (
-    "suite",
-    "track",
-    "games",
-    "schedule",
-    "decision_interval",
-    "delay",
-    "sticky",
-    "life_loss_termination",
-    "full_action_space",
-    "action_mapping_policy",
-    "default_action_idx",
-    "scoring_defaults",
-    "frame_skip",
-    "reward",
-    "discount",
-    "reference_sha256",
-    "emulator_seeds",
-    "benchmark_contract_version",
-    "benchmark_contract_hash",
-    "config_effective",
-)
-
 
 # Counts in run_summary.json, for the run and for each visit.
 _COUNTS = ("frames", "decision_frames", "emulator_frames", "episodes")

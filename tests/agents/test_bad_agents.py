@@ -14,7 +14,7 @@ from failing_runs import (
     SUITE,
 )
 
-pytestmark = pytest.mark.usefixtures("workplace")
+pytestmark = pytest.mark.usefixtures("working_dir")
 
 
 UNLOADABLE = [

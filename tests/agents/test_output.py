@@ -15,7 +15,7 @@ from failing_runs import (
     play,
 )
 
-pytestmark = pytest.mark.usefixtures("workplace")
+pytestmark = pytest.mark.usefixtures("working_dir")
 
 
 def test_prints_are_kept_beside_the_run(

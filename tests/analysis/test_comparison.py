@@ -497,6 +497,7 @@ def lucky_run(name: str, seed: int, rng: np.random.Generator) -> MeasuredRun:
         totals=VisitTotals(games, frames, frames * luck),
         curves=None,
         identity=f"{name} {seed}",
+        has_evidence=True,
     )
 
 

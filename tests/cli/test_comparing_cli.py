@@ -43,7 +43,7 @@ def test_table_for_people(invoke, runs):
     assert max(map(len, answer.stdout.splitlines())) <= 80
     words = " ".join(answer.stdout.split())
     assert "alpha 3 3.10 ±0.25" in words
-    assert "beta 2/3 2.05" in words
+    assert "beta 2/3, 1 errored 2.05" in words
     assert "beta: 1 errored (seed 2); not in the means" in words
     assert "no z: anchors-1 has no anchors for stream-smoke-v1+" in words
     assert "stream-smoke-v1 with base_visit_frames = 60, jitter_pct = 0.0" in words

@@ -382,7 +382,7 @@ def test_planned_run_that_never_began_is_queued(invoke, experiment):
     assert rows[0]["state"] == "COMPLETED"
 
 
-def test_no_run_has_begun_yet(invoke, experiment):
+def test_no_run_has_started_yet(invoke, experiment):
     shutil.rmtree(experiment / "episodes")
     assert set(show_states(invoke, experiment).values()) == {"QUEUED"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from failing_runs import (
     SUITE,
 )
 
-pytestmark = pytest.mark.usefixtures("workplace")
+pytestmark = pytest.mark.usefixtures("working_dir")
 
 
 # --- Settings ---------------------------------------------------------------------
@@ -108,12 +109,12 @@ def test_seed_out_of_range(seed: int, refuse: Callable[..., str]) -> None:
 
 @pytest.mark.parametrize("seed", ["1.5", "one", ""])
 def test_seed_must_be_an_int(
-    seed: str, invoke: Callable[..., Any], workplace: Path
+    seed: str, invoke: Callable[..., Any], working_dir: Path
 ) -> None:
     answer = invoke("run", SUITE, "--agent", "random", "--seed", seed)
     assert answer.exit_code == 2
     assert "--seed" in answer.stderr
-    assert list(workplace.iterdir()) == []
+    assert list(working_dir.iterdir()) == []
 
 
 # --- --config ---------------------------------------------------------------------
@@ -148,9 +149,9 @@ PONG_VISIT = {"visit_idx": 0, "cycle_idx": 0, "game_id": "pong", "visit_frames":
 
 @pytest.mark.parametrize("name", GOOD_CONFIGS)
 def test_config_file_says_the_same_as_settings(
-    name: str, invoke: Callable[..., Any], workplace: Path
+    name: str, invoke: Callable[..., Any], working_dir: Path
 ) -> None:
-    path = workplace / name
+    path = working_dir / name
     path.write_text(GOOD_CONFIGS[name])
     plan = dry_run(invoke, "--config", path)
     assert plan["schedule"] == [PONG_VISIT]
@@ -159,9 +160,9 @@ def test_config_file_says_the_same_as_settings(
 
 @pytest.mark.parametrize("name", GOOD_CONFIGS)
 def test_set_wins_over_config(
-    name: str, invoke: Callable[..., Any], workplace: Path
+    name: str, invoke: Callable[..., Any], working_dir: Path
 ) -> None:
-    path = workplace / name
+    path = working_dir / name
     path.write_text(GOOD_CONFIGS[name])
     other = (
         "--set",
@@ -209,3 +210,37 @@ def test_bad_config_file(
 def test_missing_config_file(name: str, refuse: Callable[..., str]) -> None:
     message = refuse("run", SUITE, "--agent", "random", "--config", name)
     assert f"--config {name}: " in message
+
+
+# --- the list of settings -----------------------------------------------------------
+
+
+def test_settings_of_a_suite_are_listed(invoke):
+    rows = {
+        row["setting"]: row for row in invoke("settings", "control-v1", "--json").json
+    }
+    assert len(rows) == 18
+    assert rows["sticky"]["expected"] == "number ≥ 0, < 1"
+    assert rows["base_visit_frames"]["value"] == 10_000
+    assert rows["base_visit_frames"]["expected"] == "int ≥ 1"
+    assert rows["games"]["expected"] == "list of text"
+    assert rows["reward"]["expected"] == '"raw", "sign"'
+    weights = rows["scoring_defaults.final_score_weights"]
+    assert weights["expected"] == "2 × number ≥ 0"
+    assert all(row["description"] for row in rows.values())
+    assert "scoring_defaults.window_frames" in invoke("settings", "control-v1").stdout
+
+
+def test_every_listed_setting_can_be_set(invoke):
+    for row in invoke("settings", "stream-smoke-v1", "--json").json:
+        pair = f"{row['setting']}={json.dumps(row['value'])}"
+        assert (
+            invoke("run", "stream-smoke-v1", "--dry-run", "--set", pair).exit_code == 0
+        )
+
+
+def test_settings_that_references_fix_are_marked(invoke):
+    rows = invoke("settings", "prediction-v1", "--json").json
+    free = {row["setting"] for row in rows if row["can_be_changed"]}
+    assert free == {"games", "base_visit_frames"}
+    assert "fixed" in invoke("settings", "prediction-v1").stdout

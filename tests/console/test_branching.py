@@ -27,6 +27,31 @@ def play(console: BranchingAleConsole, frames: int, shift: int = 0) -> int:
     return digest
 
 
+def play_to_the_end(console: BranchingAleConsole) -> None:
+    while not console.step(1)[1]:
+        pass
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("game", ["qbert", "fishing_derby"])
+def test_a_game_that_was_just_reset_is_restored(game: str, is_first: bool) -> None:
+    """Without repeating the reset, Qbert would be one frame ahead."""
+    consoles = make_console(game), make_console(game)
+    for console in consoles:
+        if not is_first:
+            play_to_the_end(console)
+            console.reset()
+        console.sticky_rng = np.random.default_rng(0)
+    straight, branching = consoles
+    branch = branching.save()
+    for _ in range(2):
+        play(branching, 30)
+        branching.restore(branch)
+    branching.sticky_rng = np.random.default_rng(0)
+    assert branching.serialize_state() == straight.serialize_state()
+    assert play(branching, 100) == play(straight, 100)
+
+
 @pytest.mark.parametrize("game", ["pong", "breakout", "ms_pacman", "road_runner"])
 def test_play_after_restoring_is_unchanged(game: str) -> None:
     straight, branching = make_console(game), make_console(game)

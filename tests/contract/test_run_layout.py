@@ -11,8 +11,8 @@ from longplay.contract.layout import find_run_groups
 from longplay.errors import DocumentError, NotARunError
 
 
-def make_planned(directory: Path, seeds: tuple[int, ...], begun: int) -> Path:
-    make_experiment(directory, seeds[:begun])
+def make_planned(directory: Path, seeds: tuple[int, ...], started: int) -> Path:
+    make_experiment(directory, seeds[:started])
     write_plan(directory, seeds)
     return directory
 
@@ -24,7 +24,7 @@ def test_run_directory(tmp_path):
 
 
 def test_experiment_with_its_plan(tmp_path):
-    experiment = make_planned(tmp_path / "exp", (2, 10, 11), begun=2)
+    experiment = make_planned(tmp_path / "exp", (2, 10, 11), started=2)
     (group,) = find_run_groups(experiment)
     assert group.runs == (run_dir_of(experiment, 2), run_dir_of(experiment, 10))
     assert group.plan is not None
@@ -32,7 +32,7 @@ def test_experiment_with_its_plan(tmp_path):
 
 
 def test_experiment_without_started_runs(tmp_path):
-    experiment = make_planned(tmp_path / "exp", (0, 1), begun=0)
+    experiment = make_planned(tmp_path / "exp", (0, 1), started=0)
     (group,) = find_run_groups(experiment)
     assert group.runs == ()
     (experiment / "episodes").mkdir()
@@ -40,15 +40,15 @@ def test_experiment_without_started_runs(tmp_path):
 
 
 def test_study_without_its_tuning(tmp_path):
-    first = make_planned(tmp_path / "cells" / "a_x_01234567", (0,), begun=1)
-    second = make_planned(tmp_path / "cells" / "b_x_01234567", (0,), begun=1)
-    make_planned(tmp_path / "tuning" / "a", (1000,), begun=1)
+    first = make_planned(tmp_path / "cells" / "a_x_01234567", (0,), started=1)
+    second = make_planned(tmp_path / "cells" / "b_x_01234567", (0,), started=1)
+    make_planned(tmp_path / "tuning" / "a", (1000,), started=1)
     write(tmp_path / "study.json", {})
     assert [g.directory for g in find_run_groups(tmp_path)] == [first, second]
 
 
 def test_folder_with_everything(tmp_path):
-    experiment = make_planned(tmp_path / "deep" / "er" / "exp", (0,), begun=1)
+    experiment = make_planned(tmp_path / "deep" / "er" / "exp", (0,), started=1)
     make_run(experiment / "archive" / "old" / "0", 0)
     run_dir = make_run(tmp_path / "run", 1)
     pack = tmp_path / "packs" / "one.longplay"
@@ -74,7 +74,18 @@ def test_path_without_runs_is_refused(tmp_path, name, message):
 
 
 def test_broken_plan_is_refused(tmp_path):
-    experiment = make_planned(tmp_path / "exp", (0,), begun=1)
+    experiment = make_planned(tmp_path / "exp", (0,), started=1)
     write(experiment / "experiment_config.json", {"seeds": "all"})
     with pytest.raises(DocumentError, match=r"experiment_config\.json .*expected"):
         find_run_groups(experiment)
+
+
+def test_broken_plan_can_be_kept(tmp_path):
+    broken = make_planned(tmp_path / "a", (0,), started=1)
+    write(broken / "experiment_config.json", {"seeds": "all"})
+    sound = make_planned(tmp_path / "b", (0,), started=1)
+    first, second = find_run_groups(tmp_path, keeps_broken=True)
+    assert (first.directory, first.plan) == (broken, None)
+    assert first.runs == (run_dir_of(broken, 0),)
+    assert "experiment_config.json" in (first.problem or "")
+    assert (second.directory, second.problem) == (sound, None)

@@ -41,8 +41,10 @@ def test_metadata_says_task_agent_and_actions(run_dir):
         "track": "streaming",
         "seed": 4,
         "agent_id": AGENT_ID,
+        "agent_name": "random",
         "agent_config": AGENT_CONFIG,
         "agent_reference": "random",
+        "tuning_frames": None,
     }
 
 

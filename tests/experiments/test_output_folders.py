@@ -16,7 +16,7 @@ from failing_runs import (
     play,
 )
 
-pytestmark = pytest.mark.usefixtures("workplace")
+pytestmark = pytest.mark.usefixtures("working_dir")
 
 
 def test_existing_out_is_refused(refuse: Callable[..., str], tmp_path: Path) -> None:

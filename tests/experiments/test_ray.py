@@ -193,7 +193,7 @@ def make_lab(folder: Path, *flags: str) -> Lab:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
-    """A slow agent; whatever a test leaves behind comes to its end."""
+    """A slow agent; whatever a test leaves behind ends by itself."""
     lab = make_lab(tmp_path, "slow")
     yield lab
     lab.lower_flag("slow")
@@ -332,6 +332,35 @@ def test_lost_run_resumes_from_a_checkpoint(both, tmp_path):
     for name in FILES:
         expected = (both[0].run_dir(0) / name).read_bytes()
         assert (lab.run_dir(0) / name).read_bytes() == expected, name
+
+
+@pytest.mark.exhaustive
+def test_thirty_lost_workers_change_nothing(both, tmp_path):
+    """Isolated agents that save; every run loses its worker several times."""
+    due = int(os.environ.get("LONGPLAY_TEST_RAY_KILLS", "30"))
+    lab = make_lab(tmp_path, "slow")
+    # The agent's process gets a copy of its file, in another folder.
+    source = AGENT.replace("Path(__file__).parent", f"Path({str(tmp_path)!r})")
+    lab.agent.write_text(source + SAVING)
+    options = ("--retries", due, "--isolate", "process")
+    process = lab.start("0-3", *RAY, *map(str, options))
+    killed: list[int] = []
+    try:
+        while len(killed) < due:
+            running = lambda: set(lab.running().values()) - set(killed)  # noqa: E731
+            pid = min(wait_for(running, 90, "another run plays"))
+            os.kill(pid, signal.SIGKILL)
+            killed.append(pid)
+        lab.lower_flag("slow")
+        assert wait_end(lab, process, 180) == 0, lab.errors
+    finally:
+        lab.lower_flag("slow")
+        process.kill()
+        process.wait()
+    for seed in range(4):
+        for name in FILES:
+            expected = (both[0].run_dir(seed) / name).read_bytes()
+            assert (lab.run_dir(seed) / name).read_bytes() == expected, name
 
 
 def test_log_holds_one_record_for_each_run(troubled, tmp_path):

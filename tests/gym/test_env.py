@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -26,6 +27,7 @@ from longplay.errors import (
     RecordingError,
     UnknownNameError,
 )
+from longplay.suites import SUITES
 from playing import play_run
 
 ENV_IDS = tuple(longplay.gym.ENV_SUITES)
@@ -86,7 +88,7 @@ def both(
 
     suite = longplay.gym.ENV_SUITES[env_id]
     result = play_run(suite, build, out=folder / "run", overrides=settings)
-    (recorded,) = (folder / "gym").iterdir()
+    (recorded,) = (folder / "gym/episodes").iterdir()
     return steps, drivers[0], recorded, result.run_dir
 
 
@@ -296,7 +298,7 @@ def unfinished(tmp_path: Path) -> Iterator[Callable[[int], Path]]:
             env.reset(seed=0)
             for i in range(count):
                 env.step(choose(i))  # type: ignore[arg-type]
-        (run_dir,) = (tmp_path / "gym").iterdir()
+        (run_dir,) = (tmp_path / "gym/episodes").iterdir()
         return run_dir
 
     yield record
@@ -341,14 +343,18 @@ def test_reset_ends_a_recording_and_the_next_seed_begins_another(
         for seed in (0, 1):
             env.reset(seed=seed)
             env.step(0)  # type: ignore[arg-type]
-    states = [longplay.read_run(path).status for path in sorted(tmp_path.iterdir())]
-    assert [status and status.state for status in states] == ["CANCELLED"] * 2
+    runs = longplay.read_experiment(tmp_path).runs
+    assert [run.status and run.status.state for run in runs.values()] == [
+        "CANCELLED",
+        "CANCELLED",
+    ]
+    assert list(runs) == [0, 1]
 
 
 def test_existing_run_is_not_overwritten(tmp_path: Path) -> None:
     with make(record=tmp_path) as env:
         drive(env)
-        (run_dir,) = tmp_path.iterdir()
+        (run_dir,) = (tmp_path / "episodes").iterdir()
         before = {path: path.read_bytes() for path in run_dir.iterdir()}
         env.reset(seed=0)
         with pytest.raises(OutputError, match="found a run of the same seed"):
@@ -371,7 +377,7 @@ def test_full_disk_fails_the_recording_and_not_the_files(
             patch.setattr(f"longplay.contract.files.{name}", fail)
             with pytest.raises(RecordingError, match="No space left"):
                 env.step(0)  # type: ignore[arg-type]
-    (run_dir,) = tmp_path.iterdir()
+    (run_dir,) = (tmp_path / "episodes").iterdir()
     assert not (run_dir / "score.json").exists()
     for file in ROW_FILES:
         content = (run_dir / file).read_bytes()
@@ -386,7 +392,7 @@ def test_heartbeat_is_written_on_the_way(
         env.reset(seed=0)
         for i in range(5):
             env.step(choose(i))  # type: ignore[arg-type]
-        (run_dir,) = tmp_path.iterdir()
+        (run_dir,) = (tmp_path / "episodes").iterdir()
         status = longplay.read_run(run_dir).status
         assert status is not None
         assert (status.state, status.frame) == ("RUNNING", 1)
@@ -396,3 +402,86 @@ def test_heartbeat_is_written_on_the_way(
 def test_a_prediction_suite_is_refused(references: Path) -> None:
     with pytest.raises(ConfigError, match="takes predictions"):
         gymnasium.make("longplay/Control-v1", suite="prediction-v1")
+
+
+# --- an experiment like any other ---------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two streams of one loop."""
+    folder = tmp_path_factory.mktemp("recorded") / "mine"
+    with make(record=folder, agent="my-loop") as env:
+        for seed in (0, 1):
+            drive(env, seed=seed)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "command", ["show", "status", "validate", "score", "verify", "compare"]
+)
+def test_every_command_takes_a_recording(
+    command: str, recorded: Path, invoke: Callable[..., Any]
+) -> None:
+    answer = invoke(command, recorded, "--json")
+    assert answer.exit_code == 0, answer.stderr + answer.stdout
+
+
+def test_a_recording_has_records(recorded: Path, invoke: Callable[..., Any]) -> None:
+    lines = recorded.parent / "runs.jsonl"
+    assert invoke("export", recorded, "--jsonl", lines).exit_code == 0
+    records = [json.loads(line) for line in lines.read_text().splitlines()]
+    assert [(record["seed"], record["error_type"]) for record in records] == [
+        (0, None),
+        (1, None),
+    ]
+    config = json.loads((recorded / "experiment_config.json").read_text())
+    assert (config["seeds"], config["n_tasks"]) == ([0, 1], 2)
+    summary = json.loads((recorded / "experiment_summary.json").read_text())
+    assert [run["state"] for run in summary["runs"]] == ["COMPLETED", "COMPLETED"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"agent": "other-loop"}, "agent.config._type: "),
+        ({"agent": "my-loop", "overrides": {}}, "config_given.overrides."),
+    ],
+)
+def test_another_experiment_is_not_mixed_in(
+    options: dict[str, Any], message: str, recorded: Path
+) -> None:
+    with make(record=recorded, **options) as env:
+        env.reset(seed=7)
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            env.step(0)  # type: ignore[arg-type]
+
+
+def test_no_second_stream_is_recorded_unasked(tmp_path: Path) -> None:
+    with make(record=tmp_path / "gym") as env:
+        drive(env)
+        observation, _ = env.reset()  # as vectorised environments do
+        assert observation.shape == (210, 160, 3)
+        with pytest.raises(ResetNeeded, match=r"reset\(seed=...\) begins another"):
+            env.step(0)  # type: ignore[arg-type]
+        env.reset(seed=5)
+        env.step(0)  # type: ignore[arg-type]
+    assert list(longplay.read_experiment(tmp_path / "gym").runs) == [0, 5]
+
+
+def test_every_suite_with_actions_has_an_id() -> None:
+    playable = {
+        name
+        for name, suite in SUITES.items()
+        if suite.track in ("control", "streaming")
+    }
+    assert set(longplay.gym.ENV_SUITES.values()) == playable
+    for env_id in longplay.gym.ENV_SUITES:
+        assert gymnasium.spec(env_id).id == env_id
+
+
+def test_actions_have_names() -> None:
+    with make() as env:
+        names = env.unwrapped.get_action_meanings()  # type: ignore[attr-defined]
+    assert names[:3] == ["NOOP", "FIRE", "UP"]
+    assert len(names) == env.action_space.n == 18  # type: ignore[attr-defined]

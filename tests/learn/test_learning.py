@@ -1,4 +1,4 @@
-"""Training: returns by hand, a policy that learns, a training that goes on."""
+"""Training: returns by hand, a policy that learns, resuming from a checkpoint."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ from longplay.reference.training.fitting import Corpus, FitRecipe, ValueFit
 from longplay.reference.training.freezing import fold_numbers, freeze_network
 from longplay.reference.training.frozen_play import PlayedVisit
 from longplay.reference.training.network import RamNetwork
-from longplay.reference.training.qlearning import QTraining, lambda_returns
-from longplay.reference.training.recipe import Recipe
+from longplay.reference.training.play import Outcomes
+from longplay.reference.training.qlearning import (
+    QTraining,
+    find_ends,
+    lambda_returns,
+)
+from longplay.reference.training.recipe import Recipe, ReturnsEnd
 
 SHORT = Recipe(
     timesteps=8192,
@@ -93,6 +98,23 @@ def test_every_second_emulator_holds_random_actions(
     shares = [np.mean(np.diff(console.given) != 0) for console in consoles]
     assert np.allclose(shares[::2], 17 / 18, atol=0.06)
     assert np.allclose(shares[1::2], held_share, atol=0.06)
+
+
+@pytest.mark.parametrize(
+    ("returns_end", "ends"),
+    [
+        ("life", [False, True, True]),
+        ("game", [False, False, True]),
+        ("never", [False, False, False]),
+    ],
+)
+def test_returns_end_with_a_life_with_a_game_or_never(
+    returns_end: ReturnsEnd, ends: list[bool]
+) -> None:
+    # Nothing happens, a life is lost, the game is over.
+    is_over, life_lost = np.array([False, False, True]), np.array([False, True, False])
+    outcomes = Outcomes(np.zeros(3), is_over, life_lost)
+    assert find_ends(outcomes, returns_end).tolist() == ends
 
 
 def test_lambda_returns_by_hand() -> None:

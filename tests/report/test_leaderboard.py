@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from generated_runs import edit
+from generated_runs import edit, make_status, write
 from longplay.analysis.runs import FoundRuns, MeasuredRun, RunReader
 from longplay.contract.files import read_document
 from longplay.contract.rundir import RunDirectory
@@ -74,6 +74,21 @@ def test_entry_that_misses_a_seed_is_never_averaged(tmp_path):
     assert alpha.numbers == {}
     row = make_board_table(suite).rows[1]
     assert row[2].text == "incomplete: 2–3 missing"
+
+
+def test_errored_runs_are_counted_beside_their_agent(tmp_path):
+    write_entry(tmp_path, "alpha", 1.0)
+    write_entry(tmp_path, "beta", -1.0)
+    for name, seed in (("alpha", 3), ("alpha", 4)):
+        status = make_status("FAILED", "ValueError")
+        write(tmp_path / name / str(seed) / "status.json", status)
+    (suite,) = build(tmp_path).suites
+    beta, alpha = suite.entries
+    assert (beta.rank, beta.errored_seeds) == (1, ())
+    assert (alpha.rank, alpha.numbers) == (None, {})
+    assert alpha.errored_seeds == (3, 4)
+    cell = make_board_table(suite).rows[1][2]
+    assert cell.text == "incomplete: 3–4 missing, 2 errored"
 
 
 def test_trust_is_that_of_the_run_proven_least(tmp_path):

@@ -134,7 +134,7 @@ def test_single_agent_has_no_comparison():
 def test_runs_that_do_not_count_show():
     lossy = agent("alpha", left_out={"errored": (3, 4), "missing": (7,)})
     table = make_agents_table(suite(lossy))
-    assert table.rows[0][1].text == "5/8"
+    assert table.rows[0][1].text == "5/8, 2 errored"
     told = list(describe_suite(suite(lossy)))
     assert told == [
         "alpha: 2 errored (seed 3–4), 1 missing (seed 7); not in the means",

@@ -255,7 +255,7 @@ def test_refusals_write_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ("x.mp4", "../x.mp4", "../../x.mp4", "../../new.mp4"))
+@pytest.mark.parametrize("name", ("x.mp4", "../x.mp4"))
 def test_output_among_the_files_of_the_experiment_is_refused(
     run: Path, invoke: Invoke, name: str
 ) -> None:

@@ -19,6 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from longplay.agents.isolation.keeper import list_descendants
 from longplay.contract import files
 from longplay.contract.rundir import ROW_FILES
 from longplay.runs import loop
@@ -46,15 +47,21 @@ class Fault:
         n: Counted from 1.
         signal: The signal sent to the process, or
         error: the errno with which the call fails.
+        is_at_agent: Whether the signal is sent to the agent's own process.
     """
 
     place: str
     n: int
     signal: int = signal.SIGKILL
     error: int = 0
+    is_at_agent: bool = False
 
     def trigger(self, *args: Any) -> None:
         """Injects the fault into a call with these arguments."""
+        if self.is_at_agent:
+            *_, agent = list_descendants(os.getpid())  # below its keeper
+            os.kill(agent, self.signal)
+            return
         if self.error or self.signal == signal.SIGKILL:
             _do_half(self.place, *args)
         if self.error:

@@ -18,7 +18,7 @@ from failing_runs import (
     play,
 )
 
-pytestmark = pytest.mark.usefixtures("workplace")
+pytestmark = pytest.mark.usefixtures("working_dir")
 
 
 # --- Agents that fail during a run ------------------------------------------------

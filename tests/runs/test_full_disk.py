@@ -20,7 +20,7 @@ from failing_runs import (
 )
 from longplay.contract import files
 
-pytestmark = pytest.mark.usefixtures("workplace")
+pytestmark = pytest.mark.usefixtures("working_dir")
 
 
 class Sabotage:

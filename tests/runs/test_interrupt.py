@@ -17,7 +17,7 @@ from failing_runs import (
     Left,
 )
 
-pytestmark = pytest.mark.usefixtures("workplace")
+pytestmark = pytest.mark.usefixtures("working_dir")
 
 
 @pytest.fixture
@@ -71,6 +71,11 @@ def test_ctrl_c(
     left.check_no_scraps()
     told = json.loads(stdout)["error"]["message"] if as_json else stderr
     assert f"stopped before frame {frames}" in told
+    continuing = f"longplay resume {left.out}"
+    if as_json:
+        assert json.loads(stdout)["error"]["continue_with"] == continuing
+    else:
+        assert stderr.endswith(f"continue with: {continuing}\n")
     assert "Traceback" not in stderr
     assert invoke("score", left.out).exit_code == 1
 

@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import replace
@@ -67,8 +68,13 @@ def check_finished(invoke: Callable[..., Any]) -> Callable[..., None]:
 # --- killed -----------------------------------------------------------------------
 
 
-def choose_fault(rng: random.Random, reference: Reference, tries: int) -> Fault:
+def choose_fault(
+    rng: random.Random, reference: Reference, tries: int, isolation: str = "none"
+) -> Fault:
     """A fault in the rest of the run; truncations and loads need a resumed run."""
+    if isolation != "none" and rng.random() < 0.3:
+        frame = rng.randint(1, max(1, reference.counts["frame"] // (tries + 1)))
+        return Fault("frame", frame, is_at_agent=True)
     place = rng.choice([p for p in PLACES if p in reference.counts])
     if tries and rng.random() < 0.25:
         place = rng.choice(("ftruncate", "load"))
@@ -77,20 +83,26 @@ def choose_fault(rng: random.Random, reference: Reference, tries: int) -> Fault:
 
 
 def kill_and_resume(
-    reference: Reference, out: Path, seed: str, check_unfinished: Callable[..., None]
+    reference: Reference,
+    out: Path,
+    seed: str,
+    check_unfinished: Callable[..., None],
+    isolation: str = "none",
 ) -> list[Fault]:
     """Plays a run to its end despite the faults; returns those that killed it."""
     rng = random.Random(seed)
     faults: list[Fault] = []
+    level = ("--isolate", isolation)
     for tries in range(KILLS_PER_TRIAL):
-        fault = choose_fault(rng, reference, tries)
-        ended = reference.scenario.run(out, fault=fault)
+        fault = choose_fault(rng, reference, tries, isolation)
+        ended = reference.scenario.run(out, *level, fault=fault)
         if ended.exit_code == 0:
             return faults
         faults.append(fault)
-        assert ended.exit_code == -signal.SIGKILL, (seed, faults, ended.output)
+        expected = 1 if fault.is_at_agent else -signal.SIGKILL
+        assert ended.exit_code == expected, (seed, faults, ended.output)
         check_unfinished(out, reference, (seed, faults))
-    ended = reference.scenario.run(out)
+    ended = reference.scenario.run(out, *level)
     assert ended.exit_code == 0, (seed, faults, ended.output)
     return faults
 
@@ -113,6 +125,34 @@ def test_killed_run_ends_with_the_same_bytes(
         faults = kill_and_resume(reference, out, seed, check_unfinished)
         check_finished(out, reference, (seed, faults))
         killed, trial = killed + len(faults), trial + 1
+
+
+# A thousand with the 30 workers that test_ray.py kills; fewer for a quick look.
+_KILLS = int(os.environ.get("LONGPLAY_TEST_KILLS", "970"))
+_SHARES = {"none": 0.4, "process": 0.3, "sandbox": 0.3}
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("level", _SHARES)
+def test_hundreds_of_kills(
+    level: str,
+    reference_of: Callable[[str], Reference],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    check_unfinished: Callable[..., None],
+    check_finished: Callable[..., None],
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    due, killed = round(_KILLS * _SHARES[level]), 0
+    for trial, name in enumerate(itertools.cycle(SCENARIOS)):
+        if killed >= due:
+            break
+        reference, out = reference_of(name), tmp_path / "out"
+        seed = f"{level} {name} {trial}"
+        faults = kill_and_resume(reference, out, seed, check_unfinished, level)
+        check_finished(out, reference, (seed, faults))
+        killed += len(faults)
+        shutil.rmtree(out)
 
 
 @pytest.mark.exhaustive

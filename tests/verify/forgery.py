@@ -26,7 +26,7 @@ from longplay.contract.records import RunConfig
 from longplay.runs.recorder import Recorder
 from longplay.stream import Stream
 from longplay.tracks.scores import score_run, write_score
-from rows import Row, read_rows
+from rows import Row, read_rows, rehash
 
 NO_OP = 0
 
@@ -147,6 +147,7 @@ def tell(run: Path, story: Story) -> None:
     (run / "digests.jsonl").write_bytes(digests)
     _mend_summary(run, recorder.summarise().model_dump(mode="json"))
     write_score(run, score_run(run))
+    rehash(run)
 
 
 def _mend_summary(run: Path, told: Row) -> None:
@@ -175,6 +176,7 @@ def rechain(run: Path) -> None:
     summary = json.loads(path.read_text())
     summary["chain_head"] = digests[-1]["chain"]
     path.write_text(json.dumps(summary, indent=2) + "\n")
+    rehash(run)
 
 
 # --- Lies about rewards ---------------------------------------------------------

@@ -25,6 +25,7 @@ from forgery import (
 )
 
 import longplay
+from longplay.agents.isolation.levels import Isolation
 from longplay.agents.random import RandomAgent
 from longplay.contract.digests import BLOCK_FRAMES
 from longplay.contract.records import Difference
@@ -514,8 +515,8 @@ def test_verdict_is_kept_with_the_hashes_of_the_verified_files(
 ) -> None:
     record = write_verification(verify_run(true_copy))
     assert (record.level, record.passed, record.frames) == ("replayed", True, 600)
-    judged = {*ROW_FILES, "config.json", "run_summary.json", "score.json"}
-    assert record.sha256.keys() == judged
+    checked = {*ROW_FILES, "config.json", "run_summary.json", "score.json"}
+    assert record.sha256.keys() == checked
     first = (true_copy / "verification.json").read_bytes()
     write_verification(verify_run(true_copy, workers=2))
     assert (true_copy / "verification.json").read_bytes() == first
@@ -589,7 +590,7 @@ def test_agent_that_is_not_deterministic_is_named(tmp_path: Path) -> None:
     out = tmp_path / "run"
     run = play_run(suite, str(agent), out=out, overrides=settings).run_dir
     before = {path.name: path.read_bytes() for path in run.iterdir()}
-    verdict = verification.reexecute(run, str(agent))
+    verdict = verification.reexecute(run, str(agent), isolation=Isolation())
     assert verdict.difference is not None
     assert verdict.difference.last_frame_idx == 100
     assert verdict.difference.field == "decided_action_idx"
@@ -606,8 +607,10 @@ def test_reexecuted_agent_is_closed(
         closed.append(agent)
 
     monkeypatch.setattr(RandomAgent, "close", close, raising=False)
-    assert verification.reexecute(true_copy).passed
+    verdict = verification.reexecute(true_copy, isolation=Isolation())
+    assert verdict.passed
     assert len(closed) == 1
+    assert write_verification(verdict).level == "re-executed (unconfined)"
 
 
 def test_different_agent_is_refused(runs: dict[str, Path], tmp_path: Path) -> None:
@@ -702,6 +705,7 @@ def test_verify_command_continues_after_a_run_that_cannot_be_verified(
     ("options", "message"),
     [
         (["--agent", "random"], "only with --reexecute"),
+        (["--isolate", "sandbox"], "--isolate: only with --reexecute"),
         (["--reexecute", "--visit", "0"], "not with --reexecute"),
     ],
 )

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from browsing import open_page
+from playwright.sync_api import Page
 
 from compared_runs import Compared, make_compared
 from longplay.analysis.runs import RunReader
@@ -22,41 +19,6 @@ from longplay.report.report import ReportInput, write_report
 from longplay.report.verdicts import Verdict, open_pack
 from made_up_anchors import NO_ANCHORS
 from written_runs import make_config, write_run
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    path = os.environ.get("LONGPLAY_CHROMIUM") or shutil.which("chromium")
-    if path is None:
-        pytest.fail(
-            "expected Chromium: apt install chromium, or name it in LONGPLAY_CHROMIUM"
-        )
-    with sync_playwright() as playwright:
-        # Without its sandbox, which does not start as root; the pages are ours.
-        browser = playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--disable-gpu"]
-        )
-        yield browser
-        browser.close()
-
-
-@dataclass
-class Opened:
-    """A page, what it complained about, and what it asked the network for."""
-
-    page: Page
-    complaints: list[str] = field(default_factory=list)
-    fetched: list[str] = field(default_factory=list)
-
-
-def open_page(browser: Browser, path: Path) -> Opened:
-    opened = Opened(browser.new_page(viewport={"width": 1200, "height": 900}))
-    page = opened.page
-    page.on("console", lambda message: opened.complaints.append(message.text))
-    page.on("pageerror", lambda error: opened.complaints.append(str(error)))
-    page.on("request", lambda request: opened.fetched.append(request.url))
-    page.goto(path.as_uri(), wait_until="load")
-    return opened
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +59,7 @@ def first_column(page: Page, column: int = 0) -> list[str]:
 
 
 def test_report_draws_every_figure(browser, report, tmp_path):
-    opened = open_page(browser, report)
+    opened = open_page(browser, report.as_uri())
     page = opened.page
     kinds = ("curves", "games", "profile", "retention", "stream", "improvement")
     assert page.locator(".plot").count() == len(kinds)
@@ -128,7 +90,7 @@ def test_report_of_twenty_runs_opens_fast(browser, report):
 
 
 def test_all_figures_are_drawn_for_print(browser, report):
-    page = open_page(browser, report).page
+    page = open_page(browser, report.as_uri()).page
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.wait_for_function(
         "[...document.querySelectorAll('.plot')].every(p => p.querySelector('svg'))"
@@ -136,7 +98,7 @@ def test_all_figures_are_drawn_for_print(browser, report):
 
 
 def test_names_are_text_and_not_markup(browser, report):
-    page = open_page(browser, report).page
+    page = open_page(browser, report.as_uri()).page
     assert "<b>beta</b>" in first_column(page)
     assert page.locator("main b").count() == 0
     legend = page.locator(".plot").first.locator(".legendtext")
@@ -145,7 +107,7 @@ def test_names_are_text_and_not_markup(browser, report):
 
 
 def test_tables_sort_both_ways(browser, report):
-    page = open_page(browser, report).page
+    page = open_page(browser, report.as_uri()).page
     heading = page.locator("table.sortable").first.locator("th").nth(3)
     assert heading.inner_text() == "average"
     heading.locator("button").click()
@@ -159,7 +121,7 @@ def test_tables_sort_both_ways(browser, report):
 
 
 def test_cells_without_a_number_stay_last(browser, report):
-    page = open_page(browser, report).page
+    page = open_page(browser, report.as_uri()).page
     heading = page.locator("table.sortable").first.locator("th").last
     assert heading.inner_text() == "P(better)"
     for _ in range(2):
@@ -170,7 +132,7 @@ def test_cells_without_a_number_stay_last(browser, report):
 @pytest.mark.parametrize("name", ["report", "board"])
 def test_links_resolve(browser, name, request):
     path = request.getfixturevalue(name)
-    page = open_page(browser, path).page
+    page = open_page(browser, path.as_uri()).page
     for link in page.locator("a").all():
         address = link.get_attribute("href")
         assert address is not None
@@ -181,7 +143,7 @@ def test_links_resolve(browser, name, request):
 
 
 def test_leaderboard(browser, board, tmp_path):
-    opened = open_page(browser, board)
+    opened = open_page(browser, board.as_uri())
     page = opened.page
     assert first_column(page, 1) == ["beta", "alpha"]
     page.locator("table.sortable th button").nth(1).click()
@@ -193,7 +155,7 @@ def test_leaderboard(browser, board, tmp_path):
 
 
 def test_page_fits_a_phone(browser, report):
-    page = open_page(browser, report).page
+    page = open_page(browser, report.as_uri()).page
     page.set_viewport_size({"width": 390, "height": 800})
     page.wait_for_timeout(300)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

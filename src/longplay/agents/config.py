@@ -13,7 +13,9 @@ from typing import Any, Self
 
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
-from longplay.agents.loading import BUILT_IN_AGENTS, LoadedAgent, load_agent
+from longplay.agents.isolation.levels import NOT_ISOLATED, Isolation
+from longplay.agents.isolation.remote import load_agent_at
+from longplay.agents.loading import BUILT_IN_AGENTS, LoadedAgent
 from longplay.agents.protocol import StreamingAgent
 from longplay.contract.confidential import check_no_secrets
 from longplay.contract.files import describe_invalid
@@ -121,6 +123,7 @@ class AgentConfig(Document):
         self,
         spec: str | Callable[..., StreamingAgent] | None = None,
         agent_files: Sequence[str] = (),
+        isolation: Isolation = NOT_ISOLATED,
     ) -> LoadedAgent:
         """Loads the agent.
 
@@ -128,6 +131,7 @@ class AgentConfig(Document):
             spec: The agent spec that the user gave, as for `--agent`. Built-in
                 agents need none.
             agent_files: Patterns of its files, as for `--agent-files`.
+            isolation: How it is isolated from the referee.
 
         Raises:
             AgentLoadError: The spec is missing, or names a different agent.
@@ -139,7 +143,7 @@ class AgentConfig(Document):
                     f"a name found in a file; say where it is with --agent"
                 )
             spec = _REGISTRY[self.type_]
-        agent = load_agent(spec, self.args, agent_files)
+        agent = load_agent_at(isolation, spec, self.args, agent_files)
         self._check_same(agent)
         return agent
 

@@ -26,7 +26,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -45,6 +45,7 @@ from longplay.agents.functional import (
 )
 from longplay.agents.global_random import IMPORT_SEED, GlobalRandom
 from longplay.agents.imports import AgentModules
+from longplay.agents.isolation.levels import NOT_ISOLATED, Isolation
 from longplay.agents.output import AgentOutput
 from longplay.agents.protocol import StreamingAgent
 from longplay.contract.fingerprint import agent_id
@@ -135,6 +136,9 @@ class LoadedAgent:
     files: AgentFiles | None = None
     patterns: tuple[str, ...] = ()
     modules: AgentModules | None = None
+    isolation: Isolation = NOT_ISOLATED
+    # Where the state is that it is built with; None for a fresh agent.
+    state_dir: Path | None = None
 
     @property
     def absolute_spec(self) -> str:
@@ -143,6 +147,15 @@ class LoadedAgent:
         if file is None:
             return self.spec
         return str(Path(file[1]).resolve()) + (f":{file[2]}" if file[2] else "")
+
+    def with_args(self, agent_args: Mapping[str, Any]) -> LoadedAgent:
+        """The same agent, to be built with other arguments.
+
+        Raises:
+            AgentLoadError: The arguments are not plain JSON.
+        """
+        entry = make_entry({**self.entry.config, "args": dict(agent_args)})
+        return replace(self, entry=entry, agent_args=dict(agent_args))
 
     @property
     def agent_files(self) -> tuple[AgentFileEntry, ...] | None:
@@ -195,7 +208,7 @@ class LoadedAgent:
         if self.modules is not None:
             self.modules.activate()
         try:
-            return factory(num_actions, seed, **self.agent_args)
+            agent = factory(num_actions, seed, **self.agent_args)
         except AgentLoadError as error:
             raise AgentLoadError(f"agent {self.spec}: {error}") from error
         except LongplayError:
@@ -203,6 +216,18 @@ class LoadedAgent:
         except (Exception, SystemExit) as error:
             raise AgentLoadError(
                 f"agent {self.spec}: building it as {built_as} raised "
+                f"{describe_exception(error)}"
+            ) from error
+        if self.state_dir is not None:
+            self._restore(agent, self.state_dir)
+        return agent
+
+    def _restore(self, agent: Any, folder: Path) -> None:
+        try:
+            agent.load(folder)
+        except (Exception, SystemExit) as error:
+            raise AgentLoadError(
+                f"agent {self.spec}: its load of {folder} raised "
                 f"{describe_exception(error)}"
             ) from error
 

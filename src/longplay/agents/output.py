@@ -17,6 +17,19 @@ from longplay.contract.files import RowFile
 
 FILE_NAME = "agent_output.txt"
 _BUFFER_CHARS = 64 * 1024
+# Whether agents loaded now print to the terminal, as `--debug` asks for.
+_is_terminal_open = False
+
+
+@contextlib.contextmanager
+def print_to_terminal() -> Iterator[None]:
+    """Agents loaded within it print to the terminal and may stop in a debugger."""
+    global _is_terminal_open  # noqa: PLW0603 - so is sys.stdout
+    _is_terminal_open = True
+    try:
+        yield
+    finally:
+        _is_terminal_open = False
 
 
 class OutputBytes(io.RawIOBase):
@@ -46,6 +59,7 @@ class AgentOutput(io.TextIOBase):
         self._directory: Path | None = None
         self._file: RowFile | None = None
         self._terminal = (sys.stdout, sys.stderr)
+        self._is_captured = not _is_terminal_open
 
     def writable(self) -> bool:
         """Text can be written."""
@@ -53,6 +67,8 @@ class AgentOutput(io.TextIOBase):
 
     def write(self, text: str) -> int:
         """Buffers text."""
+        if not self._is_captured:
+            return sys.stderr.write(text)
         self._pending.append(text)
         self._pending_chars += len(text)
         if self._pending_chars >= _BUFFER_CHARS:
@@ -97,6 +113,9 @@ class AgentOutput(io.TextIOBase):
     @contextlib.contextmanager
     def capture(self) -> Iterator[None]:
         """Redirects `sys.stdout` and `sys.stderr` to this stream."""
+        if not self._is_captured:
+            yield
+            return
         self._terminal = (sys.stdout, sys.stderr)
         with contextlib.redirect_stdout(self), contextlib.redirect_stderr(self):
             yield
@@ -104,6 +123,9 @@ class AgentOutput(io.TextIOBase):
     @contextlib.contextmanager
     def release(self) -> Iterator[None]:
         """Within `capture`: redirects them back to the terminal."""
+        if not self._is_captured:
+            yield
+            return
         out, err = self._terminal
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             yield

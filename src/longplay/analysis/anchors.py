@@ -94,7 +94,7 @@ class RandomMeasurement:
     Attributes:
         rates: (runs,) mean over the game's visits of reward per frame.
         forgetting: (runs,) mean over its revisits; empty without revisits.
-        recovery: (runs,) likewise.
+        recovery: (runs,) the same for recovery.
     """
 
     rates: NDArray[np.float64]

@@ -31,9 +31,9 @@ class Scale:
     Attributes:
         games: The games of the suite, in its order; they give arrays their columns.
         lower: (games,) b; NaN where the game has no z.
-        span: (games,) u - b; likewise.
+        span: (games,) u - b; NaN as above.
         random_forgetting: (games,) of rates; NaN where the game has no revisit.
-        random_recovery: (games,) likewise.
+        random_recovery: (games,) the same for recovery.
         reasons: Game -> why it has no z.
     """
 

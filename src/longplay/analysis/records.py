@@ -28,7 +28,7 @@ METRICS = {
     "transfer": "forward transfer",
     "error": "median error",
 }
-# Numbers of one game, likewise.
+# Names of the numbers of one game.
 GAME_METRICS = {
     "rate": "reward per frame",
     "average": "average",

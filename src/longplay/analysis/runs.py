@@ -19,7 +19,7 @@ from longplay.analysis.measures import GameRates, VisitTotals, measure_games
 from longplay.contract.files import read_json
 from longplay.contract.layout import RunGroup, find_run_groups
 from longplay.contract.records import AgentEntry, RunConfig, Score
-from longplay.contract.rundir import RunDirectory
+from longplay.contract.rundir import RunDirectory, has_evidence
 from longplay.errors import ConfigError, DocumentError, LongplayError
 from longplay.plan import name_benchmark
 from longplay.tracks.base import Track
@@ -112,6 +112,7 @@ class MeasuredRun:
         totals: The played part of each visit.
         curves: Windows of each visit; None without rows.
         identity: Equal for two copies of the same run.
+        has_evidence: Whether it has the digests and hashes that verification needs.
     """
 
     path: Path
@@ -123,6 +124,7 @@ class MeasuredRun:
     totals: VisitTotals
     curves: Curves | None
     identity: str
+    has_evidence: bool
 
     @property
     def track(self) -> Track:
@@ -228,6 +230,7 @@ class RunReader:
             totals=_totals_of(run, curves),
             curves=curves,
             identity=_identify(run),
+            has_evidence=has_evidence(run.summary),
         )
 
     def _read_curves(
@@ -353,10 +356,8 @@ def _digest(value: Any) -> str:
 def key_of_run(run: RunDirectory) -> AgentKey:
     """The identity of a run's agent."""
     config = run.config
-    isolation = (
-        config.model_dump(include={"agent_isolation"}).get("agent_isolation") or {}
-    )
-    level = isolation.get("level", "none")
+    isolation = config.agent_isolation
+    level = "none" if isolation is None else isolation.level
     tuning_frames = _read_tuning_frames(run.path)
     if config.agent is None:
         return AgentKey("unknown agent", None, level, tuning_frames)

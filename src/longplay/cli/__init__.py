@@ -16,6 +16,15 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a table must not fail on ASCII
             stream.reconfigure(errors="replace")
+    from longplay.cli.supervision import is_supervised, run_supervised
+
+    if is_supervised(sys.argv[1:]):
+        run_supervised(_run_app, as_json="--json" in sys.argv)
+    else:
+        _run_app()
+
+
+def _run_app() -> None:
     try:
         from longplay.cli.app import app
 

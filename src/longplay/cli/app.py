@@ -6,9 +6,19 @@ from typing import Annotated
 
 import typer
 
-from longplay.cli import comparing, creating, proving, reading, running, watching
+from longplay.cli import (
+    comparing,
+    creating,
+    exporting,
+    proving,
+    reading,
+    running,
+    viewing,
+    watching,
+)
 from longplay.cli.guard import Command, CommandGroup, guard
 from longplay.cli.reference import reference_app
+from longplay.cli.studying import study_app
 from longplay.provenance import longplay_version
 
 app = typer.Typer(
@@ -20,7 +30,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(study_app, name="study")
 app.add_typer(reference_app, name="reference")
+app.add_typer(exporting.findings_app, name="findings")
 
 # The help lists them in this order.
 _COMMANDS = (
@@ -28,7 +40,7 @@ _COMMANDS = (
     running.resume,
     running.retry,
     running.status,
-    running.export,
+    exporting.export,
     reading.validate,
     reading.score,
     reading.show,
@@ -36,12 +48,15 @@ _COMMANDS = (
     comparing.plot,
     comparing.report,
     comparing.leaderboard,
+    exporting.atlas,
+    viewing.view,
     watching.video,
     proving.verify,
     proving.pack,
     proving.unpack,
     proving.doctor,
     reading.suites,
+    reading.settings,
     reading.games,
     reading.agents,
     creating.new_agent,

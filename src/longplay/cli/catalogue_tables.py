@@ -32,7 +32,8 @@ def _megabytes(size_bytes: float) -> str:
     return f"{size_bytes / 1e6:,.0f} MB"
 
 
-def _plan_cost(plan: RunPlan) -> dict[str, float]:
+def plan_cost(plan: RunPlan) -> dict[str, float]:
+    """Frames of a run, and about how many seconds and bytes it takes."""
     frames = plan.config.total_frames
     typical_suite = track_of(plan.config).typical_suite
     return {
@@ -45,14 +46,14 @@ def _plan_cost(plan: RunPlan) -> dict[str, float]:
 def plan_to_json(plan: RunPlan) -> dict[str, Any]:
     """A plan as JSON."""
     config = plan.config.model_dump(mode="json", exclude_none=True)
-    return {"task_id": plan.task_id, **config, **_plan_cost(plan)}
+    return {"task_id": plan.task_id, **config, **plan_cost(plan)}
 
 
 def show_plan(plan: RunPlan) -> list[RenderableType]:
     """A plan as tables."""
     config = plan.config
     unit = track_of(config).frame_noun
-    cost = _plan_cost(plan)
+    cost = plan_cost(plan)
     schedule = make_table(
         f"{plan.suite_name}, seed {plan.seed}",
         "visit",
@@ -117,7 +118,7 @@ def suite_to_json(plan: RunPlan) -> dict[str, Any]:
         "suite": plan.suite_name,
         "purpose": plan.suite.purpose,
         "settings": plan.suite.settings,
-        **_plan_cost(plan),
+        **plan_cost(plan),
     }
 
 
@@ -135,7 +136,7 @@ def suites_table(plans: Sequence[RunPlan]) -> Table:
         left=(0, 6),
     )
     for plan in plans:
-        cost = _plan_cost(plan)
+        cost = plan_cost(plan)
         add_row(
             table,
             plan.suite_name,

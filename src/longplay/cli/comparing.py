@@ -11,7 +11,13 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from longplay.cli.guard import Json, Quiet, print_json, print_tables
+from longplay.cli.guard import (
+    Json,
+    Quiet,
+    check_output,
+    print_json,
+    print_tables,
+)
 from longplay.cli.layout import add_row, make_table
 from longplay.contract.files import write_document, write_file
 from longplay.errors import ConfigError, NotARunError
@@ -62,6 +68,9 @@ def compare(
     """Compare agents: score differences with confidence intervals."""
     from longplay.report.tables import comparison_to_csv, comparison_to_latex
 
+    check_output("--csv", csv)
+    check_output("--latex", latex)
+    check_output("--output", output)
     found = read_runs(paths, quiet=quiet or as_json)
     comparison = _compare(found, against, suite, versus)
     if csv is not None:
@@ -107,6 +116,8 @@ def plot(
     from longplay.report.drawings import Shown, draw, drawing_to_csv
     from longplay.report.paper import render_paper
 
+    check_output("--output", output)
+    check_output("--csv", csv)
     found = read_runs(paths, quiet=quiet)
     comparison = _compare(found, against, suite, versus)
     if len(comparison.suites) > 1:
@@ -136,6 +147,7 @@ def report(
     from longplay.report.report import ReportInput, write_report
     from longplay.report.verdicts import read_trust
 
+    check_output("--output", output)
     found = read_runs(paths, quiet=quiet)
     options = [
         word
@@ -177,6 +189,8 @@ def leaderboard(
         write_leaderboard,
     )
     from longplay.report.verdicts import Judge, Verdict, read_trust
+
+    check_output("--output", output)
 
     def read_again() -> FoundRuns:
         return _read([folder], quiet=quiet or as_json, leaves_out_conflicts=True)

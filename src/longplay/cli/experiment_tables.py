@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,7 @@ def _aggregate(scores: Sequence[float]) -> dict[str, Any]:
     return estimate.model_dump(mode="json")
 
 
-def _headlines(views: Sequence[RunView]) -> list[float]:
+def headlines_of(views: Sequence[RunView]) -> list[float]:
     """The headlines of the completed runs that have one."""
     headlines = [score.headline for view in views if (score := _score_of(view))]
     return [value for value in headlines if value is not None]
@@ -55,7 +54,7 @@ def experiment_to_json(directory: Path, views: Sequence[RunView]) -> dict[str, A
             }
             for view in views
         ],
-        "aggregate": _aggregate(_headlines(views)),
+        "aggregate": _aggregate(headlines_of(views)),
     }
 
 
@@ -160,7 +159,7 @@ def describe_remaining(
 
 
 def _describe_aggregate(views: Sequence[RunView]) -> str:
-    scores = _headlines(views)
+    scores = headlines_of(views)
     total = _aggregate(scores)
     if total["mean"] is None:
         return "no mean: no run is complete"
@@ -194,15 +193,6 @@ def _describe_predictors(view: RunView) -> str:
     return f"nmse of the baselines: {', '.join(figures)}; mean of {seeds} seeds"
 
 
-def _describe_age(utc: str) -> str:
-    """`12 s ago`, `3 h ago`."""
-    age_s = (datetime.now(UTC) - datetime.fromisoformat(utc)).total_seconds()
-    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if age_s >= 2 * seconds:
-            return f"{age_s / seconds:.0f} {unit} ago"
-    return f"{max(age_s, 0):.0f} s ago"
-
-
 def show_status(views: Sequence[RunView]) -> Group:
     """The progress of every run, and its error if it failed."""
     return Group(
@@ -223,6 +213,8 @@ def _describe_learning(views: Sequence[RunView]) -> list[RenderableType]:
 
 
 def _status_table(views: Sequence[RunView]) -> Table:
+    from longplay.runs.status import describe_age
+
     unit = track_of(views[0].plan.config).frame_noun if views else "frame"
     columns = ("seed", "state", "game", unit, "fps", "heartbeat", "retries")
     table = make_table("", *columns, left=(1, 2))
@@ -235,7 +227,7 @@ def _status_table(views: Sequence[RunView]) -> Table:
                 status.game_id or "",
                 f"{status.frame:,}/{status.frames_total:,}",
                 "" if status.fps is None else f"{status.fps:,.0f}",
-                _describe_age(status.heartbeat_utc),
+                describe_age(status.heartbeat_utc),
                 str(status.retries),
             )
         state = Text(view.state, styles.get(view.state, ""))

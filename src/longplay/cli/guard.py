@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import json
 import os
@@ -12,11 +13,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 from typer.core import TyperCommand, TyperGroup
 
-from longplay.errors import LongplayError, RunCancelled
+from longplay.contract.layout import find_owner
+from longplay.errors import (
+    ConfigError,
+    LongplayError,
+    RunCancelled,
+    escape_controls,
+)
 
 Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="Experiment or run directory.")
@@ -27,6 +35,13 @@ AgentFilePatterns = Annotated[
         "--agent-files",
         metavar="GLOB",
         help="More files of the agent, such as weights or plugins.",
+    ),
+]
+Debug = Annotated[
+    bool,
+    typer.Option(
+        "--debug",
+        help="Run the agent in this process; it may print and use breakpoint().",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -57,9 +72,31 @@ class CommandGroup(TyperGroup):
         return _hide_flag_types(super().get_params(ctx))
 
 
+class SafeConsole(Console):
+    """A console that shows control characters of names and messages as escapes.
+
+    A run directory may come from someone else, and a terminal would execute them.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterator[Segment]:
+        """Segments without control characters, except for line ends and styles."""
+        for segment in super().render(renderable, options):
+            if segment.control is None and not segment.text.isprintable():
+                lines = map(escape_controls, segment.text.split("\n"))
+                yield Segment("\n".join(lines), segment.style)
+            else:
+                yield segment
+
+
 def print_json(document: Any) -> None:
     """Prints one JSON document on standard output."""
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    if not text.replace("\n", "").isprintable():
+        # Other control characters, and lone surrogates, which cannot be encoded.
+        text = json.dumps(document, indent=2, allow_nan=False)
+    typer.echo(text)
 
 
 def print_runs(documents: list[dict[str, Any]]) -> None:
@@ -69,15 +106,16 @@ def print_runs(documents: list[dict[str, Any]]) -> None:
 
 def print_tables(*renderables: RenderableType) -> None:
     """Prints tables and text for people."""
-    console = Console()
+    console = SafeConsole()
     for renderable in renderables:
         console.print(renderable)
 
 
 def error_to_json(error: LongplayError) -> dict[str, Any]:
     """An error as JSON."""
-    where = {"run_dir": str(error.run_dir)} if error.run_dir else {}
-    return {"error": {"type": type(error).__name__, "message": str(error), **where}}
+    found = {"run_dir": error.run_dir, "continue_with": error.continue_with}
+    known = {name: str(value) for name, value in found.items() if value is not None}
+    return {"error": {"type": type(error).__name__, "message": str(error), **known}}
 
 
 def print_error(error: LongplayError, as_json: bool) -> None:
@@ -88,7 +126,15 @@ def print_error(error: LongplayError, as_json: bool) -> None:
     message = Text.assemble(("error: ", "bold red"), str(error))
     if error.run_dir is not None:
         message.append(f"\nrecorded so far: {error.run_dir}")
-    Console(stderr=True).print(message, soft_wrap=True)
+    if error.continue_with is not None:
+        message.append(f"\ncontinue with: {error.continue_with}")
+    SafeConsole(stderr=True).print(message, soft_wrap=True)
+
+
+def print_warning(text: str) -> None:
+    """Prints a warning on standard error."""
+    message = Text.assemble(("warning: ", "bold yellow"), text)
+    SafeConsole(stderr=True).print(message, soft_wrap=True)
 
 
 def guard(function: Callable[..., None]) -> Callable[..., None]:
@@ -96,20 +142,61 @@ def guard(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> None:
+        as_json = bool(kwargs.get("as_json"))
         try:
-            function(*args, **kwargs)
-        except LongplayError as error:
-            print_error(error, bool(kwargs.get("as_json")))
-            raise typer.Exit(error.exit_code) from error
+            with _reporting(as_json):
+                function(*args, **kwargs)
+                sys.stdout.flush()
         except KeyboardInterrupt as error:
             raise typer.Exit(RunCancelled.exit_code) from error
 
     return guarded
 
 
-def is_inside(path: Path, folder: Path) -> bool:
-    """Whether a path is inside a folder."""
-    return path.resolve().is_relative_to(folder.resolve())
+@contextlib.contextmanager
+def _reporting(as_json: bool) -> Iterator[None]:
+    """Prints errors, and exits with their code."""
+    try:
+        yield
+    except LongplayError as error:
+        print_error(error, as_json)
+        raise typer.Exit(error.exit_code) from error
+    except BrokenPipeError:
+        raise  # `longplay … | head`: Typer ends the command quietly
+    except (OSError, MemoryError) as error:
+        _discard_output()
+        print_error(LongplayError(_describe_refusal(error)), as_json=False)
+        is_usage = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
+        raise typer.Exit(2 if is_usage else 1) from error
+
+
+def _describe_refusal(error: OSError | MemoryError) -> str:
+    """What the operating system refused, in words."""
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    where = "" if error.filename is None else f"{error.filename}: "
+    return f"{where}{error.strerror or error}"
+
+
+def _discard_output() -> None:
+    """Drops what standard output refused, so that Python's exit does not try again."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def check_output(option: str, path: Path | None) -> None:
+    """Refuses an output path that belongs to an experiment.
+
+    Raises:
+        ConfigError: Writing there would damage a run or the plan of an experiment.
+    """
+    owner = None if path is None else find_owner(path)
+    if owner is not None:
+        raise ConfigError(
+            f"{option}: {path} is part of the experiment {owner}; choose another path"
+        )
 
 
 @contextlib.contextmanager

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from longplay.cli.guard import SafeConsole
 from longplay.errors import escape_controls
 from longplay.runs.loop import Progress
 from longplay.runs.status import RunView
@@ -28,7 +30,8 @@ _LONGEST_NAME = 24
 _PLAIN_NUMBERS = 5
 
 
-def _format_seconds(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
+    """`1:02:03`, or `2:03` below an hour."""
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
@@ -52,7 +55,7 @@ def describe_progress(progress: Progress, *, is_short: bool = False) -> dict[str
         "frame": f"{frame}{progress.frame:,}/{progress.frames_total:,}",
         "return": f"{returned}{last}",
         "fps": f"{fps:,.0f} fps",
-        "left": "" if left is None else f"{_format_seconds(left)} left",
+        "left": "" if left is None else f"{format_seconds(left)} left",
     }
 
 
@@ -87,7 +90,7 @@ def describe_replay(progress: ReplayProgress) -> str:
         parts.insert(1, f"{progress.visits}/{progress.visits_total} visits")
     if fps:
         left_s = (progress.frames_total - progress.frames) / fps
-        parts.append(f"{_format_seconds(left_s)} left")
+        parts.append(f"{format_seconds(left_s)} left")
     return " · ".join(parts)
 
 
@@ -96,12 +99,13 @@ class ProgressLine:
 
     def __init__(self, *, quiet: bool) -> None:
         # Bound to the real stream now: during the run stderr captures the agent.
-        console = Console(stderr=True)
-        self._console = Console(
+        console = SafeConsole(stderr=True)
+        self._console = SafeConsole(
             file=console.file, force_terminal=console.is_terminal, width=console.width
         )
         self._quiet = quiet
         self._next_plain_s = 0.0
+        self._notice = ""
         self._live: Live | None = None
         if console.is_terminal and not quiet:
             self._live = Live(
@@ -128,6 +132,9 @@ class ProgressLine:
 
     def __call__(self, progress: Progress) -> None:
         """Shows the progress of a run."""
+        if progress.notice not in ("", self._notice):
+            self._notice = progress.notice
+            self._print(progress.notice)
         self._show(
             lambda: _live_line(progress, self._console.width),
             lambda: _plain_line(progress),
@@ -145,6 +152,12 @@ class ProgressLine:
         """Shows the progress of several runs."""
         text = _describe_runs(views)
         self._show(lambda: Text(text), lambda: text)
+
+    def _print(self, words: str) -> None:
+        """Prints a line that stays."""
+        if not self._quiet:
+            with contextlib.suppress(OSError, ValueError):  # the terminal is gone
+                self._console.print(Text(words, "yellow"))
 
     def _show(
         self, live_line: Callable[[], RenderableType], plain_line: Callable[[], str]

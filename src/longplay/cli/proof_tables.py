@@ -12,7 +12,7 @@ from rich.text import Text
 
 from longplay.cli import run_tables
 from longplay.cli.layout import add_row, make_table
-from longplay.contract.rundir import RunDirectory
+from longplay.contract.rundir import RunDirectory, list_changed
 
 if TYPE_CHECKING:
     from longplay.verify.doctor import Diagnosis, State, Symptom
@@ -41,15 +41,14 @@ def _verdict_line(verdict: Verification) -> Text:
         visits = f" of visit {', '.join(map(str, verdict.visits))}"
     frames = f"{verdict.frames:,} frames{visits}"
     if verdict.passed:
-        how = "re-executed" if verdict.method == "re-execution" else "replayed"
-        return Text(f" ✓ verified: {frames} {how}, all identical to the log", "green")
+        words = f" ✓ verified: {frames} {verdict.level}, all identical to the log"
+        return Text(words, "green")
     return Text(f" ✗ does not reproduce: {frames} checked", "bold red")
 
 
 def _list_changed(run: RunDirectory, sha256: Mapping[str, str]) -> list[str]:
     """The files that changed since the verification."""
-    judged = run.verification.sha256 if run.verification else {}
-    return [name for name in judged if sha256.get(name) != judged[name]]
+    return list_changed(run.verification, sha256) if run.verification else []
 
 
 def proof_to_json(run: RunDirectory, sha256: Mapping[str, str]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,9 +13,11 @@ from rich.text import Text
 
 from longplay.cli import proof_tables
 from longplay.cli.guard import (
+    Debug,
     Directory,
     Json,
     Quiet,
+    check_output,
     error_to_json,
     print_error,
     print_json,
@@ -22,11 +25,19 @@ from longplay.cli.guard import (
     print_tables,
     stdout_kept_clean,
 )
+from longplay.cli.isolation import (
+    AgentEnv,
+    AgentMemory,
+    SandboxAllow,
+    StepTimeout,
+    make_isolation,
+)
 from longplay.cli.progress import ProgressLine
 from longplay.contract.rundir import PACK_SUFFIX, find_run, find_runs
 from longplay.errors import ConfigError, LongplayError
 
 if TYPE_CHECKING:
+    from longplay.agents.isolation.levels import Isolation
     from longplay.verify.pack_file import Manifest
     from longplay.verify.verification import Verification
 
@@ -55,19 +66,34 @@ def verify(
         str | None,
         typer.Option(help="With --reexecute: the agent, unless it is built in."),
     ] = None,
+    isolate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="none|process|sandbox",
+            help="With --reexecute: how the agent is isolated (default: sandbox).",
+        ),
+    ] = None,
+    sandbox_allow: SandboxAllow = None,
+    agent_env: AgentEnv = None,
+    step_timeout: StepTimeout = None,
+    agent_memory: AgentMemory = None,
+    debug: Debug = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Replay a run and compare every frame; writes verification.json."""
-    if agent is not None and not reexecute:
-        raise ConfigError("--agent: only with --reexecute")
     if visit and reexecute:
         raise ConfigError(
             "--visit: not with --reexecute: an agent runs from start to end"
         )
     from longplay.verify.verification import write_verification
 
-    how = _Judging(workers or os.cpu_count() or 1, visit or [], reexecute, agent, quiet)
+    limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
+    level = "none" if debug else isolate
+    if not reexecute:
+        _refuse({"--agent": agent, "--isolate": isolate})
+    isolation = _isolate_agent(level, limits) if reexecute else None
+    how = _Judging(workers or os.cpu_count() or 1, visit or [], isolation, agent, quiet)
     exit_code = 0
     documents: list[dict[str, Any]] = []
     for run_dir in (runs := find_runs(directory)):
@@ -98,18 +124,43 @@ class _Judging:
 
     workers: int
     visits: list[int]
-    reexecute: bool
+    # None for a replay without the agent.
+    isolation: Isolation | None
     agent: str | None
     quiet: bool
+
+
+def _refuse(options: Mapping[str, object]) -> None:
+    """Refuses options that need an agent."""
+    for name, value in options.items():
+        if value is not None:
+            raise ConfigError(f"{name}: only with --reexecute")
+
+
+def _isolate_agent(level: str | None, limits: tuple[Any, ...]) -> Isolation:
+    try:
+        return make_isolation(level or "sandbox", *limits)
+    except ConfigError as error:
+        if level is not None:
+            raise
+        raise ConfigError(
+            f"{error}; with --isolate process or none the run is only re-executed "
+            "(unconfined)"
+        ) from error
 
 
 def _judge(run_dir: Path, how: _Judging) -> Verification:
     from longplay.verify import verification
 
     with ProgressLine(quiet=how.quiet) as progress, stdout_kept_clean():
-        if how.reexecute:
+        if how.isolation is not None:
             return verification.reexecute(
-                run_dir, how.agent, workers=how.workers, observer=progress
+                run_dir,
+                how.agent,
+                isolation=how.isolation,
+                workers=how.workers,
+                observer=progress,
+                replay_observer=progress.show_replay,
             )
         return verification.verify_run(
             run_dir,
@@ -133,6 +184,7 @@ def pack(
     from longplay.verify.pack import pack_run
 
     target = output or Path(f"{find_run(directory).name}{PACK_SUFFIX}")
+    check_output("--output", target)
     with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
         manifest = pack_run(
             directory,
@@ -172,6 +224,7 @@ def unpack(
     from longplay.verify.pack import unpack_run
 
     target = output or Path(file.name.removesuffix(PACK_SUFFIX))
+    check_output("--output", target)
     with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
         unpack_run(file, target, observer=progress.show_replay)
     if as_json:

@@ -14,12 +14,13 @@ from longplay.cli import (
     experiment_tables,
     proof_tables,
     run_tables,
+    settings_table,
 )
 from longplay.cli.guard import (
     AgentFilePatterns,
     Directory,
     Json,
-    is_inside,
+    check_output,
     print_json,
     print_runs,
     print_tables,
@@ -31,7 +32,7 @@ from longplay.contract.layout import is_experiment
 from longplay.contract.rundir import PACK_SUFFIX, RunDirectory, find_run, find_runs
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.plan import plan_run
-from longplay.suites import SUITES
+from longplay.suites import SUITES, get_suite
 from longplay.tracks.catalogue import track_of
 
 
@@ -111,10 +112,7 @@ def _score_one(
     if explain is not None and explain not in own_config.games:
         hint = f"(this run plays {', '.join(own_config.games)})"
         raise UnknownNameError("game", explain, own_config.games, hint)
-    if output is not None and is_inside(output, run_dir):
-        raise ConfigError(
-            f"--output: {output} is in the run directory; choose another file"
-        )
+    check_output("--output", output)
     run_directory.config = scores.change_scoring(own_config, changes)
     play = read_play(run_directory, partial=partial)
     if not partial:
@@ -198,6 +196,22 @@ def suites(as_json: Json = False) -> None:
         print_json([catalogue_tables.suite_to_json(plan) for plan in plans])
     else:
         print_tables(catalogue_tables.suites_table(plans))
+
+
+def settings(
+    suite: Annotated[
+        str,
+        typer.Argument(metavar="SUITE", help="Id of a suite; see `longplay suites`."),
+    ],
+    as_json: Json = False,
+) -> None:
+    """List the settings of a suite, which --set and --config change."""
+    found = get_suite(suite)
+    rows = settings_table.list_settings(found)
+    if as_json:
+        print_json(rows)
+    else:
+        print_tables(settings_table.settings_table(found, rows))
 
 
 def games(as_json: Json = False) -> None:

@@ -19,6 +19,7 @@ from longplay.cli.guard import (
 )
 from longplay.cli.layout import add_row, make_table
 from longplay.errors import ConfigError, MissingExtraError, ReferenceFailed
+from longplay.reference.training.recipe import ReturnsEnd
 
 if TYPE_CHECKING:
     from longplay.reference.delivered import DeliveredLead
@@ -74,6 +75,10 @@ def train(
         int,
         typer.Option(min=1, help="Longest random action in every second emulator."),
     ] = 1,
+    returns_end: Annotated[
+        ReturnsEnd,
+        typer.Option(help="When a return ends in training: life, game or never."),
+    ] = "life",
 ) -> None:
     """Train a policy, or resume its training."""
     require_torch()
@@ -82,7 +87,11 @@ def train(
     from longplay.reference.workspace import Workspace
 
     recipe = Recipe(
-        timesteps=timesteps, seed=seed, discount=discount, exploration_hold=hold
+        timesteps=timesteps,
+        seed=seed,
+        discount=discount,
+        exploration_hold=hold,
+        returns_end=returns_end,
     )
     place = Workspace(work, game)
     with place.hold():

@@ -1,40 +1,55 @@
-"""Commands of experiments: run, resume, retry, status, export."""
+"""Commands of experiments: run, resume, retry, status."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from longplay.agents.loading import BUILT_IN_AGENTS
+from longplay.agents.output import print_to_terminal
 from longplay.cli import catalogue_tables, experiment_tables, run_tables
 from longplay.cli.guard import (
     AgentFilePatterns,
+    Debug,
     Directory,
     Json,
     Quiet,
-    is_inside,
+    SafeConsole,
+    check_output,
     print_error,
     print_json,
     print_tables,
+    print_warning,
     stdout_kept_clean,
+)
+from longplay.cli.isolation import (
+    AgentEnv,
+    AgentMemory,
+    Isolate,
+    SandboxAllow,
+    StepTimeout,
+    make_isolation,
+    refuse_debugging,
 )
 from longplay.cli.progress import ProgressLine
 from longplay.cli.settings import (
+    make_run_options,
     parse_agent_args,
     parse_seeds,
     parse_settings,
     read_settings,
 )
-from longplay.contract.layout import find_started_runs
+from longplay.cli.supervision import announce_directory
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
     AgentLoadError,
@@ -59,6 +74,25 @@ Retries = Annotated[
     int,
     typer.Option(
         min=0, metavar="N", help="Restarts of a run whose worker was lost (Ray only)."
+    ),
+]
+CheckpointEvery = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Time between checkpoints, as 300s (default: 60s)."
+    ),
+]
+KeepAgent = Annotated[
+    str | None,
+    typer.Option(
+        metavar="none|final",
+        help="Keep the agent's final state (default: if below 100 MB).",
+    ),
+]
+Track = Annotated[
+    str | None,
+    typer.Option(
+        metavar="tensorboard|wandb", help="Send summaries of the progress there."
     ),
 ]
 StallTimeout = Annotated[
@@ -105,10 +139,18 @@ def run(
         typer.Option(metavar="KEY=VALUE", help="Argument passed to the agent."),
     ] = None,
     agent_files: AgentFilePatterns = None,
+    isolate: Isolate = None,
+    sandbox_allow: SandboxAllow = None,
+    agent_env: AgentEnv = None,
+    step_timeout: StepTimeout = None,
+    agent_memory: AgentMemory = None,
     ray: RayWorkers = None,
     ray_address: RayAddress = None,
     retries: Retries = 1,
     stall_timeout: StallTimeout = 600.0,
+    checkpoint_every: CheckpointEvery = None,
+    keep_agent: KeepAgent = None,
+    track: Track = None,
     stop_after: Annotated[
         float | None,
         typer.Option(
@@ -125,6 +167,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
     ] = False,
+    debug: Debug = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -135,7 +178,14 @@ def run(
         raise ConfigError(
             "--resume: expected --out DIR, the experiment to resume or to start"
         )
-    where = _Where.choose(ray, ray_address, retries, stall_timeout)
+    check_output("--out", out)
+    where = Where.choose(ray, ray_address, retries, stall_timeout)
+    limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
+    isolation = make_isolation(isolate, *limits)
+    refuse_debugging(debug, isolation)
+    if debug and (where.is_ray or as_json):
+        raise ConfigError("--debug: expected no --ray and no --json")
+    options = make_run_options(checkpoint_every, keep_agent, track)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
     overrides |= flatten_settings(catalogued, parse_settings(settings or []))
@@ -149,27 +199,30 @@ def run(
         return
     if agent is None:
         raise ConfigError("--agent: expected a name, file.py[:attr] or module:attr")
-    with stdout_kept_clean():
+    with print_to_terminal() if debug else stdout_kept_clean():
         experiment = request_experiment(
             plans,
             agent,
             out=out,
             agent_args=parse_agent_args(agent_arg or []),
             agent_files=agent_files or (),
+            isolation=isolation,
         )
     if resume:
         experiment = experiment.open_or_create()
-    _play(experiment, where, quiet, as_json)
+    experiment.options = options
+    _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
 
 
 @dataclass(frozen=True)
-class _Where:
+class Where:
     """Where the runs of an experiment are played."""
 
     ray_workers: int | None
     ray_address: str | None
     retries: int
     stall_timeout_s: float
+    is_debugged: bool = False
 
     @classmethod
     def choose(
@@ -178,14 +231,30 @@ class _Where:
         ray_address: str | None,
         retries: int,
         stall_timeout_s: float,
-    ) -> _Where:
+    ) -> Where:
+        """Refuses two places at a time."""
         if ray_workers is not None and ray_address is not None:
             raise ConfigError("--ray and --ray-address: give only one of them")
         return cls(ray_workers, ray_address, retries, stall_timeout_s)
 
     @property
     def is_ray(self) -> bool:
+        """Whether they are played on Ray."""
         return self.ray_workers is not None or self.ray_address is not None
+
+    @property
+    def options(self) -> list[str]:
+        """The options that ask for the same place."""
+        if self.ray_workers is not None:
+            return ["--ray", str(self.ray_workers)]
+        return ["--ray-address", self.ray_address] if self.ray_address else []
+
+    def describe_continuing(self, experiment: Experiment) -> str:
+        """The command that continues an experiment."""
+        command = ["longplay", "retry" if self.is_ray else "resume"]
+        spec = experiment.agent.spec
+        agent = [] if spec in BUILT_IN_AGENTS else ["--agent", spec]
+        return shlex.join([*command, str(experiment.directory), *agent, *self.options])
 
     def play(self, experiment: Experiment, progress: ProgressLine) -> list[RunResult]:
         """Plays the runs that are not complete."""
@@ -204,20 +273,27 @@ class _Where:
         )
 
 
-def _play(experiment: Experiment, where: _Where, quiet: bool, as_json: bool) -> None:
+def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> None:
     """Plays the runs that are not complete, and shows the results."""
     from longplay.runs.signals import defer_preemption
+
+    announce_directory(experiment.directory)
+    if not quiet and (warning := experiment.agent.isolation.warning):
+        print_warning(warning)
 
     try:
         with (
             # With Ray, runs play in workers: this process has no loop to stop.
             contextlib.nullcontext() if where.is_ray else defer_preemption(),
-            ProgressLine(quiet=quiet) as progress,
-            stdout_kept_clean(),
+            # A live line would overwrite the prompt of a debugger.
+            ProgressLine(quiet=quiet or where.is_debugged) as progress,
+            contextlib.nullcontext() if where.is_debugged else stdout_kept_clean(),
         ):
             results = where.play(experiment, progress)
     except (RunCancelled, RunPreempted) as error:
-        error.run_dir = experiment.directory if experiment.directory.exists() else None
+        if experiment.directory.exists():
+            error.run_dir = experiment.directory
+            error.continue_with = where.describe_continuing(experiment)
         raise
     views = experiment.view_selected(where.stall_timeout_s)
     _show_results(experiment.directory, views, results, as_json)
@@ -254,20 +330,34 @@ def retry(
         str | None,
         typer.Option(help="The agent, unless it is built in."),
     ] = None,
+    isolate: Isolate = None,
+    sandbox_allow: SandboxAllow = None,
+    agent_env: AgentEnv = None,
+    step_timeout: StepTimeout = None,
+    agent_memory: AgentMemory = None,
     ray: RayWorkers = None,
     ray_address: RayAddress = None,
     retries: Retries = 1,
     stall_timeout: StallTimeout = 600.0,
+    debug: Debug = False,
+    checkpoint_every: CheckpointEvery = None,
+    keep_agent: KeepAgent = None,
+    track: Track = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Retry failed, lost, cancelled and queued runs, from a checkpoint if possible."""
     from longplay.experiments.experiment import Experiment, Mode
 
-    where = _Where.choose(ray, ray_address, retries, stall_timeout)
-    with stdout_kept_clean():
-        experiment = Experiment.open(directory, agent, Mode.RETRY)
-    _play(experiment, where, quiet, as_json)
+    where = Where.choose(ray, ray_address, retries, stall_timeout)
+    limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
+    is_given = isolate is not None or any(limit is not None for limit in limits)
+    isolation = make_isolation(isolate, *limits) if is_given else None
+    with print_to_terminal() if debug else stdout_kept_clean():
+        experiment = Experiment.open(directory, agent, Mode.RETRY, isolation)
+    refuse_debugging(debug, experiment.agent.isolation)
+    experiment.options = make_run_options(checkpoint_every, keep_agent, track)
+    _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
 
 
 def resume(
@@ -277,6 +367,10 @@ def resume(
         typer.Option(help="The agent, unless it is built in."),
     ] = None,
     stall_timeout: StallTimeout = 600.0,
+    debug: Debug = False,
+    checkpoint_every: CheckpointEvery = None,
+    keep_agent: KeepAgent = None,
+    track: Track = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -284,15 +378,18 @@ def resume(
     from longplay.experiments.experiment import Experiment, Mode, view_runs
 
     try:
-        with stdout_kept_clean():
+        with print_to_terminal() if debug else stdout_kept_clean():
             experiment = Experiment.open(directory, agent, Mode.RESUME)
+        refuse_debugging(debug, experiment.agent.isolation)
     except AgentLoadError:
         views = view_runs(directory, stall_timeout)
         if any(view.state != "COMPLETED" for view in views):
             raise
         _show_results(directory, views, [], as_json)  # nothing to play, no agent needed
         return
-    _play(experiment, _Where(None, None, 0, stall_timeout), quiet, as_json)
+    experiment.options = make_run_options(checkpoint_every, keep_agent, track)
+    where = Where(None, None, 0, stall_timeout, is_debugged=debug)
+    _play(experiment, where, quiet, as_json)
 
 
 def status(
@@ -307,7 +404,7 @@ def status(
     if as_json:
         print_json([view.to_json() for view in views])
         return
-    console = Console()
+    console = SafeConsole()
     if not console.is_terminal:
         console.print(experiment_tables.show_status(views))
         return
@@ -318,35 +415,6 @@ def status(
             if not any(view.state in ("QUEUED", "RUNNING") for view in views):
                 return
             time.sleep(1.0)
-
-
-def export(
-    directory: Directory,
-    jsonl: Annotated[Path, typer.Option(help="File to write, one record per line.")],
-    level: Annotated[
-        str, typer.Option(help="One record per run or per visit.", metavar="run|visit")
-    ] = "run",
-    description: Annotated[
-        str | None,
-        typer.Option(help="Describe the agent (kept in experiment_record.json)."),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Export the EvalLog of an experiment as one JSONL file."""
-    from longplay.eval_log import export as eval_log
-
-    own = (*find_started_runs(directory), *directory.glob("*.json"))
-    if any(is_inside(jsonl, path) for path in own):
-        message = f"--jsonl: {jsonl} is part of the experiment; choose another file"
-        raise ConfigError(message)
-    if description is not None:
-        eval_log.describe_agent(directory, description)
-    lines = eval_log.export_jsonl(directory, jsonl, level)  # type: ignore[arg-type]
-    if as_json:
-        print_json({"jsonl": str(jsonl), "level": level, "records": lines})
-    else:
-        noun = "record" if lines == 1 else "records"
-        print_tables(Text(f"{lines:,} {noun} -> {jsonl}"))
 
 
 def _show_plan(plan: RunPlan, as_json: bool) -> None:

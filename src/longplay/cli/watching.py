@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from longplay.cli.guard import Json, Quiet, is_inside, print_json, print_tables
+from longplay.cli.guard import Json, Quiet, check_output, print_json, print_tables
 from longplay.cli.progress import ProgressLine
-from longplay.contract.layout import find_experiment
 from longplay.contract.rundir import PACK_SUFFIX
 from longplay.errors import ConfigError
 
@@ -118,7 +117,7 @@ def video(
     suffix = ".mp4" if frame is None else ".png"
     name = run.path.name.removesuffix(PACK_SUFFIX)
     target = output or Path(f"{name}{selection.name}{suffix}")
-    _refuse_own(target, run)
+    check_output("-o", target)
     style = VideoStyle(scale, speed, hud, lossless)
     write = write_video if frame is None else write_picture
     with ProgressLine(quiet=quiet) as progress:
@@ -127,15 +126,6 @@ def video(
         print_json(made.to_json())
     else:
         print_tables(_describe(made))
-
-
-def _refuse_own(target: Path, run: ReplayedRun) -> None:
-    """Refuses a file among those of the run's experiment."""
-    own = find_experiment(run.path) if run.path.is_dir() else run.path
-    if is_inside(target, own):
-        raise ConfigError(
-            f"-o: {target} is part of the experiment {own}; choose another file"
-        )
 
 
 def _describe(made: Video) -> Text:

@@ -23,7 +23,7 @@ import os
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from io import BufferedReader
 from math import isfinite
 from pathlib import Path
@@ -92,6 +92,25 @@ def read_bounded(path: Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> byt
     return content
 
 
+def iter_rows(file: BufferedReader, name: str) -> Iterator[bytes]:
+    """The lines of an open row file from here on, each with its newline.
+
+    Args:
+        file: From `open_regular`.
+        name: Its name, for errors.
+
+    Raises:
+        DocumentError: A line is too long to be a row.
+    """
+    while line := file.readline(LARGEST_ROW_BYTES):
+        if len(line) == LARGEST_ROW_BYTES and not line.endswith(b"\n"):
+            raise DocumentError(
+                f"{name}: expected rows of at most {LARGEST_ROW_BYTES:,} bytes, found "
+                f"a longer one that ends after byte {file.tell():,}"
+            )
+        yield line
+
+
 def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
@@ -125,18 +144,65 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     Raises:
         RecordingError: Writing failed; the file is unchanged.
     """
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        # Left by a killed process, or a link that someone put there.
-        temporary.unlink(missing_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with os.fdopen(os.open(temporary, flags, 0o644), "w+b", buffering=0) as file:
+    temporary = _temporary_name(path)
+    with _removing_on_error(path, (temporary,)):
+        with _writing(temporary) as file:
             yield file
-            os_fsync(file.fileno())
         os_replace(temporary, path)
+
+
+def write_files(files: Mapping[Path, bytes]) -> None:
+    """Writes several files: all are on the disk before the first is renamed.
+
+    Raises:
+        RecordingError: A write failed; no file has changed. If a rename failed, the
+            files that were renamed before it are restored.
+    """
+    before = {path: read_bounded(path) for path in files if path.exists()}
+    temporary = {path: _temporary_name(path) for path in files}
+    done: list[Path] = []
+    for path, data in files.items():
+        removing = _removing_on_error(path, temporary.values())
+        with removing, _writing(temporary[path]) as file:
+            _write_all(file.fileno(), data)
+    try:
+        for path in files:
+            with _removing_on_error(path, temporary.values()):
+                os_replace(temporary[path], path)
+            done.append(path)
+    except RecordingError:
+        for path in done:
+            if path in before:
+                write_file(path, before[path])
+            else:
+                path.unlink()
+        raise
+
+
+def _temporary_name(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
+
+
+@contextlib.contextmanager
+def _writing(temporary: Path) -> Iterator[BinaryIO]:
+    """A new file, on the disk after the block."""
+    # Left by a killed process, or a link that someone put there.
+    temporary.unlink(missing_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    with os.fdopen(os.open(temporary, flags, 0o644), "w+b", buffering=0) as file:
+        yield file
+        os_fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def _removing_on_error(path: Path, temporary: Iterable[Path]) -> Iterator[None]:
+    """Removes temporary files after an error, and names the file of an OSError."""
+    try:
+        yield
     except BaseException as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        for leftover in temporary:
+            with contextlib.suppress(OSError):
+                leftover.unlink()
         if isinstance(error, OSError):
             raise RecordingError(f"cannot write {path}: {error.strerror}") from error
         raise
@@ -178,8 +244,12 @@ def make_directory(path: Path, *, exist_ok: bool = False) -> None:
         raise RecordingError(f"cannot make {path}: {error.strerror}") from error
 
 
-def _check_no_links(path: Path, below: Path) -> None:
-    """Rejects a path that leads through a symbolic link below a folder."""
+def check_no_links(path: Path, below: Path) -> None:
+    """Rejects a path that leads through a symbolic link below a folder.
+
+    Raises:
+        RecordingError: Names the link.
+    """
     for place in (path, *path.parents):
         if place == below:
             return
@@ -196,7 +266,7 @@ def move_directory(source: Path, target: Path) -> None:
         RecordingError: The move failed, or the target is behind a symbolic link.
     """
     source, target = source.absolute(), target.absolute()
-    _check_no_links(target, Path(os.path.commonpath((source, target))))
+    check_no_links(target, Path(os.path.commonpath((source, target))))
     make_directory(target.parent, exist_ok=True)
     try:
         os_replace(source, target)
@@ -233,6 +303,7 @@ class RowFile:
         self.path = path
         self.size_bytes = size_bytes
         self._fd = fd
+        self._pid = os.getpid()
 
     @classmethod
     def create(cls, path: Path) -> RowFile:
@@ -267,7 +338,10 @@ class RowFile:
 
         Raises:
             RecordingError: The write failed; the file is truncated to its old size.
+                Or another process opened it, of which this one is a fork.
         """
+        if os.getpid() != self._pid:
+            raise RecordingError(f"cannot write {self.path}: this process is a fork")
         try:
             _write_all(self._fd, rows)
         except OSError as error:

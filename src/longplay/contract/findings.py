@@ -45,6 +45,7 @@ Kind = Literal[
     "other rollouts",
     "state",
     "runner profile",
+    "no evidence",
 ]
 
 # Not stated by the contract document: notes for the runs of other tools.
@@ -61,7 +62,7 @@ UNSTATED: frozenset[Kind] = frozenset(
 )
 
 # Describes a run without being an error: always a note.
-NOTED: frozenset[Kind] = frozenset({"other rollouts"})
+NOTED: frozenset[Kind] = frozenset({"other rollouts", "no evidence"})
 
 _SHOWN_PER_KIND = 5
 

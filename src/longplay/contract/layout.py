@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated
 
@@ -18,16 +18,21 @@ from pydantic import Field
 
 from longplay.contract.files import read_document
 from longplay.contract.names import folder_name
-from longplay.contract.records import AgentEntry, ConfigGiven, Document, Score
+from longplay.contract.records import (
+    AgentEntry,
+    AgentIsolation,
+    ConfigGiven,
+    Document,
+    is_none,
+)
 from longplay.contract.rundir import (
     PACK_SUFFIX,
-    RunDirectory,
     find_runs,
     is_run,
     natural_key,
 )
 from longplay.contract.versions import SCHEMA_VERSION
-from longplay.errors import NotARunError
+from longplay.errors import DocumentError, NotARunError
 
 EXPERIMENT_CONFIG = "experiment_config.json"
 RUN_REQUEST = "episode_config.json"
@@ -54,6 +59,13 @@ class ExperimentConfig(Document):
     config_given: ConfigGiven
     agent: AgentEntry
     agent_files: AgentFilePatterns = ()
+    agent_isolation: AgentIsolation = AgentIsolation()
+    tuning_frames: int | None = Field(
+        default=None,
+        ge=0,
+        exclude_if=is_none,
+        description="Frames that were spent on tuning the agent.",
+    )
 
 
 class RunRequest(Document):
@@ -68,48 +80,7 @@ class RunRequest(Document):
     agent_reference: str | None = None
     agent_files: AgentFilePatterns = ()
     agent: AgentEntry
-
-
-class ExperimentDirectory:
-    """One experiment, read lazily: its plan, and the runs that were started."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    @cached_property
-    def config(self) -> ExperimentConfig:
-        """experiment_config.json."""
-        return read_experiment_config(self.path)
-
-    @cached_property
-    def runs(self) -> dict[int, RunDirectory]:
-        """Seed -> run, for the planned runs that were started."""
-        found = {
-            run.config.seed: run
-            for run in map(RunDirectory, find_started_runs(self.path))
-            if run.has_config
-        }
-        return {seed: found[seed] for seed in self.config.seeds if seed in found}
-
-    @cached_property
-    def scores(self) -> dict[int, Score]:
-        """Seed -> score, for the runs that are complete."""
-        scores = {seed: run.score for seed, run in self.runs.items()}
-        return {seed: score for seed, score in scores.items() if score is not None}
-
-
-def read_experiment(directory: str | Path) -> ExperimentDirectory:
-    """Opens an experiment: its plan, runs and scores.
-
-    Args:
-        directory: The experiment, or one of its run directories.
-
-    Raises:
-        NotARunError: The folder holds no experiment.
-    """
-    experiment = ExperimentDirectory(find_experiment(Path(directory)))
-    _ = experiment.config  # raises if the folder is not an experiment
-    return experiment
+    agent_isolation: AgentIsolation = AgentIsolation()
 
 
 def is_experiment(directory: Path) -> bool:
@@ -151,6 +122,32 @@ def find_started_runs(directory: Path) -> list[Path]:
     return find_runs(directory)
 
 
+# The files and folders that an experiment consists of.
+_OWN_NAMES = frozenset(
+    {
+        EXPERIMENT_CONFIG,
+        "experiment_record.json",
+        "experiment_summary.json",
+        ".lock",
+        "episodes",
+        "archive",
+    }
+)
+
+
+def find_owner(path: Path) -> Path | None:
+    """The experiment or run that a path is part of; None if there is none.
+
+    Everything in a run belongs to it; in the folder of an experiment, other files may
+    be put beside its own.
+    """
+    path = path.resolve()
+    for place, above in itertools.pairwise((path, *path.parents)):
+        if is_run(above) or (is_experiment(above) and place.name in _OWN_NAMES):
+            return above
+    return None
+
+
 def run_dir_of(experiment_dir: Path, trajectory_id: str) -> Path:
     """The folder of a run in an experiment; its id may have any characters."""
     return experiment_dir / "episodes" / folder_name(trajectory_id)
@@ -169,22 +166,29 @@ class RunGroup:
         plan: The plan of an experiment.
         runs: Run directories.
         packs: Packed runs.
+        problem: Why the plan or the folder cannot be read; None if it can.
     """
 
     directory: Path
     plan: ExperimentConfig | None = None
     runs: tuple[Path, ...] = ()
     packs: tuple[Path, ...] = ()
+    problem: str | None = None
 
 
-def find_run_groups(path: Path) -> list[RunGroup]:
+def find_run_groups(path: Path, *, keeps_broken: bool = False) -> list[RunGroup]:
     """All runs at or below a path, grouped by experiment, sorted by name.
+
+    Args:
+        path: Where to look.
+        keeps_broken: Whether an experiment with a broken plan, or a folder that
+            cannot be read, is a group with a `problem`, and not an error.
 
     Raises:
         NotARunError: There is none.
         DocumentError: The plan of an experiment is broken.
     """
-    groups = list(_walk(path))
+    groups = list(_walk(path, keeps_broken))
     if not groups:
         found = "found none" if path.exists() else "no such file or folder"
         raise NotARunError(
@@ -194,19 +198,42 @@ def find_run_groups(path: Path) -> list[RunGroup]:
     return groups
 
 
-def _walk(path: Path) -> Iterator[RunGroup]:
+def _walk(path: Path, keeps_broken: bool) -> Iterator[RunGroup]:
+    # A stack, because folders may be nested deeper than Python recurses.
+    stack = [path]
+    while stack:
+        path = stack.pop()
+        try:
+            if (group := _read_group(path)) is not None:
+                yield group
+            elif path.is_dir():
+                children = sorted(path.iterdir(), key=lambda p: natural_key(p.name))
+                stack += [p for p in reversed(children) if not _is_skipped(p)]
+        except (DocumentError, NotARunError, OSError) as error:
+            if not keeps_broken:
+                raise
+            yield RunGroup(path, runs=tuple(_list_runs(path)), problem=str(error))
+
+
+def _read_group(path: Path) -> RunGroup | None:
+    """The group at a path itself; None if it may be deeper."""
     if path.is_file():
-        if path.suffix == PACK_SUFFIX:
-            yield RunGroup(path, packs=(path,))
-    elif is_experiment(path):
+        is_pack = path.suffix == PACK_SUFFIX
+        return RunGroup(path, packs=(path,)) if is_pack else None
+    if is_experiment(path):
         plan = read_experiment_config(path)
-        yield RunGroup(path, plan, tuple(find_started_runs(path)))
-    elif is_run(path):
-        yield RunGroup(path, runs=tuple(find_runs(path)))
-    elif path.is_dir():
-        for child in sorted(path.iterdir(), key=lambda p: natural_key(p.name)):
-            if not _is_skipped(child):
-                yield from _walk(child)
+        return RunGroup(path, plan, tuple(find_started_runs(path)))
+    if is_run(path):
+        return RunGroup(path, runs=tuple(find_runs(path)))
+    return None
+
+
+def _list_runs(directory: Path) -> list[Path]:
+    """The runs of an experiment whose plan is broken; empty if there are none."""
+    try:
+        return find_started_runs(directory)
+    except (NotARunError, OSError):
+        return []
 
 
 def _is_skipped(path: Path) -> bool:

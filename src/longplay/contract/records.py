@@ -33,6 +33,11 @@ GLOBAL_ACTION_SET = tuple(range(18))
 # Far above any run, and low enough that sums never overflow.
 _LARGEST = 2**62
 _LARGEST_COUNT = 2**40
+# A stream keeps as many decisions as the delay, and plays as many emulator frames for a
+# timestep as the frame skip says.
+_LARGEST_DELAY = 10**6
+_LARGEST_FRAME_SKIP = 1000
+_LARGEST_SEED = 2**31 - 1
 _LARGEST_REWARD = 1e15
 
 
@@ -168,7 +173,10 @@ class DigestRow(msgspec.Struct, gc=False):
 
 # Ranges of settings, shared by config.json and the suites.
 Count = Annotated[int, Field(ge=1, le=_LARGEST_COUNT)]
-Delay = Annotated[int, Field(ge=0, le=_LARGEST_COUNT)]
+Delay = Annotated[int, Field(ge=0, le=_LARGEST_DELAY)]
+FrameSkip = Annotated[int, Field(ge=1, le=_LARGEST_FRAME_SKIP)]
+# A number of something that was played.
+Total = Annotated[int, Field(ge=0, le=_LARGEST)]
 Sticky = Annotated[float, Field(ge=0, lt=1)]
 Fraction = Annotated[float, Field(gt=0, le=1)]
 Discount = Annotated[float, Field(ge=0, le=1)]
@@ -259,6 +267,44 @@ class AgentFileEntry(Document):
     sha256: Sha256 = Field(description="SHA-256 of the file.")
 
 
+IsolationLevel = Literal["none", "process", "sandbox"]
+
+
+def _is_empty(value: object) -> bool:
+    return not value
+
+
+class AgentIsolation(Document):
+    """How the agent was isolated from the referee; absent limits were not set."""
+
+    level: IsolationLevel = Field(
+        default="none", description="`none`, `process` or `sandbox`."
+    )
+    landlock_abi: int | None = Field(
+        default=None, description="Version of Landlock; null without a sandbox."
+    )
+    allowed: tuple[str, ...] = Field(
+        default=(), description="Paths given with `--sandbox-allow`."
+    )
+    variables: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=_is_empty,
+        description="Environment variables given with `--agent-env`.",
+    )
+    step_timeout_s: float | None = Field(
+        default=None,
+        gt=0,
+        exclude_if=is_none,
+        description="Time limit of a step, in seconds.",
+    )
+    memory_bytes: int | None = Field(
+        default=None,
+        gt=0,
+        exclude_if=is_none,
+        description="Limit of the resident memory of the agent's processes.",
+    )
+
+
 class GitState(Document):
     """The checkout the run was started in."""
 
@@ -319,7 +365,7 @@ class RunConfig(Document):
     track: str | None = Field(
         default=None, description="`streaming`, `control` or `prediction`."
     )
-    frame_skip: Count | None = Field(
+    frame_skip: FrameSkip | None = Field(
         default=None,
         exclude_if=is_none,
         description="Emulator frames per timestep; absent in streaming runs.",
@@ -342,8 +388,8 @@ class RunConfig(Document):
     # Added by longplay.
     suite: str | None = Field(default=None, description="Suite the run belongs to.")
     seed: int | None = Field(default=None, description="Run seed.")
-    emulator_seeds: tuple[int, ...] | None = Field(
-        default=None, description="Emulator seed of each visit."
+    emulator_seeds: tuple[Annotated[int, Field(ge=0, le=_LARGEST_SEED)], ...] | None = (
+        Field(default=None, description="Emulator seed of each visit.")
     )
     rom_md5: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{32}$")]] | None = Field(
         default=None, description="MD5 of each game's ROM."
@@ -356,6 +402,11 @@ class RunConfig(Document):
         default=None,
         exclude_if=is_none,
         description="The agent's source files, by path; absent for built-in agents.",
+    )
+    agent_isolation: AgentIsolation | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="How the agent was isolated; not hashed.",
     )
     versions: dict[str, str] | None = Field(
         default=None, description="python, ale_py, numpy, longplay."
@@ -463,15 +514,15 @@ class RunConfig(Document):
 class VisitSummary(Document):
     """Totals of one visit."""
 
-    visit_idx: int
+    visit_idx: Total
     game_id: str
-    cycle_idx: int
-    frames: int = Field(description="Frames played.")
-    decision_frames: int = Field(description="Frames on which the agent decided.")
-    emulator_frames: int = Field(description="ALE frames played.")
+    cycle_idx: Total
+    frames: Total = Field(description="Frames played.")
+    decision_frames: Total = Field(description="Frames on which the agent decided.")
+    emulator_frames: Total = Field(description="ALE frames played.")
     reward_sum: float = Field(description="Sum of delivered rewards.")
     game_reward_sum: float = Field(description="Sum of the game's own rewards.")
-    episodes: int = Field(description="Rows of episodes.jsonl that end in the visit.")
+    episodes: Total = Field(description="Rows of episodes.jsonl that end in the visit.")
     wall_time_s: float = Field(ge=0, description="Seconds of playing.")
     started_utc: Utc
     action_names: tuple[str, ...] = Field(
@@ -493,13 +544,13 @@ class RunSummary(Document):
     """run_summary.json: totals, times and visits of the run."""
 
     schema_version: int = SCHEMA_VERSION
-    frames: int = Field(description="Frames played.")
-    decision_frames: int = Field(description="Frames on which the agent decided.")
-    emulator_frames: int = Field(description="ALE frames played.")
+    frames: Total = Field(description="Frames played.")
+    decision_frames: Total = Field(description="Frames on which the agent decided.")
+    emulator_frames: Total = Field(description="ALE frames played.")
     wall_time_s: float = Field(ge=0, description="Seconds of playing, all attempts.")
     fps: float | None = Field(description="frames / wall_time_s.")
-    episodes: int = Field(description="Rows of episodes.jsonl.")
-    segments: int = Field(description="Rows of segments.jsonl.")
+    episodes: Total = Field(description="Rows of episodes.jsonl.")
+    segments: Total = Field(description="Rows of segments.jsonl.")
     tries: int = Field(ge=1, description="Times the run was started or resumed.")
     started_utc: Utc
     ended_utc: Utc
@@ -768,15 +819,15 @@ class RunStatus(Document):
 
     schema_version: int = SCHEMA_VERSION
     state: RunState
-    frame: int = Field(description="Frames played so far.")
-    frames_total: int
+    frame: Total = Field(description="Frames played so far.")
+    frames_total: Total
     game_id: str | None = Field(description="Game being played.")
     fps: float | None
     heartbeat_utc: Utc
     started_utc: Utc
-    pid: int
+    pid: int = Field(ge=0, le=_LARGEST_SEED)
     host: str
-    retries: int
+    retries: int = Field(ge=0, le=_LARGEST_SEED)
     error: RunErrorEntry | None = None
     reward_rate: float | None = Field(
         default=None,
@@ -789,7 +840,7 @@ class RunStatus(Document):
 
 # What a run's numbers rest on: its author's word; a replay of its log; running its
 # agent again.
-ProofLevel = Literal["claimed", "replayed", "re-executed"]
+ProofLevel = Literal["claimed", "replayed", "re-executed (unconfined)", "re-executed"]
 
 
 class Difference(Document):
@@ -835,7 +886,15 @@ class VerificationRecord(Document):
     )
     findings: dict[str, int] = Field(description="Findings of validation, per kind.")
     frames: int = Field(description="Frames replayed.")
+    agent_isolation: AgentIsolation | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="How the agent was isolated when it was re-executed.",
+    )
     sha256: dict[str, str] = Field(description="Verified file -> its SHA-256.")
     versions: dict[str, str] = Field(
         description="python, ale_py, numpy, longplay of the verifier."
+    )
+    verified_utc: Utc | None = Field(
+        default=None, exclude_if=is_none, description="Time of the verification."
     )

@@ -8,6 +8,7 @@ to check whether a run is valid.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -17,7 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
 
-from longplay.contract.files import hash_file, read_document
+from longplay.contract.files import (
+    hash_file,
+    open_regular,
+    read_bounded,
+    read_document,
+)
 from longplay.contract.records import (
     Document,
     PredictionRow,
@@ -40,6 +46,31 @@ ROW_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl"
 VERIFIED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
 
 PACK_SUFFIX = ".longplay"
+
+# Folder of a run directory with the state of its agent after the last frame.
+KEPT_AGENT = "agent"
+
+
+def has_evidence(summary: RunSummary | None) -> bool:
+    """Whether a run has the digests and hashes that a verification needs.
+
+    Runs of other tools and of longplay 0.1 have none: they can only be claimed.
+    """
+    if summary is None or summary.rows is None:
+        return False
+    hashes = (summary.chain_head, summary.score_sha256)
+    return None not in hashes and summary.rows.keys() == set(ROW_FILES)
+
+
+def list_changed(record: VerificationRecord, sha256: Mapping[str, str]) -> list[str]:
+    """The verified files that are not the ones a verification covers.
+
+    Args:
+        record: The verification.
+        sha256: File -> its current SHA-256; may name other files too.
+    """
+    return [n for n in VERIFIED_FILES if record.sha256.get(n) != sha256.get(n)]
+
 
 _EVENT_TYPES = {
     "global_frame_idx": "BIGINT",
@@ -88,7 +119,7 @@ class Rows:
         """Whether the last line is incomplete."""
         if not self._path.is_file() or self._path.stat().st_size == 0:
             return False
-        with self._path.open("rb") as file:
+        with open_regular(self._path) as file:
             file.seek(-1, os.SEEK_END)
             return file.read() != b"\n"
 
@@ -96,6 +127,11 @@ class Rows:
         """The SQL for expressions over the columns they need, in file order."""
         if not self._path.is_file():
             raise DocumentError(f"{self._path.name}: missing in {self._path.parent}")
+        if not is_readable_path(self._path):
+            raise DocumentError(
+                f"{self._path}: expected a path in UTF-8, which DuckDB needs; move the "
+                "run to another folder"
+            )
         known = {**self._types, **_HIDDEN_TYPES}
         types = ", ".join(f"'{name}': '{known[name]}'" for name in needs)
         return (
@@ -189,10 +225,23 @@ def fingerprint_frames(count: int) -> list[Any]:
     return list(row[0])
 
 
+def is_readable_path(path: Path) -> bool:
+    """Whether DuckDB can open a path: it takes UTF-8 only."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def escape_pattern(path: Path) -> str:
+    """A path for DuckDB, which expands patterns: `lr[0.1]` is escaped."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
+
+
 def _quote_path(path: Path) -> str:
-    """A path as an SQL string. DuckDB expands patterns, so `lr[0.1]` is escaped."""
-    pattern = "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
-    return "'" + pattern.replace("'", "''") + "'"
+    """A path as an SQL string."""
+    return "'" + escape_pattern(path).replace("'", "''") + "'"
 
 
 class RunDirectory:
@@ -253,9 +302,21 @@ class RunDirectory:
         return self._read_own("verification.json", VerificationRecord)
 
     def hash_verified_files(self) -> dict[str, str]:
-        """SHA-256 of the files that a verification covers, where they exist."""
-        paths = [self.path / name for name in VERIFIED_FILES]
-        return {path.name: hash_file(path) for path in paths if path.is_file()}
+        """SHA-256 of the files that a verification covers, where they exist.
+
+        A row file whose length is not the recorded one is left out: it has changed,
+        and it may have any length.
+        """
+        rows = (self.summary.rows if self.summary is not None else None) or {}
+        sha256 = {}
+        for path in (self.path / name for name in VERIFIED_FILES):
+            if path.is_file():
+                recorded = rows.get(path.name)
+                if path.name not in ROW_FILES:
+                    sha256[path.name] = hashlib.sha256(read_bounded(path)).hexdigest()
+                elif recorded is None or recorded.bytes == path.stat().st_size:
+                    sha256[path.name] = hash_file(path)
+        return sha256
 
     def _read_own(self, name: str, model: type[_Document]) -> _Document | None:
         """Reads a document that only longplay writes; None for other tools' runs."""

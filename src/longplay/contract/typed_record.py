@@ -3,19 +3,24 @@
     _type := longplay.eval_log.<Class>
 
 The name is a constant of the format. When a class moves, existing records stay
-readable, and a task's hash, which covers the name, stays the same. Names that longplay
-0.1 wrote are still read.
+readable, and a task's hash, which covers the name, stays the same.
+
+A record may be read without its name, or with the name that another harness gave it:
+its fields decide. The name is never imported. Only a name of longplay's own, and of
+another class, is refused. Unlike other documents, records can be changed; assigned
+values are validated like values that are read.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from longplay.contract.records import Document
 from longplay.contract.versions import SCHEMA_VERSION
+from longplay.errors import UnknownNameError
 
 _NAMESPACE = "longplay.eval_log"
 # Where the classes lived when their module was part of the name.
@@ -44,7 +49,12 @@ def _describe_type(schema: dict[str, Any], kind: type[Record]) -> None:
 class Record(Document):
     """A document with strict types, finite numbers and the name of its type."""
 
-    model_config = ConfigDict(serialize_by_alias=True, json_schema_extra=_describe_type)
+    model_config = ConfigDict(
+        serialize_by_alias=True,
+        json_schema_extra=_describe_type,
+        frozen=False,
+        validate_assignment=True,
+    )
 
     type_: str = Field(
         default="",
@@ -61,12 +71,25 @@ class Record(Document):
 
     @field_validator("type_")
     @classmethod
-    def _check_type(cls, found: str, info: ValidationInfo) -> str:
-        """The name is required in JSON; in Python it is filled in."""
+    def _check_type(cls, found: str) -> str:
+        """Replaces a missing or foreign name by the name of this class."""
         expected = record_type(cls)
-        accepted = {expected, *(f"{old}.{cls.__name__}" for old in _OLD_NAMESPACES)}
-        if found in accepted or (not found and info.mode == "python"):
-            return expected
-        raise PydanticCustomError(
-            "record_type", "expected {expected}", {"expected": expected}
-        )
+        namespace, _, name = found.rpartition(".")
+        if namespace in (_NAMESPACE, *_OLD_NAMESPACES) and name != cls.__name__:
+            raise PydanticCustomError(
+                "record_type", "expected {expected}", {"expected": expected}
+            )
+        return expected
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets a field.
+
+        Unknown keys of a file are kept, so pydantic would accept a misspelt name.
+
+        Raises:
+            UnknownNameError: The record has no such field.
+        """
+        known = type(self).model_fields.keys() | (self.model_extra or {}).keys()
+        if name not in known and not name.startswith("_"):
+            raise UnknownNameError(f"field of {type(self).__name__}", name, known)
+        super().__setattr__(name, value)

@@ -8,6 +8,9 @@ from pydantic import Field
 
 from longplay.contract.typed_record import Record
 
+# Other names of a field in the statistics of a trajectory.
+_SPELLINGS = {"total_cost_usd": "cost", "n_llm_calls": "total_llm_calls"}
+
 
 class UsageSummary(Record):
     """Tokens and cost of the language-model calls of a whole run."""
@@ -27,10 +30,14 @@ class UsageSummary(Record):
     @classmethod
     def from_summary_stats(cls, stats: dict[str, Any] | None) -> Self:
         """Picks the usage fields out of a trajectory's statistics."""
-        known = cls.model_fields.keys() - Record.model_fields.keys()
         stats = stats or {}
-        usage = cls(**{n: stats[n] for n in known if stats.get(n) is not None})
-        if stats.get("total_tokens") is not None:
+        found = {}
+        for name in cls.model_fields.keys() - Record.model_fields.keys():
+            for spelling in (name, _SPELLINGS.get(name, name)):
+                if name not in found and stats.get(spelling) is not None:
+                    found[name] = stats[spelling]
+        usage = cls(**found)
+        if "total_tokens" in found:
             return usage
         total = usage.prompt_tokens + usage.completion_tokens
         return usage.model_copy(update={"total_tokens": total})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from longplay.contract.usage import UsageSummary
+from longplay.eval_log.evidence import Evidence, Trust
 from longplay.eval_log.export import EvalLog
 from longplay.eval_log.records import (
     AgentInfo,
@@ -19,9 +20,11 @@ __all__ = [
     "BenchmarkSubset",
     "EpisodeRecord",
     "EvalLog",
+    "Evidence",
     "ExperimentRecord",
     "Findings",
     "InvestigatorLLMConfig",
+    "Trust",
     "UsageSummary",
     "Verifier",
 ]

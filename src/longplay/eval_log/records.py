@@ -1,22 +1,19 @@
 """Exported records: the classes of the Atlas EvalLog.
 
 An `ExperimentRecord` says once what all runs of an experiment share: agent, benchmark,
-provenance. An `EpisodeRecord` says what came out of one of them; the EvalLog's episode
-(and trajectory) is a run here. They are plain JSON, and know nothing of Atari: whatever
-has the attributes of a trajectory can be written down.
+provenance. An `EpisodeRecord` is the result of one of them; the EvalLog's episode (and
+trajectory) is a run here. They are plain JSON and know nothing of Atari: `facts.py`
+says which attributes a trajectory, agent config or benchmark needs.
 
-    trajectory := id, metadata, summary_stats, reward_info, start_time
-                  and, where there is one: end_time, error_type, steps
-
-Every record names its kind as `_type` and carries its `schema_version`. One of another
-kind or of a newer version is refused.
+Every record names its kind as `_type` and carries its `schema_version`; a newer version
+is refused.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,8 +21,10 @@ from pydantic import Field
 
 from longplay.contract.confidential import check_no_secrets
 from longplay.contract.fingerprint import agent_id
-from longplay.contract.typed_record import Record, record_type
+from longplay.contract.typed_record import Record
 from longplay.contract.usage import UsageSummary
+from longplay.eval_log import facts
+from longplay.eval_log.evidence import Evidence
 from longplay.provenance import (
     longplay_version,
     make_permalink,
@@ -54,7 +53,7 @@ class AgentInfo(Record):
     )
     git_commit: str | None = Field(description="Commit of the checkout.")
     git_remote_url: str | None = Field(
-        description="GitHub permalink to the commit; elsewhere the remote."
+        description="GitHub permalink to the commit; elsewhere the remote.",
     )
     git_is_dirty: bool | None = Field(
         description="True: the commit alone may not reproduce the result."
@@ -85,9 +84,9 @@ class AgentInfo(Record):
         git = read_git_state(Path(git_cwd) if git_cwd is not None else Path.cwd())
         return cls(
             agent_id=agent_id(config),
-            config_type=config.get("_type") or record_type(type(agent_config)),
+            config_type=config.get("_type") or _name_class(agent_config),
             config=config,
-            llm_model=_find_llm_model(config),
+            llm_model=facts.find_llm_model(config),
             framework_version=longplay_version(),
             dependency_versions=read_package_versions(),
             git_commit=git.commit,
@@ -107,21 +106,9 @@ def _plain(config: Any) -> dict[str, Any]:
     return plain
 
 
-def _find_llm_model(config: Mapping[str, Any], inside_llm: bool = False) -> str | None:
-    """`llm_model` anywhere, or `model` and `model_name` inside an `llm…` entry.
-
-    Not a bare `model`: for most agents here that is not a language model.
-    """
-    names = ("llm_model", "model", "model_name") if inside_llm else ("llm_model",)
-    for name in names:
-        if isinstance(config.get(name), str):
-            return str(config[name])
-    for name, inner in config.items():
-        if isinstance(inner, Mapping):
-            found = _find_llm_model(inner, inside_llm or str(name).startswith("llm"))
-            if found is not None:
-                return found
-    return None
+def _name_class(config: Any) -> str:
+    kind = type(config)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 class BenchmarkSubset(Record):
@@ -135,10 +122,13 @@ class BenchmarkSubset(Record):
 
     @classmethod
     def from_benchmark(cls, benchmark: Any) -> Self:
-        """Reads the name and the number of tasks from a benchmark."""
+        """Reads the name and the number of tasks from a benchmark.
+
+        An object that is not a benchmark is called `unknown`, with 0 tasks.
+        """
         return cls(
-            name=benchmark.benchmark_metadata.name,
-            n_tasks=len(benchmark.task_metadata),
+            name=facts.name_benchmark_of(benchmark),
+            n_tasks=facts.count_tasks(benchmark),
             filter=None,
         )
 
@@ -204,16 +194,16 @@ class ExperimentRecord(Record):
     ) -> Self:
         """Describes an experiment from its plan."""
         agent = AgentInfo.from_agent_config(agent_config, git_cwd)
-        metadata = benchmark.benchmark_metadata
+        subset = BenchmarkSubset.from_benchmark(benchmark)
         return cls(
             experiment_id=make_experiment_id(exp_name, output_dir),
             experiment_name=exp_name,
             timestamp=time.time(),
             framework_version=agent.framework_version,
             agent=agent,
-            benchmark_name=metadata.name,
-            benchmark_version=getattr(metadata, "version", None),
-            benchmark_subset=BenchmarkSubset.from_benchmark(benchmark),
+            benchmark_name=subset.name,
+            benchmark_version=facts.find_benchmark_version(benchmark),
+            benchmark_subset=subset,
         )
 
 
@@ -226,8 +216,11 @@ class EpisodeRecord(Record):
     agent_id: str | None = Field(
         default=None, description="Row of the matrix; longplay's addition."
     )
+    agent_name: str | None = Field(
+        default=None, description="Name of the agent in tables; longplay's addition."
+    )
 
-    task_id: str = Field(min_length=1, description="Column of the matrix.")
+    task_id: str = Field(description="Column of the matrix; empty if unknown.")
     task_version_hash: str | None = Field(
         description="SHA-256 of the task config's JSON."
     )
@@ -250,6 +243,15 @@ class EpisodeRecord(Record):
     trajectory_id: str = Field(min_length=1, description="Id of the run.")
     timestamp: float = Field(description="Start of the run, Unix seconds.")
 
+    tuning_frames: int | None = Field(
+        default=None,
+        ge=0,
+        description="Frames spent on tuning the agent, if known; longplay's addition.",
+    )
+    evidence: Evidence | None = Field(
+        default=None,
+        description="Hashes and versions to check it by; longplay's addition.",
+    )
     verifier: Verifier | None = Field(
         default=None, description="The function that computed the reward."
     )
@@ -265,35 +267,38 @@ class EpisodeRecord(Record):
         task_metadata: Any | None = None,
         task_config: Any | None = None,
     ) -> Self:
-        """Summarises one trajectory from its statistics, without reading its steps.
+        """Summarises one trajectory.
 
         Args:
-            trajectory: See the head of this module.
+            trajectory: See the head of `facts.py`.
             experiment_id: The experiment it belongs to.
             task_metadata: Has `abstract_description` and `split`.
             task_config: A pydantic model of all that defines the task.
         """
-        metadata, stats = trajectory.metadata, trajectory.summary_stats or {}
-        reward = float(trajectory.reward_info.get("reward") or 0.0)
+        metadata = trajectory.metadata or {}
+        reward = facts.find_reward(trajectory)
         return cls(
             experiment_id=experiment_id,
             agent_id=metadata.get("agent_id"),
-            task_id=metadata["task_id"],
+            agent_name=metadata.get("agent_name"),
+            task_id=facts.find_task_id(trajectory, task_metadata, task_config),
             task_version_hash=hash_task_config(task_config),
-            seed=metadata.get("seed"),
+            seed=facts.find_seed(trajectory, task_config),
             split=getattr(task_metadata, "split", None),
             task_description=getattr(task_metadata, "abstract_description", None),
-            tool_names=[tool["name"] for tool in metadata.get("action_schemas") or ()],
+            tool_names=facts.list_tool_names(trajectory),
             success=reward > 0,
             reward=reward,
-            error_type=_find_error_type(trajectory),
-            n_steps=_count_steps(trajectory, stats),
-            n_agent_steps=stats.get("n_agent_steps") or 0,
-            n_env_steps=stats.get("n_env_steps") or 0,
-            wall_time_s=_measure_wall_time_s(trajectory, stats),
-            usage=UsageSummary.from_summary_stats(stats),
+            error_type=facts.find_error_type(trajectory),
+            n_steps=facts.count_steps(trajectory),
+            n_agent_steps=facts.count_agent_steps(trajectory),
+            n_env_steps=facts.count_env_steps(trajectory),
+            wall_time_s=facts.measure_wall_time_s(trajectory),
+            usage=UsageSummary.from_summary_stats(trajectory.summary_stats),
             trajectory_id=trajectory.id,
             timestamp=float(trajectory.start_time or 0.0),
+            tuning_frames=metadata.get("tuning_frames"),
+            evidence=getattr(trajectory, "evidence", None),
         )
 
 
@@ -303,28 +308,3 @@ def hash_task_config(task_config: Any | None) -> str | None:
         return None
     text: str = task_config.model_dump_json(serialize_as_any=True)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _count_steps(trajectory: Any, stats: Mapping[str, Any]) -> int:
-    if stats.get("n_steps") is not None:
-        return int(stats["n_steps"])
-    return len(getattr(trajectory, "steps", None) or ())
-
-
-def _measure_wall_time_s(trajectory: Any, stats: Mapping[str, Any]) -> float | None:
-    if stats.get("wall_time_s") is not None:
-        return float(stats["wall_time_s"])
-    start, end = trajectory.start_time, getattr(trajectory, "end_time", None)
-    return None if start is None or end is None else float(end - start)
-
-
-def _find_error_type(trajectory: Any) -> str | None:
-    """The trajectory's own error type, else that of the first step with an error."""
-    if hasattr(trajectory, "error_type"):
-        return None if trajectory.error_type is None else str(trajectory.error_type)
-    steps: Iterable[Any] = getattr(trajectory, "steps", None) or ()
-    for step in steps:
-        error = getattr(getattr(step, "output", step), "error", None)
-        if error is not None:
-            return str(getattr(error, "error_type", type(error).__name__))
-    return None

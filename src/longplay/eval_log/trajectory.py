@@ -9,16 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from longplay.analysis.runs import name_agent
 from longplay.analysis.tuning import TUNING_FILE, TuningRecord
 from longplay.console.base import ACTION_NAMES
-from longplay.contract.files import read_document
-from longplay.contract.layout import RUN_REQUEST, RunRequest
+from longplay.contract.files import iter_rows, open_regular, read_document
+from longplay.contract.layout import (
+    EXPERIMENT_CONFIG,
+    RUN_REQUEST,
+    RunRequest,
+    find_experiment,
+    read_experiment_config,
+)
 from longplay.contract.records import (
     EventRow,
     RunConfig,
@@ -28,6 +35,7 @@ from longplay.contract.records import (
 )
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
+from longplay.eval_log.evidence import Evidence, read_evidence
 from longplay.eval_log.tasks import TaskMetadata
 from longplay.plan import name_trajectory, plan_again
 
@@ -53,6 +61,7 @@ class VisitTrajectory:
     start_time: float
     error_type: str | None
     task_metadata: TaskMetadata
+    evidence: Evidence
 
 
 class Trajectory:
@@ -98,8 +107,10 @@ class Trajectory:
             "track": task.track,
             "seed": task.seed,
             "agent_id": entry and entry.agent_id,
+            "agent_name": entry and name_agent(entry.config),
             "agent_config": entry and entry.config,
             "agent_reference": request and request.agent_reference,
+            "tuning_frames": self._tuning_frames,
         }
 
     @cached_property
@@ -111,6 +122,14 @@ class Trajectory:
         request = self._request
         config = plan_again(request.config_given, request.seed).config
         return config.model_copy(update={"agent": request.agent})
+
+    @cached_property
+    def _tuning_frames(self) -> int | None:
+        """The tuning budget that the plan of its experiment states."""
+        plan = find_experiment(self.run.path) / EXPERIMENT_CONFIG
+        if not plan.is_file():
+            return None
+        return _read_tuning_frames(plan.parent, plan.stat().st_mtime_ns)
 
     @cached_property
     def _request(self) -> RunRequest | None:
@@ -128,8 +147,8 @@ class Trajectory:
         if not path.is_file():
             raise DocumentError(f"{path.name}: missing in {path.parent}")
         decode = msgspec.json.Decoder(self.config.contract.row_type).decode
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
+        with open_regular(path) as file:
+            for number, line in enumerate(iter_rows(file, path.name), start=1):
                 try:
                     yield decode(line)
                 except msgspec.MsgspecError as error:
@@ -151,7 +170,8 @@ class Trajectory:
         """Steps, seconds, and the usage that the agent reports."""
         summary, status = self._summary, self.run.status
         if summary is None:
-            return {"n_steps": 0 if status is None else status.frame}
+            frames = 0 if status is None else status.frame
+            return {"n_steps": frames, "n_agent_steps": 0, "n_env_steps": 0}
         return {**(summary.usage or {}), **_count(summary)}
 
     @property
@@ -194,6 +214,11 @@ class Trajectory:
         status = self.run.status
         return 0.0 if status is None else _parse_utc(status.started_utc)
 
+    @cached_property
+    def evidence(self) -> Evidence:
+        """Hashes and versions by which the run's record can be checked."""
+        return read_evidence(self.run)
+
     @property
     def wall_time_s(self) -> float | None:
         """Seconds of playing, all attempts."""
@@ -221,7 +246,14 @@ class Trajectory:
                 start_time=_parse_utc(visit.started_utc),
                 error_type=self.error_type if visit is self._visits[-1] else None,
                 task_metadata=task,
+                evidence=self.evidence,
             )
+
+
+@lru_cache(maxsize=16)
+def _read_tuning_frames(experiment: Path, mtime_ns: int) -> int | None:
+    """Cached: all runs of an experiment share its plan."""
+    return read_experiment_config(experiment).tuning_frames
 
 
 def _count(played: RunSummary | VisitSummary) -> dict[str, Any]:

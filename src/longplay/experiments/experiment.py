@@ -31,11 +31,13 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from longplay.agents.config import AgentConfig
-from longplay.agents.loading import LoadedAgent, load_agent
+from longplay.agents.isolation.levels import NOT_ISOLATED, Isolation
+from longplay.agents.isolation.remote import load_agent_at
+from longplay.agents.loading import LoadedAgent
 from longplay.contract.files import (
+    check_no_links,
     make_directory,
     read_document,
-    shorten,
     write_document,
 )
 from longplay.contract.layout import (
@@ -48,20 +50,34 @@ from longplay.contract.layout import (
     read_experiment_config,
     run_dir_of,
 )
+from longplay.contract.records import IsolationLevel
+from longplay.contract.rundir import is_readable_path
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import ConfigError, LongplayError, OutputError
 from longplay.eval_log.export import EXPERIMENT_FILE, EvalLog, save_records
 from longplay.eval_log.records import ExperimentRecord
 from longplay.eval_log.tasks import Benchmark
-from longplay.experiments.job import Job, RunResult, open_session, play_job
-from longplay.plan import RunPlan, plan_again, plan_run
-from longplay.runs.checkpoint import remove_checkpoints
+from longplay.experiments.differences import describe_differences
+from longplay.experiments.job import (
+    ONE_CPU,
+    Job,
+    Needs,
+    RunResult,
+    open_session,
+    play_job,
+)
+from longplay.plan import RunPlan, plan_again, plan_all_again, plan_run
+from longplay.runs.checkpoint import keep_agent, remove_checkpoints
 from longplay.runs.loop import Observer, Progress
+from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
 from longplay.runs.session import Session, ignore_progress
 from longplay.runs.status import STALL_TIMEOUT_S, RunView, view_run
 
 if TYPE_CHECKING:
     from longplay.agents.protocol import StreamingAgent
+
+# Seconds that one of several drivers waits for another one's records.
+_SHARED_WAIT_S = 60.0
 
 
 def view_runs(
@@ -82,7 +98,7 @@ def view_runs(
 
 
 def _make_plans(config: ExperimentConfig) -> tuple[RunPlan, ...]:
-    return tuple(plan_again(config.config_given, seed) for seed in config.seeds)
+    return plan_all_again(config.config_given, config.seeds)
 
 
 class Mode(Enum):
@@ -116,6 +132,9 @@ class Experiment:
         directory: The experiment directory.
         mode: How existing files are treated.
         selected: Trajectory id of the only run to play; None for all runs.
+        needs: What each run needs of the machine that plays it.
+        tuning_frames: Frames that were spent on tuning the agent; None if unknown.
+        options: How the runs are played.
     """
 
     plans: tuple[RunPlan, ...]
@@ -123,10 +142,17 @@ class Experiment:
     directory: Path
     mode: Mode = Mode.CREATE
     selected: str | None = None
+    needs: Needs = ONE_CPU
+    tuning_frames: int | None = None
+    options: RunOptions = DEFAULT_OPTIONS
 
     @classmethod
     def open(
-        cls, directory: Path, spec: str | None = None, mode: Mode = Mode.RETRY
+        cls,
+        directory: Path,
+        spec: str | None = None,
+        mode: Mode = Mode.RETRY,
+        isolation: Isolation | None = None,
     ) -> Experiment:
         """Opens an existing experiment.
 
@@ -135,16 +161,33 @@ class Experiment:
                 that run.
             spec: The agent, unless it is built in.
             mode: Whether stopped runs are only resumed, or may be restarted.
+            isolation: Other limits than the recorded ones; the level is the same.
 
         Raises:
             AgentLoadError: The agent is missing, or differs from the recorded one.
+            ConfigError: The isolation level differs from the recorded one.
         """
         experiment_dir = find_experiment(directory)
         config = read_experiment_config(experiment_dir)
+        recorded = config.agent_isolation
+        if isolation is None:
+            isolation = Isolation.from_record(recorded)
+        elif isolation.level != recorded.level:
+            raise ConfigError(
+                f"--isolate: {experiment_dir} was started with {recorded.level}, found "
+                f"{isolation.level}; a run continues at the same isolation level"
+            )
         agent_config = AgentConfig.from_entry(config.agent)
-        agent = agent_config.load(spec, config.agent_files)
+        agent = agent_config.load(spec, config.agent_files, isolation)
         selected = None if experiment_dir == directory else directory.absolute().name
-        return cls(_make_plans(config), agent, experiment_dir, mode, selected)
+        return cls(
+            _make_plans(config),
+            agent,
+            experiment_dir,
+            mode,
+            selected,
+            tuning_frames=config.tuning_frames,
+        )
 
     @cached_property
     def benchmark(self) -> Benchmark:
@@ -190,35 +233,66 @@ class Experiment:
             OutputError: The folder exists, the disk is too small, or another driver
                 holds the lock.
         """
-        results: list[RunResult] = []
         record = None
         if not self._is_planned:
             self.check_output()
             # Before the folder exists, which might make the checkout dirty.
             record = self._make_record()
             make_directory(self.directory, exist_ok=self.mode is Mode.CREATE_OR_RESUME)
-        with self._lock():
+        with self.lock():
             if record is not None:
-                self._write_plan(record)
+                self.write_plan(record)
                 is_new = self.mode is Mode.CREATE
                 self.mode = Mode.RETRY if is_new else Mode.RESUME
-            try:
+            with self._concluding(contextlib.nullcontext) as results:
                 yield results
-            except BaseException:
-                # The first error is the one to report.
-                with contextlib.suppress(LongplayError):
-                    self._conclude()
-                raise
-            if not results or not all(result.is_refused for result in results):
-                self._conclude()
+
+    @contextlib.contextmanager
+    def drive_shared(self) -> Iterator[list[RunResult]]:
+        """As `drive`, for one of several drivers that play different runs.
+
+        The lock is held only while the experiment is created and while its records are
+        written. The drivers must agree on who plays which run.
+
+        Yields:
+            A list for the results.
+        """
+        make_directory(self.directory, exist_ok=True)
+        with self.lock(_SHARED_WAIT_S):
+            if not is_experiment(self.directory):
+                self.write_plan()
+        with self._concluding(lambda: self.lock(_SHARED_WAIT_S)) as results:
+            yield results
+
+    @contextlib.contextmanager
+    def _concluding(
+        self, lock: Callable[[], contextlib.AbstractContextManager[None]]
+    ) -> Iterator[list[RunResult]]:
+        """Writes summary and records at the end, also after an error."""
+        results: list[RunResult] = []
+        try:
+            yield results
+        except BaseException:
+            # The first error is the one to report.
+            with contextlib.suppress(LongplayError), lock():
+                self.conclude()
+            raise
+        if not results or not all(result.is_refused for result in results):
+            with lock():
+                self.conclude()
 
     @property
     def _is_planned(self) -> bool:
         """Whether the plan is already on disk."""
         return self.mode is not Mode.CREATE and is_experiment(self.directory)
 
-    def _write_plan(self, record: ExperimentRecord) -> None:
-        """Writes the plan; the config comes last, since it marks an experiment."""
+    def write_plan(self, record: ExperimentRecord | None = None) -> None:
+        """Writes the plan; the config comes last, since it marks an experiment.
+
+        Args:
+            record: Agent and code, if they were read before the folder was created.
+        """
+        record = record or self._make_record()
         # Written now: it names the code that runs, not the code that exports.
         write_document(self.directory / EXPERIMENT_FILE, record)
         config = self._describe(record.experiment_id)
@@ -234,6 +308,8 @@ class Experiment:
             config_given=self.plans[0].given,
             agent=self.agent.entry,
             agent_files=self.agent.patterns,
+            agent_isolation=self.agent.isolation.to_record(),
+            tuning_frames=self.tuning_frames,
         )
 
     def open_or_create(self) -> Experiment:
@@ -247,20 +323,36 @@ class Experiment:
         """
         if not is_experiment(self.directory):
             return replace(self, mode=Mode.CREATE_OR_RESUME)
+        self.check_same(("config_given", "seeds", "agent"))
+        return replace(self, mode=Mode.RESUME)
+
+    def check_same(self, parts: Sequence[str] = ("config_given", "agent")) -> None:
+        """Refuses to continue the experiment in the folder if it is another one.
+
+        Raises:
+            ConfigError: Names the first difference.
+        """
+        if not is_experiment(self.directory):
+            return
         started = read_experiment_config(self.directory)
         requested = self._describe(started.experiment_id)
-        was, wanted = _flatten_settings(started), _flatten_settings(requested)
-        for name in {**was, **wanted}:
-            if was.get(name) != wanted.get(name):
-                raise ConfigError(
-                    f"{name}: {self.directory} was started with {_show(was, name)}, "
-                    f"found {_show(wanted, name)}; choose another folder for --out"
-                )
-        return replace(self, mode=Mode.RESUME)
+        was, wanted = (_requested(config, parts) for config in (started, requested))
+        found = describe_differences(str(self.directory), was, wanted)
+        if found:
+            raise ConfigError(f"{found[0]}; choose another folder for --out")
 
     def check_output(self) -> None:
         """Refuses a folder that exists, and a disk too small for all runs."""
         may_exist = self.mode is Mode.CREATE_OR_RESUME and self._is_empty()
+        if not is_readable_path(self.directory):
+            raise OutputError(
+                f"{self.directory}: expected a path in UTF-8; choose another folder "
+                "for --out"
+            )
+        if self.directory.is_symlink():
+            raise OutputError(
+                f"{self.directory} is a symbolic link; choose a new folder for --out"
+            )
         if self.directory.exists() and not may_exist:
             raise OutputError(
                 f"{self.directory} exists already; choose a new folder for --out"
@@ -288,14 +380,28 @@ class Experiment:
         return all(name.startswith(".") or name == EXPERIMENT_FILE for name in names)
 
     @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        lock = FileLock(self.directory / ".lock")
+    def lock(self, wait_s: float = 0.0) -> Iterator[None]:
+        """Keeps other drivers out.
+
+        Raises:
+            OutputError: Another process holds the lock for longer than `wait_s`.
+        """
+        path = self.directory / ".lock"
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise OutputError(
+                f"{path} is a symbolic link, or not a file; remove it, and try again"
+            )
+        lock = FileLock(path)
         try:
-            lock.acquire(timeout=0)
+            lock.acquire(timeout=wait_s)
         except Timeout as error:
             raise OutputError(
                 f"{self.directory}: another longplay process runs this experiment; "
                 "wait for it, or stop it first"
+            ) from error
+        except (OSError, NotImplementedError) as error:
+            raise OutputError(
+                f"{path} cannot be locked: {error}; use a file system with locks"
             ) from error
         try:
             yield
@@ -326,7 +432,7 @@ class Experiment:
         """
         session = None if self._is_planned else self._prepare_first(observer)
         with self.drive() as results:
-            for job in self._start_jobs(stall_timeout_s):
+            for job in self.start_jobs(stall_timeout_s):
                 watch = self._watch_run(job.plan, observer)
                 results.append(
                     play_job(job, self.agent, watch, validation_workers, session)
@@ -338,7 +444,8 @@ class Experiment:
         self.check_output()
         plan = self.plans[0]
         watch = self._watch_run(plan, observer)
-        return open_session(plan, self.agent, self.run_dir(plan).absolute(), watch)
+        run_dir = self.run_dir(plan).absolute()
+        return open_session(plan, self.agent, run_dir, watch, self.options)
 
     def _watch_run(self, plan: RunPlan, observer: Observer) -> Observer:
         """Adds the seed to the progress if there are several runs."""
@@ -373,20 +480,33 @@ class Experiment:
         """
         from longplay.experiments.ray_pool import RayPool
 
-        with (
-            RayPool(workers, address, retries, stall_timeout_s) as pool,
-            self.drive() as results,
-        ):
-            jobs = list(self._start_jobs(stall_timeout_s))
-            results += pool.run(jobs, lambda: on_change(self.view(stall_timeout_s)))
+        with contextlib.ExitStack() as stack:
+            pool = RayPool(workers, address, retries, stall_timeout_s)
+            stack.enter_context(pool).check_needs([self.needs])
+            results = stack.enter_context(self.drive())
+            jobs = list(self.start_jobs(stall_timeout_s))
+            pool.run(
+                jobs,
+                lambda job, result: results.append(result),
+                lambda running: on_change(self.view(stall_timeout_s)),
+            )
+            order = [job.seed for job in jobs]
+            results.sort(key=lambda result: order.index(result.seed))
             return results
 
-    def _start_jobs(self, stall_timeout_s: float) -> Iterator[Job]:
+    def start_jobs(self, stall_timeout_s: float = STALL_TIMEOUT_S) -> Iterator[Job]:
         """The jobs of the runs to play."""
         resume_only = self.mode is not Mode.RETRY
         for view in self.view_selected(stall_timeout_s):
             if view.is_pending:
-                yield Job.make(view, self.agent, resume_only=resume_only)
+                check_no_links(view.run_dir, self.directory)
+                yield Job.make(
+                    view,
+                    self.agent,
+                    resume_only=resume_only,
+                    needs=self.needs,
+                    options=self.options,
+                )
 
     # --- records ------------------------------------------------------------------
 
@@ -422,13 +542,14 @@ class Experiment:
         log.save(output_dir or self.directory)
         return log
 
-    def _conclude(self) -> None:
+    def conclude(self) -> None:
         """Writes the summary of the runs, and their records."""
         views = self.view()
         for view in views:
             if (
                 view.state == "COMPLETED"
             ):  # its process may have been killed before this
+                keep_agent(view.run_dir, self.options.kept_agent_bytes)
                 remove_checkpoints(view.run_dir)
         record = self._read_record()
         write_document(
@@ -445,25 +566,12 @@ class Experiment:
         save_records(self.directory, record)
 
 
-def _flatten_settings(config: ExperimentConfig) -> dict[str, object]:
-    """The requested settings by dotted name; everything else follows from them."""
-    requested = config.model_dump(
-        mode="json", include={"config_given", "seeds", "agent"}
-    )
-    return dict(_iter_leaves(requested))
-
-
-def _iter_leaves(mapping: Mapping[str, Any], prefix: str = "") -> Iterator[Any]:
-    for name, value in mapping.items():
-        if isinstance(value, Mapping):
-            yield from _iter_leaves(value, f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
-
-
-def _show(settings: Mapping[str, object], name: str) -> str:
-    """A setting, shortened for a message."""
-    return shorten(settings[name], 200) if name in settings else "none"
+def _requested(config: ExperimentConfig, parts: Sequence[str]) -> dict[str, Any]:
+    """Parts of the requested settings; everything else follows from them."""
+    requested = config.model_dump(mode="json", include=set(parts))
+    isolation = config.agent_isolation
+    level = {"level": isolation.level, "allowed": list(isolation.allowed)}
+    return {**requested, "agent_isolation": level}
 
 
 def default_directory(plan: RunPlan, agent: LoadedAgent) -> Path:
@@ -483,6 +591,7 @@ def plan_experiment(
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
+    isolation: Isolation = NOT_ISOLATED,
 ) -> Experiment:
     """Plans an experiment; nothing is written, and the agent is imported, not built."""
     return request_experiment(
@@ -491,6 +600,7 @@ def plan_experiment(
         out=out,
         agent_args=agent_args,
         agent_files=agent_files,
+        isolation=isolation,
     )
 
 
@@ -519,6 +629,7 @@ def request_experiment(
     out: str | Path | None = None,
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
+    isolation: Isolation = NOT_ISOLATED,
 ) -> Experiment:
     """An experiment of runs that are already planned.
 
@@ -526,7 +637,7 @@ def request_experiment(
         AgentLoadError: The agent cannot be imported.
         ConfigError: Its arguments contain something like a password.
     """
-    loaded = load_agent(agent, agent_args, agent_files)
+    loaded = load_agent_at(isolation, agent, agent_args, agent_files)
     AgentConfig.from_entry(loaded.entry)  # refuses secrets
     directory = Path(out) if out is not None else default_directory(plans[0], loaded)
     return Experiment(plans, loaded, directory)
@@ -541,6 +652,7 @@ def run(
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
     agent_files: Sequence[str] = (),
+    isolate: IsolationLevel | Isolation = "none",
     observer: Observer = ignore_progress,
 ) -> ExperimentResult:
     """Runs an agent on a suite, once per seed, and scores and validates the runs.
@@ -555,6 +667,8 @@ def run(
         agent_args: Arguments for the agent.
         agent_files: Patterns of further files of the agent that it does not import,
             such as weights; relative to its folder.
+        isolate: `none`, `process` or `sandbox`; or an `Isolation` with its options.
+            With `none` the agent runs in this process, and can end it.
         observer: Called with the progress a few times per second.
 
     Returns:
@@ -575,6 +689,7 @@ def run(
         overrides=overrides,
         agent_args=agent_args,
         agent_files=agent_files,
+        isolation=isolate if isinstance(isolate, Isolation) else Isolation(isolate),
     )
     results = experiment.run_sequentially(observer)
     for result in results:

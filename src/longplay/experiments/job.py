@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from longplay.agents.config import AgentConfig
+from longplay.agents.isolation.levels import Isolation
 from longplay.agents.loading import LoadedAgent
 from longplay.analysis.tuning import write_tuning
 from longplay.contract.layout import RunRequest
@@ -21,9 +22,11 @@ from longplay.errors import (
     RunCancelled,
     RunPreempted,
 )
+from longplay.experiments.tracking import track_run
 from longplay.plan import RunPlan
 from longplay.runs.checkpoint import read_checkpoint
 from longplay.runs.loop import Observer
+from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
 from longplay.runs.session import (
     Session,
     announce_run,
@@ -71,6 +74,43 @@ class RunResult:
 
 
 @dataclass(frozen=True)
+class Needs:
+    """What a run needs of the machine that plays it; Ray places it accordingly.
+
+    Attributes:
+        cpus: Processors.
+        gpus: Graphics processors; may be a fraction.
+        memory_gb: Memory in GiB; None to reserve none.
+    """
+
+    cpus: float = 1.0
+    gpus: float = 0.0
+    memory_gb: float | None = None
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """The same by Ray's names; memory in bytes."""
+        wanted = {
+            "CPU": self.cpus,
+            "GPU": self.gpus,
+            "memory": (self.memory_gb or 0.0) * 2**30,
+        }
+        return {name: amount for name, amount in wanted.items() if amount > 0}
+
+    def __str__(self) -> str:
+        """`2 CPUs, 1 GPU, 8 GiB`."""
+        parts = [f"{self.cpus:g} CPU{'s' * (self.cpus != 1)}"]
+        if self.gpus:
+            parts.append(f"{self.gpus:g} GPU{'s' * (self.gpus != 1)}")
+        if self.memory_gb:
+            parts.append(f"{self.memory_gb:g} GiB")
+        return ", ".join(parts)
+
+
+ONE_CPU = Needs()
+
+
+@dataclass(frozen=True)
 class Job:
     """The input of a worker that plays a run.
 
@@ -82,6 +122,8 @@ class Job:
         retries: Number of earlier attempts.
         resume_only: Whether to fail instead of restarting a run that cannot be
             resumed.
+        needs: What it needs of its machine.
+        options: How it is played.
     """
 
     plan: RunPlan
@@ -90,9 +132,19 @@ class Job:
     run_dir: Path
     retries: int
     resume_only: bool
+    needs: Needs = ONE_CPU
+    options: RunOptions = DEFAULT_OPTIONS
 
     @classmethod
-    def make(cls, view: RunView, agent: LoadedAgent, *, resume_only: bool) -> Job:
+    def make(
+        cls,
+        view: RunView,
+        agent: LoadedAgent,
+        *,
+        resume_only: bool,
+        needs: Needs = ONE_CPU,
+        options: RunOptions = DEFAULT_OPTIONS,
+    ) -> Job:
         """The job of an incomplete run."""
         return cls(
             view.plan,
@@ -101,6 +153,8 @@ class Job:
             view.run_dir.absolute(),
             view.retries,
             resume_only,
+            needs,
+            options,
         )
 
     @property
@@ -111,7 +165,8 @@ class Job:
     def load_agent(self) -> LoadedAgent:
         """The agent, in a process that has not loaded it yet."""
         config = AgentConfig.from_entry(self.request.agent)
-        return config.load(self.agent_spec, self.request.agent_files)
+        isolation = Isolation.from_record(self.request.agent_isolation)
+        return config.load(self.agent_spec, self.request.agent_files, isolation)
 
     def fail(self, error: LongplayError, *, is_refused: bool = False) -> RunResult:
         """The result of a run that failed."""
@@ -126,7 +181,11 @@ class Job:
 
 
 def open_session(
-    plan: RunPlan, agent: LoadedAgent, run_dir: Path, observer: Observer
+    plan: RunPlan,
+    agent: LoadedAgent,
+    run_dir: Path,
+    observer: Observer,
+    options: RunOptions = DEFAULT_OPTIONS,
 ) -> Session:
     """A session that writes a score, or the result of a tuning run.
 
@@ -134,7 +193,7 @@ def open_session(
         AgentLoadError: The agent cannot be built; nothing was written.
     """
     write_result = write_tuning if plan.config.is_tuning else write_run_score
-    return Session(plan, agent, run_dir, observer, write_result)
+    return Session(plan, agent, run_dir, observer, write_result, options)
 
 
 def play_job(
@@ -156,13 +215,32 @@ def play_job(
     Raises:
         RunCancelled, RunPreempted: The run was asked to stop.
     """
+    with track_run(job.plan, job.request.agent, job.run_dir, job.options) as tracking:
+        watch = tracking.watch(observer)
+        if session is not None:
+            session.observer = watch
+        result = _play_tracked(job, agent, watch, validation_workers, session)
+        if result.score is not None:
+            tracking.write_score(result.score)
+        return result
+
+
+def _play_tracked(
+    job: Job,
+    agent: LoadedAgent | None,
+    observer: Observer,
+    validation_workers: int,
+    session: Session | None = None,
+) -> RunResult:
     is_start = not _can_resume(job)
     is_announced = is_start or not job.resume_only
     if is_announced:  # before loading the agent, so that a hang there is visible
         announce_run(job.plan, job.request, job.run_dir, job.retries)
     try:
         agent = agent or job.load_agent()
-        session = session or open_session(job.plan, agent, job.run_dir, observer)
+        session = session or open_session(
+            job.plan, agent, job.run_dir, observer, job.options
+        )
         if is_start:
             session.run(job.retries)
         else:
@@ -171,7 +249,7 @@ def play_job(
         if job.resume_only:
             return job.fail(error, is_refused=True)
         archive_try(job.run_dir)
-        return play_job(job, agent, observer, validation_workers)
+        return _play_tracked(job, agent, observer, validation_workers)
     except (RunCancelled, RunPreempted):
         raise
     except LongplayError as error:
@@ -195,10 +273,10 @@ def _can_resume(job: Job) -> bool:
     """Whether the run on disk can be resumed; archives it otherwise."""
     if not job.run_dir.exists():
         return False
-    is_begun = (job.run_dir / "config.json").exists()
+    is_started = (job.run_dir / "config.json").exists()
     checkpoint = read_checkpoint(job.run_dir)
     is_sound = checkpoint is not None and checkpoint.agent_dir is not None
-    if is_begun and (is_sound or job.resume_only):
+    if is_started and (is_sound or job.resume_only):
         return True
     archive_try(job.run_dir)
     return False

@@ -9,11 +9,15 @@ error is not retried: the same seed would raise it again.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import socket
+import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from longplay.contract.records import RunStatus
@@ -25,8 +29,9 @@ from longplay.errors import (
     RunFailed,
     RunPreempted,
 )
-from longplay.experiments.job import Job, RunResult, judge_run, play_job
-from longplay.runs.status import is_lost, mark_run, read_status
+from longplay.experiments.job import Job, Needs, RunResult, judge_run, play_job
+from longplay.experiments.watchdog import end_with_this_process
+from longplay.runs.status import HEARTBEAT_S, is_lost, mark_run, read_status
 
 # Otherwise Ray takes 127.0.0.1 for the machine's network address and listens there.
 os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -38,6 +43,17 @@ except ImportError as error:
 
 _POLL_S = 0.5
 _STOP_TIMEOUT_S = 15.0
+_CONNECT_TIMEOUT_S = 5.0
+# The start of an HTTP/2 connection: the fixed text, and an empty SETTINGS frame. A
+# server answers with a SETTINGS frame of its own (RFC 9113, 3.4).
+_HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(
+    (0, 0, 0, 4, 0, 0, 0, 0, 0)
+)
+_HTTP2_HEADER_BYTES = 9
+_HTTP2_SETTINGS = 4
+_LOCAL_HOSTS = ("localhost", "127.0.0.1")
+# A process on another node that has not reported for this long is taken to be gone.
+_SILENCE_S = 3 * HEARTBEAT_S
 
 
 class WorkerLost(RunFailed):
@@ -71,10 +87,13 @@ class RayPool:
         self._address = address
         self._retries = retries
         self._stall_timeout_s = stall_timeout_s
+        self._jobs: Iterator[Job] = iter(())
+        # Lost runs, and a new job for which there was no room.
         self._waiting: deque[Job] = deque()
         self._running: dict[Any, Job] = {}
-        self._results: dict[int, RunResult] = {}
-        self._losses: Counter[int] = Counter()
+        self._losses: Counter[Path] = Counter()
+        self._cleanup = contextlib.ExitStack()
+        self._on_result: Callable[[Job, RunResult], None] = lambda job, result: None
 
     def __enter__(self) -> RayPool:
         """Starts Ray, or connects to it.
@@ -84,7 +103,7 @@ class RayPool:
         """
         try:
             self._connect()
-        except (ConnectionError, RuntimeError, ValueError, RayError) as error:
+        except (OSError, RuntimeError, ValueError, RayError) as error:
             where = "on this machine" if self._address is None else self._address
             raise ConfigError(f"cannot reach a Ray {where}: {error}") from error
         return self
@@ -92,31 +111,52 @@ class RayPool:
     def __exit__(self, *ended_by: object) -> None:
         """Shuts Ray down."""
         ray.shutdown()
+        self._cleanup.close()
 
-    def run(self, jobs: Sequence[Job], on_poll: Callable[[], None]) -> list[RunResult]:
-        """Plays all jobs; returns the results in the order of the jobs.
+    def check_needs(self, needs: Iterable[Needs]) -> None:
+        """Refuses needs that no node of the cluster can meet, now and when idle.
+
+        Raises:
+            ConfigError: Names what is needed, and the largest node.
+        """
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+        for needed in needs:
+            wanted = needed.resources.items()
+            if not any(all(n.get(k, 0) >= v for k, v in wanted) for n in nodes):
+                largest: dict[str, float] = max(
+                    nodes, key=lambda node: node.get("CPU", 0), default={}
+                )
+                raise ConfigError(
+                    f"a run needs {needed}, and no node of this Ray has that; the "
+                    f"largest has {_describe_node(largest)}"
+                )
+
+    def run(
+        self,
+        jobs: Iterable[Job],
+        on_result: Callable[[Job, RunResult], None],
+        on_poll: Callable[[list[Job]], None],
+    ) -> None:
+        """Plays all jobs.
+
+        Args:
+            jobs: Taken one by one, when there is room for the next.
+            on_result: Called with each job that has ended.
+            on_poll: Called twice a second with the jobs in progress.
 
         Raises:
             RunCancelled: Ctrl-C; the workers are stopped, their runs CANCELLED.
         """
-        self._waiting = deque(jobs)
+        self._jobs, self._on_result = iter(jobs), on_result
+        # A new process for every run: module state of an agent must not leak.
+        play = ray.remote(max_retries=0, max_calls=1)(_play)
         try:
-            limit = self._workers or int(ray.cluster_resources().get("CPU", 1))  # type: ignore[no-untyped-call]
-            # A new process for every run: module state of an agent must not leak.
-            play = ray.remote(max_retries=0, num_cpus=1, max_calls=1)(_play)
-            while self._waiting or self._running:
-                while self._waiting and len(self._running) < limit:
-                    job = self._waiting.popleft()
-                    self._running[play.remote(job)] = job
-                done, _ = ray.wait(list(self._running), timeout=_POLL_S)
-                for task in done:
-                    self._collect(task)
-                self._stop_silent_runs()
-                on_poll()
+            while self._fill(play) or self._running or self._waiting:
+                self._wait()
+                on_poll(list(self._running.values()))
         except KeyboardInterrupt as error:
             self._cancel()
             raise RunCancelled("stopped; the running runs are CANCELLED") from error
-        return [self._results[job.seed] for job in jobs]
 
     def _connect(self) -> None:
         quiet: dict[str, Any] = {
@@ -124,6 +164,7 @@ class RayPool:
             "logging_level": logging.ERROR,
         }
         if self._address is not None:
+            _check_address(self._address)
             ray.init(address=self._address, **quiet)
             return
         # Loopback only, and no dashboard: no server should be reachable.
@@ -134,13 +175,57 @@ class RayPool:
             _node_ip_address="127.0.0.1",
             **quiet,
         )
+        self._cleanup.enter_context(end_with_this_process())
+
+    # --- jobs in, results out -----------------------------------------------------
+
+    def _fill(self, play: Any) -> bool:
+        """Starts jobs while there is room; returns whether any was started."""
+        is_started = False
+        while (job := self._next_job()) is not None:
+            if not self._has_room(job):
+                self._waiting.appendleft(job)
+                break
+            needs = job.needs
+            options: dict[str, Any] = {"num_cpus": needs.cpus, "num_gpus": needs.gpus}
+            if needs.memory_gb is not None:
+                options["memory"] = needs.resources["memory"]
+            self._running[play.options(**options).remote(job)] = job
+            is_started = True
+        return is_started
+
+    def _next_job(self) -> Job | None:
+        """The next job whose run no process plays; None if there is none now."""
+        for job in list(self._waiting):
+            if self._losses[job.run_dir] == 0 or _is_released(job):
+                self._waiting.remove(job)
+                return job
+        return next(self._jobs, None)
+
+    def _has_room(self, job: Job) -> bool:
+        """Whether the cluster's processors suffice for one more job."""
+        used = sum(running.needs.cpus for running in self._running.values())
+        total = ray.cluster_resources().get("CPU", 0.0)  # type: ignore[no-untyped-call]
+        return not self._running or used + job.needs.cpus <= total
+
+    def _wait(self) -> None:
+        """Waits for a job to end, or for the next poll."""
+        if not self._running:  # a lost run whose process still reports
+            time.sleep(_POLL_S)
+            return
+        done, _ = ray.wait(list(self._running), timeout=_POLL_S)
+        for task in done:
+            self._collect(task)
+        self._stop_silent_runs()
 
     def _collect(self, task: Any) -> None:
         job = self._running.pop(task)
         try:
-            self._results[job.seed] = ray.get(task)
+            result = ray.get(task)
         except RayError as error:
             self._handle_loss(job, error)
+        else:
+            self._on_result(job, result)
 
     def _handle_loss(self, job: Job, cause: Exception) -> None:
         """Restarts a lost run, or fails it after the last retry."""
@@ -148,16 +233,14 @@ class RayPool:
         run_dir = job.run_dir
         status = read_status(run_dir)
         if status is not None and status.state == "COMPLETED":
-            self._results[job.seed] = judge_run(job)
+            self._on_result(job, judge_run(job))
             return
-        self._losses[job.seed] += 1
-        if self._losses[job.seed] <= self._retries:
+        self._losses[run_dir] += 1
+        if self._losses[run_dir] <= self._retries:
             self._waiting.appendleft(replace(job, retries=job.retries + 1))
             return
         mark_run(run_dir, "FAILED", loss)
-        self._results[job.seed] = RunResult(
-            job.seed, job.run_dir, "FAILED", error=str(loss)
-        )
+        self._on_result(job, RunResult(job.seed, run_dir, "FAILED", error=str(loss)))
 
     def _stop_silent_runs(self) -> None:
         """Kills workers without a heartbeat; their runs are then handled as lost."""
@@ -176,6 +259,40 @@ class RayPool:
         for job in self._running.values():
             if _read_active_status(job):
                 mark_run(job.run_dir, "CANCELLED", RunCancelled("stopped"))
+
+
+def _check_address(address: str) -> None:
+    """Refuses an address where no Ray listens; Ray itself would wait for minutes.
+
+    Raises:
+        OSError: Nothing answers, or not in gRPC, which Ray speaks over HTTP/2.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal():
+        return  # `auto`: Ray looks for it on this machine
+    if host in _LOCAL_HOSTS and not address.startswith("ray://"):
+        host = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call] # as Ray does
+    with socket.create_connection((host, int(port)), _CONNECT_TIMEOUT_S) as connection:
+        connection.sendall(_HTTP2_PREFACE)
+        header = connection.recv(_HTTP2_HEADER_BYTES)
+    if len(header) < _HTTP2_HEADER_BYTES or header[3] != _HTTP2_SETTINGS:
+        raise ConnectionError("something else than Ray listens there")
+
+
+def _describe_node(resources: dict[str, float]) -> str:
+    memory = resources.get("memory", 0.0) / 2**30
+    return str(Needs(resources.get("CPU", 0.0), resources.get("GPU", 0.0), memory))
+
+
+def _is_released(job: Job) -> bool:
+    """Whether the process that played a lost run is gone.
+
+    Ray may lose a node whose processes still write.
+    """
+    status = read_status(job.run_dir)
+    if status is None or status.state not in ("QUEUED", "RUNNING"):
+        return True
+    return is_lost(status, _SILENCE_S)
 
 
 def _read_active_status(job: Job) -> RunStatus | None:

@@ -17,10 +17,10 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from longplay.console.base import OBSERVATION_SHAPE, Observation
+from longplay.console.base import ACTION_NAMES, OBSERVATION_SHAPE, Observation
 from longplay.contract.records import GLOBAL_ACTION_SET
 from longplay.errors import AgentError, ConfigError, RunFailed
-from longplay.gym.recording import Recording
+from longplay.gym.recording import RecordedExperiment, Recording
 from longplay.plan import RunPlan, plan_run
 from longplay.seeds import MAX_SEED
 from longplay.stream import Stream
@@ -33,9 +33,9 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
     Args:
         suite: Id of the suite.
         overrides: Settings of the suite to override.
-        record: A folder. Every stream that is stepped is recorded there as a run
-            directory, `<suite>_seed-<n>`: COMPLETED and scored at its end, CANCELLED
-            if it is reset or closed before.
+        record: An experiment directory, new or of the same suite and agent. Every
+            stream that is stepped is recorded there as a run: COMPLETED and scored at
+            its end, CANCELLED if it is reset or closed before.
         agent: Name of the agent in the recorded runs.
         render_mode: None, or `rgb_array` for the last observation.
     """
@@ -54,8 +54,11 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         render_mode: str | None = None,
     ) -> None:
         self._suite_id, self._overrides = suite, dict(overrides or {})
-        self._record_dir = None if record is None else Path(record)
-        self._agent_name = agent
+        self._experiment = None
+        if record is not None:
+            self._experiment = RecordedExperiment(Path(record), agent)
+        # Whether the next stream needs a seed before it is recorded.
+        self._needs_seed = False
         self.render_mode = render_mode
         plan = plan_run(suite, 0, self._overrides)  # refuses invalid settings
         track = track_of(plan.config)
@@ -79,8 +82,14 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Starts a new stream; without a seed, its seed is drawn from `np_random`."""
+        """Starts a new stream; without a seed, its seed is drawn from `np_random`.
+
+        After a stream that was recorded to its end, a new one can only be played with
+        a seed: loops that reset by themselves would record a second stream unasked.
+        """
         super().reset(seed=seed)
+        if seed is not None:
+            self._needs_seed = False
         run_seed = int(self.np_random.integers(MAX_SEED + 1)) if seed is None else seed
         self._end_recording()
         self._plan = plan_run(self._suite_id, run_seed, self._overrides)
@@ -99,12 +108,17 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         stream = self._stream
         if stream is None or stream.done:
             raise ResetNeeded("no stream is active: call reset() first")
+        if self._needs_seed:
+            raise ResetNeeded(
+                "the recorded stream has ended: reset(seed=...) begins another one"
+            )
         try:
-            if self._record_dir is not None and self._recording is None:
-                self._begin_recording(stream, self._record_dir)
+            if self._experiment is not None and self._recording is None:
+                self._recording = self._experiment.begin(self._plan, stream)
             event = stream.advance(action)
             if self._recording is not None:
                 self._recording.write(event)
+                self._needs_seed = stream.done
         except AgentError:
             raise  # the loop may try another action
         except RunFailed as error:
@@ -126,14 +140,14 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         allowed = {key: percept.info[key] for key in self._info_keys}
         return percept.observation, flags | allowed
 
-    def _begin_recording(self, stream: Stream, folder: Path) -> None:
-        run_dir = folder / self._plan.trajectory_id
-        self._recording = Recording(self._plan, stream, run_dir, self._agent_name)
-
     def _end_recording(self, error: RunFailed | None = None) -> None:
         recording, self._recording = self._recording, None
         if recording is not None:
             recording.stop(error)
+
+    def get_action_meanings(self) -> list[str]:
+        """The names of the actions, as ale-py's environments give them."""
+        return [ACTION_NAMES[action] for action in GLOBAL_ACTION_SET]
 
     def render(self) -> Any:
         """A copy of the last observation."""

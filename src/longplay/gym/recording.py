@@ -1,7 +1,7 @@
-"""A stream driven by the user's loop -> a run directory.
+"""A stream driven by the user's loop -> a run of an experiment directory.
 
-The files are those of `longplay run`, written by the same recorder. The directory is
-created at the first step.
+The files are those of `longplay run`, written by the same recorder. They are created at
+the first step; every stream with another seed adds a run to the experiment.
 """
 
 from __future__ import annotations
@@ -12,8 +12,13 @@ from time import monotonic
 
 from longplay.agents.loading import LoadedAgent
 from longplay.agents.protocol import StreamingAgent
-from longplay.contract.files import write_document
+from longplay.contract.files import make_directory, write_document
 from longplay.contract.fingerprint import agent_id
+from longplay.contract.layout import (
+    is_experiment,
+    read_experiment_config,
+    run_dir_of,
+)
 from longplay.contract.records import AgentEntry, EventRow, RunSummary
 from longplay.errors import (
     AgentLoadError,
@@ -22,7 +27,8 @@ from longplay.errors import (
     RunCancelled,
     RunFailed,
 )
-from longplay.plan import RunPlan
+from longplay.experiments.experiment import Experiment
+from longplay.plan import RunPlan, plan_again
 from longplay.runs.loop import Progress
 from longplay.runs.recorder import Recorder
 from longplay.runs.session import (
@@ -35,20 +41,56 @@ from longplay.runs.session import (
 from longplay.runs.status import HEARTBEAT_S
 from longplay.stream import Stream
 
+# Seconds to wait for other environments that record to the same folder.
+_WAIT_S = 60.0
 
-class Recording:
-    """Records one run."""
 
-    def __init__(
-        self, plan: RunPlan, stream: Stream, run_dir: Path, agent_name: str
-    ) -> None:
+class RecordedExperiment:
+    """The experiment directory of an environment: a run for each recorded stream."""
+
+    def __init__(self, directory: Path, agent_name: str) -> None:
+        self._directory = directory
+        self._agent = _describe_agent(agent_name)
+
+    def begin(self, plan: RunPlan, stream: Stream) -> Recording:
+        """Adds a run to the experiment and starts to record it.
+
+        Raises:
+            OutputError: The folder has this run already.
+            ConfigError: The folder has another experiment.
+        """
+        run_dir = run_dir_of(self._directory, plan.trajectory_id)
         if run_dir.exists():
             raise OutputError(
                 f"{run_dir}: expected a new folder, found a run of the same seed; "
                 "record to another folder, or reset with another seed"
             )
-        self._plan, self._stream, self._run_dir = plan, stream, run_dir
-        agent = _describe_agent(agent_name)
+        make_directory(self._directory, exist_ok=True)
+        experiment = Experiment((plan,), self._agent, self._directory)
+        # Several environments may record to one folder.
+        with experiment.lock(_WAIT_S):
+            experiment.check_same()
+            experiment.plans = (*self._read_plans(plan), plan)
+            experiment.write_plan()
+        return Recording(experiment, plan, stream)
+
+    def _read_plans(self, new: RunPlan) -> list[RunPlan]:
+        """The runs that the experiment has already."""
+        if not is_experiment(self._directory):
+            return []
+        config = read_experiment_config(self._directory)
+        seeds = [seed for seed in config.seeds if seed != new.seed]
+        return [plan_again(config.config_given, seed) for seed in seeds]
+
+
+class Recording:
+    """Records one run."""
+
+    def __init__(self, experiment: Experiment, plan: RunPlan, stream: Stream) -> None:
+        self._experiment = experiment
+        self._plan, self._stream = plan, stream
+        self._run_dir = run_dir = experiment.run_dir(plan)
+        agent = experiment.agent
         config = complete_config(plan, agent)
         self._status = announce_run(plan, request_run(plan, agent), run_dir, 0)
         write_document(run_dir / "config.json", config)
@@ -97,6 +139,16 @@ class Recording:
         conclude_run(self._run_dir, summary, write_run_score)
         self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
         self._is_complete = True
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """Brings the records of the experiment up to date."""
+        with self._experiment.lock(_WAIT_S):
+            config = read_experiment_config(self._experiment.directory)
+            self._experiment.plans = tuple(
+                plan_again(config.config_given, seed) for seed in config.seeds
+            )
+            self._experiment.conclude()
 
     def _write_summary(self) -> RunSummary:
         self._recorder.close()
@@ -118,6 +170,8 @@ class Recording:
             self._status.enter("CANCELLED", frame, game_id, cancelled)
         else:
             self._status.enter("FAILED", frame, game_id, error)
+        with contextlib.suppress(LongplayError):
+            self._conclude()
 
 
 def _describe_agent(name: str) -> LoadedAgent:

@@ -75,7 +75,7 @@ def init(
     cut_traces: bool = False,
     shared_parts: bool = True,
     sparsity: float = 0.9,
-    size: int = 84,
+    size: int = 42,
     frames: int = 4,
     hidden: int = 256,
     horizon: int = 10_000,

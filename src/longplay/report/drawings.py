@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,10 +42,12 @@ class Series:
         label: In the legend.
         colour: As hex.
         x: (n,).
-        y: (n,).
+        y: (n,); NaN interrupts a line.
         low: (n,) lower end of an interval of y, or of x where the panel has
             categories; None where there is none.
         high: (n,) upper end.
+        links: (n,) addresses that points lead to; points with links are dots.
+        key: Name by which a page adds points; empty for none.
     """
 
     label: str
@@ -53,6 +56,8 @@ class Series:
     y: tuple[float, ...]
     low: tuple[float | None, ...]
     high: tuple[float | None, ...]
+    links: tuple[str, ...] = ()
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,10 @@ class Panel:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure: panels that share the meaning of their axes."""
+    """A figure: panels that share the meaning of their axes.
+
+    Panels of a `timeline` share the x axis alone.
+    """
 
     kind: str
     title: str
@@ -409,6 +417,7 @@ def drawing_to_csv(drawing: Drawing) -> str:
         for series in panel.series:
             points = zip(series.x, series.y, series.low, series.high, strict=True)
             for x, y, low, high in points:
-                place = panel.categories[round(y)] if panel.categories else y
-                writer.writerow((panel.title, series.label, x, place, low, high))
+                if not math.isnan(y):  # the gap of a line
+                    place = panel.categories[round(y)] if panel.categories else y
+                    writer.writerow((panel.title, series.label, x, place, low, high))
     return text.getvalue()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import json
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from longplay.errors import MissingExtraError
@@ -32,12 +33,17 @@ def make_figure(drawing: Drawing) -> dict[str, Any]:
         from plotly.subplots import make_subplots
     except ImportError as error:
         raise MissingExtraError("pages need plotly: pip install '.[report]'") from error
-    across = 1 if drawing.kind == "stream" else min(_ACROSS, len(drawing.panels))
+    is_column = drawing.kind in ("stream", "timeline")
+    across = 1 if is_column else min(_ACROSS, len(drawing.panels))
     down = math.ceil(len(drawing.panels) / across)
+    is_timeline = drawing.kind == "timeline"
     figure = make_subplots(
         rows=down,
         cols=across,
         subplot_titles=[_escape(panel.title) for panel in drawing.panels],
+        shared_xaxes=is_timeline,
+        # Room for a title; the x axis has numbers only at the bottom.
+        vertical_spacing=0.12 / down if is_timeline else None,
         shared_yaxes="all" if drawing.kind == "stream" else False,
         x_title=_escape(drawing.x_label),
         y_title=_escape(drawing.y_label),
@@ -49,14 +55,42 @@ def make_figure(drawing: Drawing) -> dict[str, Any]:
     figure.update_layout(
         template="plotly_white",
         height=_height(drawing, down),
-        margin={"l": 70, "r": 20, "t": 70, "b": 60},
+        margin={"l": 70, "r": 20, "t": 30 if is_timeline else 70, "b": 60},
         legend={"orientation": "h", "yref": "container", "y": 1, "yanchor": "top"},
         font={"size": 12},
+        showlegend=False if is_timeline else None,
     )
+    if is_timeline and drawing.panels[0].spans:
+        spans = drawing.panels[0].spans
+        figure.update_xaxes(range=[spans[0].start, spans[-1].end])
     found: dict[str, Any] = json.loads(figure.to_json())
     # Defaults that every figure would repeat: 7 KB each.
     found["layout"].pop("template", None)
+    _add_spans(found["layout"], drawing.panels)
     return found
+
+
+def _add_spans(layout: dict[str, Any], panels: Sequence[Panel]) -> None:
+    """Colours stretches of the x axis, and names them.
+
+    As plain data: `Figure.add_vrect` takes time that grows with their square.
+    """
+    shapes, names = [], []
+    for n, panel in enumerate(panels):
+        axes = {
+            "xref": f"x{n + 1 if n else ''}",
+            "yref": f"y{n + 1 if n else ''} domain",
+        }
+        for span in panel.spans:
+            shape = {"type": "rect", "x0": span.start, "x1": span.end, "y0": 0, "y1": 1}
+            fill = {"fillcolor": span.colour, "opacity": 0.25, "line": {"width": 0}}
+            shapes.append({**axes, **shape, **fill, "layer": "below"})
+            if span.label:
+                text = {"text": _escape(span.label), "font": {"size": 9}}
+                at = {"x": span.start, "xanchor": "left", "y": 1, "yanchor": "top"}
+                names.append({**axes, **text, **at, "showarrow": False})
+    layout["shapes"] = [*layout.get("shapes", ()), *shapes]
+    layout["annotations"] = [*layout.get("annotations", ()), *names]
 
 
 def _height(drawing: Drawing, down: int) -> int:
@@ -74,20 +108,6 @@ def _add_panel(
             is_new = series.label not in told and "name" in trace
             told.update({series.label} if is_new else ())
             figure.add_trace({**trace, "showlegend": is_new}, **place)
-    # After the traces: plotly draws no shape into a panel that is still empty.
-    for span in panel.spans:
-        figure.add_vrect(
-            x0=span.start,
-            x1=span.end,
-            fillcolor=span.colour,
-            opacity=0.25,
-            line_width=0,
-            layer="below",
-            annotation_text=_escape(span.label),
-            annotation_position="top left",
-            annotation_font_size=9,
-            **place,
-        )
     for value in panel.marks:
         line = figure.add_vline if panel.categories else figure.add_hline
         line(value, line_dash="dot", line_color="#999", line_width=1, **place)
@@ -131,9 +151,14 @@ def _line(series: Series) -> list[dict[str, Any]]:
                 "hoverinfo": "skip",
             }
         )
-    line = {"color": series.colour, "width": 1.5}
-    points = {"x": list(series.x), "y": list(series.y)}
-    return [*traces, {**group, **points, "name": _escape(series.label), "line": line}]
+    points = {"x": list(series.x), "y": list(series.y), "name": _escape(series.label)}
+    style: dict[str, Any] = {"line": {"color": series.colour, "width": 1.5}}
+    if series.links:
+        marker = {"color": series.colour, "size": 5}
+        style = {"mode": "markers", "marker": marker, "customdata": list(series.links)}
+    if series.key:
+        style["meta"] = series.key
+    return [*traces, {**group, **points, **style}]
 
 
 def _dots(series: Series) -> list[dict[str, Any]]:
@@ -169,6 +194,11 @@ def _escape(text: str) -> str:
 def _fade(colour: str) -> str:
     red, green, blue = (int(colour[n : n + 2], 16) for n in (1, 3, 5))
     return f"rgba({red},{green},{blue},0.2)"
+
+
+def load_plotly() -> None:
+    """Draws a figure without content: plotly loads most of itself with the first."""
+    make_figure(Drawing("timeline", "", "", "", (Panel("", ()),)))
 
 
 def plotly_script() -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 from pydantic import Field
 
@@ -20,7 +21,7 @@ from longplay.analysis.comparison import Request, compare, runs_by_label
 from longplay.analysis.intervals import Estimate
 from longplay.analysis.labels import describe_seeds
 from longplay.analysis.records import METRICS, AgentNumbers, SuiteComparison
-from longplay.analysis.runs import FoundRuns, MeasuredRun
+from longplay.analysis.runs import FoundRuns, LeftOut, MeasuredRun
 from longplay.contract.files import (
     hash_file,
     make_directory,
@@ -28,7 +29,7 @@ from longplay.contract.files import (
     write_file,
 )
 from longplay.contract.fingerprint import contract_hash
-from longplay.contract.records import Document
+from longplay.contract.records import Document, ProofLevel
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.plan import plan_run
 from longplay.report.pages import make_site_folder, render_page
@@ -36,7 +37,7 @@ from longplay.report.tables import Cell, TextTable, format_estimate, head_metric
 from longplay.report.verdicts import Verdict
 from longplay.suites import SUITES, get_suite
 
-_LEVELS = ("claimed", "replayed", "re-executed")
+_LEVELS: tuple[str, ...] = get_args(ProofLevel)
 _PACKS = "packs"
 
 
@@ -52,6 +53,9 @@ class Entry(Document):
     trust: str = Field(description="Of the run that is proven least.")
     seeds: tuple[int, ...]
     missing_seeds: tuple[int, ...] = Field(description="Official ones without a run.")
+    errored_seeds: tuple[int | None, ...] = Field(
+        description="Seeds of runs that ended with an error; in no number."
+    )
     numbers: dict[str, Estimate] = Field(description="None if it is incomplete.")
     packs: dict[str, str] = Field(description="Seed -> address in the site.")
 
@@ -107,6 +111,7 @@ def make_leaderboard(
         folder: Paths of refused runs are relative to it.
     """
     refused = [(left.path, f"{left.kind}: {left.reason}") for left in found.left_out]
+    errored = [left for left in found.left_out if left.kind == "errored"]
     accepted = []
     for run in found.runs:
         reason = _find_refusal(run) or verdicts[run.path].problem
@@ -119,7 +124,7 @@ def make_leaderboard(
     return Leaderboard(
         anchors=anchors.name,
         suites=tuple(
-            _rank(suite, runs_by_label(runs, suite), verdicts)
+            _rank(suite, runs_by_label(runs, suite), verdicts, errored)
             for suite in comparison.suites
         ),
         refused=tuple(
@@ -145,6 +150,8 @@ def _find_refusal(run: MeasuredRun) -> str | None:
     expected = plan.config.benchmark_contract_hash
     if {contract_hash(config), config.benchmark_contract_hash} != {expected}:
         return f"its settings are not those of {suite}"
+    if not run.has_evidence:
+        return "no evidence: it has no digests or hashes, so it can only be claimed"
     return None
 
 
@@ -158,12 +165,14 @@ def _rank(
     suite: SuiteComparison,
     runs: dict[str, list[MeasuredRun]],
     verdicts: Mapping[Path, Verdict],
+    errored: Sequence[LeftOut],
 ) -> SuiteBoard:
     official = get_suite(suite.suite).official_seeds
-    entries = [
-        _make_entry(agent, runs[agent.label], official, verdicts)
-        for agent in suite.agents
-    ]
+    entries = []
+    for agent in suite.agents:
+        entry = _make_entry(agent, runs[agent.label], official, verdicts)
+        seeds = tuple(left.seed for left in errored if _is_of(left, suite, agent))
+        entries.append(entry.model_copy(update={"errored_seeds": seeds}))
     sign = -1 if suite.lead_is_better == "more" else 1
 
     def order(entry: Entry) -> tuple[bool, float, str]:
@@ -189,6 +198,13 @@ def _rank(
     )
 
 
+def _is_of(left: LeftOut, suite: SuiteComparison, agent: AgentNumbers) -> bool:
+    """Whether a run that was left out is of this agent on this suite."""
+    if left.agent is None or left.suite != suite.suite:
+        return False
+    return left.agent.agent_id == agent.agent_id
+
+
 def _make_entry(
     agent: AgentNumbers,
     runs: Sequence[MeasuredRun],
@@ -209,6 +225,7 @@ def _make_entry(
         trust=min(levels, key=_LEVELS.index),
         seeds=tuple(seed for seed in agent.seeds if seed is not None),
         missing_seeds=missing,
+        errored_seeds=(),
         numbers={} if missing else agent.numbers,
         packs={
             str(run.seed): f"{_PACKS}/{hash_file(run.path)[:16]}.longplay"
@@ -284,10 +301,12 @@ def describe_packs(entry: Entry) -> str:
 
 
 def _seeds_cell(entry: Entry) -> Cell:
+    text = describe_seeds(entry.seeds)
     if entry.missing_seeds:
-        missing = describe_seeds(entry.missing_seeds)
-        return Cell(f"incomplete: {missing} missing", len(entry.seeds))
-    return Cell(describe_seeds(entry.seeds), len(entry.seeds))
+        text = f"incomplete: {describe_seeds(entry.missing_seeds)} missing"
+    if entry.errored_seeds:
+        text += f", {len(entry.errored_seeds)} errored"
+    return Cell(text, len(entry.seeds))
 
 
 def _count_cell(count: int | None) -> Cell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 _STATIC = ("style.css", "page.js")
 
 
+@cache
 def make_environment() -> Environment:
     """The templates; all values are escaped.
 
@@ -40,6 +42,11 @@ def render_page(template: str, **values: Any) -> bytes:
     return text.encode()
 
 
+def read_static(name: str) -> bytes:
+    """The style sheet or the script."""
+    return (resources.files("longplay.report") / "static" / name).read_bytes()
+
+
 def make_site_folder(directory: Path) -> None:
     """Creates a folder for pages, with the style sheet and the script.
 
@@ -50,5 +57,4 @@ def make_site_folder(directory: Path) -> None:
         raise OutputError(f"{directory} exists and is not empty; choose another folder")
     make_directory(directory, exist_ok=True)
     for name in _STATIC:
-        source = resources.files("longplay.report") / "static" / name
-        write_file(directory / name, source.read_bytes())
+        write_file(directory / name, read_static(name))

@@ -9,28 +9,30 @@ Same runs, same bytes: no clock, path or machine name is in it.
 
 from __future__ import annotations
 
-import json
 import re
-import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from longplay.analysis.anchors import Anchors
 from longplay.analysis.comparison import runs_by_label
-from longplay.analysis.labels import describe_seeds
 from longplay.analysis.normalisation import make_scale
 from longplay.analysis.records import Comparison, SuiteComparison
-from longplay.analysis.runs import FoundRuns, MeasuredRun
+from longplay.analysis.runs import FoundRuns
 from longplay.contract.files import make_directory, write_document, write_file
-from longplay.errors import ConfigError
-from longplay.report.drawings import KINDS, Drawing, Shown, draw, drawing_to_csv
+from longplay.report.drawings import Drawing, Shown, drawing_to_csv
 from longplay.report.figures import make_figure, plotly_script
 from longplay.report.pages import make_site_folder, render_page
 from longplay.report.paper import render_paper
+from longplay.report.sections import (
+    PageFigure,
+    TrustReader,
+    draw_all,
+    run_command,
+    table_agent_differences,
+    table_provenance,
+)
 from longplay.report.tables import (
-    Cell,
     TextTable,
     comparison_to_csv,
     describe_suite,
@@ -39,26 +41,12 @@ from longplay.report.tables import (
     render_latex,
 )
 
-# A run -> its trust level: claimed, replayed or re-executed.
-TrustReader = Callable[[MeasuredRun], str]
-
 
 @dataclass(frozen=True)
 class Linked:
     """A table, and files beside it: name -> address."""
 
     table: TextTable
-    files: dict[str, str]
-
-
-@dataclass(frozen=True)
-class PageFigure:
-    """A figure on a page."""
-
-    id: str
-    title: str
-    caption: str
-    data: dict[str, Any]
     files: dict[str, str]
 
 
@@ -135,7 +123,7 @@ def _write_section(
     for kind, table in (("agents", agents), ("games", games)):
         path = directory / name / f"{kind}.tex"
         write_file(path, render_latex(table).encode())
-    figures = [_write_figure(directory, name, drawing) for drawing in _draw_all(shown)]
+    figures = [_write_figure(directory, name, drawing) for drawing in draw_all(shown)]
     return Section(
         id=name,
         suite=suite,
@@ -143,8 +131,8 @@ def _write_section(
         games=Linked(games, {"CSV": "numbers.csv", "LaTeX": f"{name}/games.tex"}),
         notes=tuple(describe_suite(suite)),
         figures=tuple(figures),
-        differences=_table_differences(runs),
-        provenance=_table_provenance(runs, given.trust),
+        differences=table_agent_differences(runs),
+        provenance=table_provenance(runs, given.trust),
     )
 
 
@@ -156,17 +144,6 @@ def _slug(text: str, taken: Sequence[str]) -> str:
     while name in taken:
         name, number = f"{slug}-{number}", number + 1
     return name
-
-
-def _draw_all(shown: Shown) -> list[Drawing]:
-    """The figures that these runs can have."""
-    drawings = []
-    for kind in KINDS:
-        try:
-            drawings.append(draw(kind, shown))
-        except ConfigError:  # says that there is nothing to draw; the notes say why
-            continue
-    return drawings
 
 
 def _write_figure(directory: Path, name: str, drawing: Drawing) -> PageFigure:
@@ -185,111 +162,14 @@ def _write_figure(directory: Path, name: str, drawing: Drawing) -> PageFigure:
     )
 
 
-# --- provenance -----------------------------------------------------------------
-
-
-def _table_differences(runs: Mapping[str, Sequence[MeasuredRun]]) -> TextTable | None:
-    """Settings in which the agents differ; None if they do not."""
-    configs = {
-        label: _flatten(members[0].config.agent.config)
-        for label, members in runs.items()
-        if members and members[0].config.agent is not None
-    }
-    names = sorted({name for config in configs.values() for name in config})
-    rows = [
-        (Cell(name, name), *(_setting_cell(c.get(name)) for c in configs.values()))
-        for name in names
-        if len({json.dumps(c.get(name)) for c in configs.values()}) > 1
-    ]
-    if not rows:
-        return None
-    return TextTable("settings that differ", ("setting", *configs), tuple(rows))
-
-
-def _flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in config.items():
-        if isinstance(value, Mapping) and value:
-            flat |= _flatten(value, f"{prefix}{name}.")
-        else:
-            flat[f"{prefix}{name}"] = value
-    return flat
-
-
-def _setting_cell(value: Any) -> Cell:
-    text = "–" if value is None else str(value)
-    return Cell(text if len(text) <= 24 else f"{text[:23]}…", text)
-
-
-def _table_provenance(
-    runs: Mapping[str, Sequence[MeasuredRun]], trust: TrustReader
-) -> TextTable:
-    columns = (
-        "agent",
-        "seed",
-        "isolation",
-        "trust",
-        "agent id",
-        "chain head",
-        "commit",
-        "longplay",
-        "ale-py",
-        "numpy",
-    )
-    rows = [
-        (Cell(label, label), *(Cell(text, text) for text in _origin_of(run, trust)))
-        for label, members in runs.items()
-        for run in members
-    ]
-    return TextTable("provenance", columns, tuple(rows))
-
-
-def _origin_of(run: MeasuredRun, trust: TrustReader) -> list[str]:
-    config = run.config
-    versions = config.versions or {}
-    commit = (config.git.commit if config.git else None) or "–"
-    is_dirty = bool(config.git and config.git.is_dirty)
-    return [
-        "–" if run.seed is None else str(run.seed),
-        run.agent.isolation,
-        trust(run),
-        (run.agent.agent_id or "–")[:8],
-        run.identity[:8],
-        commit[:8] + ("+" if is_dirty else ""),
-        *(versions.get(name, "–") for name in ("longplay", "ale_py", "numpy")),
-    ]
-
-
 def _list_commands(given: ReportInput) -> list[str]:
     """The commands that reproduce the runs, one per agent and suite."""
     commands = []
     for suite in given.comparison.suites:
         for label, members in runs_by_label(given.found, suite).items():
             if members:
-                commands.append(_run_command(label, members))
+                commands.append(run_command(label, members))
     return commands
-
-
-def _run_command(label: str, runs: Sequence[MeasuredRun]) -> str:
-    config = runs[0].config
-    words = ["longplay", "run"]
-    words.append(config.config_given.suite if config.config_given else "SUITE")
-    words += ["--agent", runs[0].agent.name]
-    if config.agent is not None:
-        for name, value in (config.agent.config.get("args") or {}).items():
-            words += ["--agent-arg", f"{name}={_plain(value)}"]
-    if config.config_given is not None:
-        for name, value in config.config_given.overrides.items():
-            words += ["--set", f"{name}={_plain(value)}"]
-    seeds = describe_seeds([run.seed for run in runs]).replace("–", "-")
-    words += ["--seeds", seeds.replace(" ", "")]
-    if runs[0].agent.isolation != "none":
-        words += ["--isolate", runs[0].agent.isolation]
-    return f"{shlex.join(words)}  # {label}"
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _report_command(options: Sequence[str]) -> str:

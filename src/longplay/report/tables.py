@@ -68,12 +68,16 @@ class Cell:
     Attributes:
         text: The text shown.
         value: The sort key; None is last.
-        links: (words, address) that stand in its place on a page.
+        links: (words, address) of downloads that stand in its place on a page.
+        page: Address of the page it leads to; empty for none.
+        live: Name by which a page changes its text; empty if it does not.
     """
 
     text: str
     value: float | str | None = None
     links: tuple[tuple[str, str], ...] = ()
+    page: str = ""
+    live: str = ""
 
 
 @dataclass(frozen=True)
@@ -231,9 +235,12 @@ def _estimate_cell(estimate: Estimate | None) -> Cell:
 
 
 def _runs_cell(agent: AgentNumbers) -> Cell:
-    """`5`, or `5/7` where two do not count."""
+    """`5`, `5/7` where two do not count, or `5/7, 1 errored`."""
     counted, lost = len(agent.seeds), sum(map(len, agent.left_out.values()))
-    return Cell(f"{counted}/{counted + lost}" if lost else str(counted), counted)
+    text = f"{counted}/{counted + lost}" if lost else str(counted)
+    if errored := len(agent.left_out.get("errored", ())):
+        text += f", {errored} errored"
+    return Cell(text, counted)
 
 
 def describe_suite(suite: SuiteComparison) -> Iterator[str]:

@@ -11,16 +11,21 @@ import contextlib
 import hashlib
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from longplay.analysis.curves import read_curves
 from longplay.analysis.runs import MeasuredRun, OpenedPack
 from longplay.console.ale import ALE_VERSION
-from longplay.contract.files import make_directory, read_document, write_document
-from longplay.contract.records import Document, ProofLevel
-from longplay.contract.rundir import VERIFIED_FILES, RunDirectory
+from longplay.contract.files import (
+    hash_file,
+    make_directory,
+    read_document,
+    write_document,
+)
+from longplay.contract.records import Document, ProofLevel, VerificationRecord
+from longplay.contract.rundir import VERIFIED_FILES, RunDirectory, list_changed
 from longplay.errors import (
     CannotVerifyError,
     DocumentError,
@@ -38,7 +43,7 @@ class Verdict(Document):
     """The trust level of a run.
 
     Attributes:
-        level: claimed, replayed or re-executed.
+        level: claimed, replayed, re-executed (unconfined) or re-executed.
         problem: Why verification failed; None if it did not.
     """
 
@@ -61,16 +66,47 @@ def open_pack(path: Path) -> OpenedPack:
 def read_trust(run: MeasuredRun) -> ProofLevel:
     """The trust level from a run's verification.json, if it matches the files."""
     if run.path.is_file():
+        return read_recorded_trust(open_pack(run.path).run)
+    documents = RunDirectory(run.path)
+    return _level_of(documents.verification, documents.hash_verified_files)
+
+
+def read_recorded_trust(run: RunDirectory) -> ProofLevel:
+    """As `read_trust`, by the hashes of row files that run_summary.json records.
+
+    Reads no rows where the summary records them: fast, but blind to rows that were
+    changed later without changing their length.
+    """
+    if run.path.is_file():
         with PackFile(run.path) as packed:
-            documents, hashes = packed.read_documents(), packed.manifest.sha256
-    else:
-        documents = RunDirectory(run.path)
-        hashes = documents.hash_verified_files() if documents.verification else {}
-    record = documents.verification
-    if record is None or not record.passed:
+            return _level_of(run.verification, lambda: packed.manifest.sha256)
+    return _level_of(run.verification, lambda: _read_recorded_hashes(run))
+
+
+def _level_of(
+    record: VerificationRecord | None, read_hashes: Callable[[], Mapping[str, str]]
+) -> ProofLevel:
+    """The level of a verification if it is about the files as they are."""
+    if record is None or not record.passed or list_changed(record, read_hashes()):
         return "claimed"
-    is_same = all(hashes.get(name) == found for name, found in record.sha256.items())
-    return record.level if is_same else "claimed"
+    return record.level
+
+
+def _read_recorded_hashes(run: RunDirectory) -> dict[str, str]:
+    hashes = {name: _hash_recorded(run, name) for name in VERIFIED_FILES}
+    return {name: found for name, found in hashes.items() if found is not None}
+
+
+def _hash_recorded(run: RunDirectory, name: str) -> str | None:
+    """The hash of a file, without reading it if its length is the recorded one."""
+    path = run.path / name
+    if not path.is_file():
+        return None
+    rows = run.summary.rows if run.summary else None
+    recorded = rows.get(name) if rows else None
+    if recorded is not None and recorded.bytes == path.stat().st_size:
+        return recorded.sha256
+    return hash_file(path)
 
 
 @dataclass(frozen=True)
@@ -113,9 +149,9 @@ class Judge:
                 hashes: Mapping[str, str] = packed.manifest.sha256
         else:
             hashes = RunDirectory(path).hash_verified_files()
-        judged = {name: hashes.get(name) for name in VERIFIED_FILES}
+        checked = {name: hashes.get(name) for name in VERIFIED_FILES}
         here = [longplay_version(), ALE_VERSION]
-        text = json.dumps([judged, here], sort_keys=True)
+        text = json.dumps([checked, here], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _play(self, path: Path) -> Verdict:

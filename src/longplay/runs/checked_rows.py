@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from longplay.contract.files import RowFile
+from longplay.contract.files import RowFile, open_regular
 from longplay.errors import DifferenceError, DocumentError, RowDifference
 
 # A row has about 300 bytes; a line longer than this is not a valid row.
@@ -37,10 +37,15 @@ class CheckedRows(RowFile):
         self._line_count = start.line
 
     @classmethod
-    def open(cls, path: Path, start: LinePosition | None = None) -> CheckedRows:
-        """Opens a file for comparison, starting at one of its lines."""
+    def open(cls, path: Path, start: LinePosition | None = None) -> Self:
+        """Opens a file for comparison, starting at one of its lines.
+
+        Raises:
+            DocumentError: It is missing, or not a regular file.
+        """
         try:
-            fd = os.open(path, os.O_RDONLY)
+            with open_regular(path) as file:
+                fd = os.dup(file.fileno())
         except OSError as error:
             raise DocumentError(f"cannot read {path}: {error.strerror}") from error
         return cls(path, fd, start or LinePosition())

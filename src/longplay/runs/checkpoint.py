@@ -25,6 +25,8 @@ from longplay.agents.global_random import GlobalRandomState
 from longplay.contract.files import (
     hash_file,
     make_directory,
+    move_directory,
+    open_regular,
     read_document,
     render_document,
     sync_tree,
@@ -32,7 +34,7 @@ from longplay.contract.files import (
     write_file,
 )
 from longplay.contract.records import Document
-from longplay.contract.rundir import ROW_FILES
+from longplay.contract.rundir import KEPT_AGENT, ROW_FILES
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import DocumentError
 from longplay.runs.recorder import RecorderState
@@ -175,6 +177,23 @@ def _read_pointer(folder: Path) -> _Pointer | None:
         return None
 
 
+def keep_agent(run_dir: Path, largest_bytes: int | None) -> None:
+    """Keeps the agent's state of the last checkpoint, at the end of the run.
+
+    Args:
+        run_dir: A complete run; its last checkpoint is that of its last frame.
+        largest_bytes: A larger state is not kept; None for any size.
+    """
+    checkpoint = read_checkpoint(run_dir)
+    if checkpoint is None or checkpoint.agent_dir is None or largest_bytes == 0:
+        return
+    files = [path for path in checkpoint.agent_dir.rglob("*") if path.is_file()]
+    size_bytes = sum(path.stat().st_size for path in files)
+    if largest_bytes is None or size_bytes <= largest_bytes:
+        remove_tree(run_dir / KEPT_AGENT)
+        move_directory(checkpoint.agent_dir, run_dir / KEPT_AGENT)
+
+
 def remove_checkpoints(run_dir: Path) -> None:
     """Removes the checkpoints, which a complete run no longer needs."""
     remove_tree(run_dir / _FOLDER)
@@ -198,7 +217,7 @@ def _hash_tree(folder: Path) -> dict[str, str]:
 def hash_part(path: Path, start: int, end: int) -> str:
     """SHA-256 of a part of a file; of a shorter part if the file ends earlier."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         file.seek(start)
         while start < end and (data := file.read(min(_CHUNK_BYTES, end - start))):
             digest.update(data)

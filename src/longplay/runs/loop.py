@@ -14,20 +14,25 @@ from typing import NoReturn, TypeVar
 from longplay.contract.records import EventRow
 from longplay.errors import (
     AgentError,
+    ConsoleError,
     LongplayError,
     RunCancelled,
     RunPreempted,
     describe_exception,
+    describe_text,
 )
+from longplay.runs.fork_guard import ForkGuard
+from longplay.runs.held_frames import HeldFrames
 from longplay.runs.metric_rows import WINDOW_DECISIONS
+from longplay.runs.options import CHECKPOINT_S
 from longplay.runs.recorder import Recorder
 from longplay.stream import Stream
 from longplay.tracks.participant import Participant
 
 # Seconds between two ticks: flushing, stop requests and progress reports.
 _TICK_S = 0.25
-# Seconds between two checkpoints; every visit ends with one as well.
-_CHECKPOINT_S = 60.0
+# Part of the time that checkpoints may take.
+_CHECKPOINT_SHARE = 0.02
 _CLOCK_FRAMES = 16
 
 
@@ -53,6 +58,8 @@ class Progress:
     metrics: Mapping[str, float] = field(default_factory=dict)
     # Which of several runs it is; "" for a single run.
     run: str = ""
+    # Something that the user should know; "" if there is nothing.
+    notice: str = ""
 
     @property
     def fps(self) -> float | None:
@@ -86,6 +93,7 @@ class Run:
         observer: Observer,
         stop: StopRequest,
         checkpoint: Callable[[], None] = lambda: None,
+        checkpoint_s: float = CHECKPOINT_S,
     ) -> None:
         self._stream = stream
         self._participant = participant
@@ -93,7 +101,23 @@ class Run:
         self._observer = observer
         self._stop = stop
         self._checkpoint = checkpoint
+        self._checkpoint_s = checkpoint_s
+        self._notice = ""
         self._frames_total = sum(visit.visit_frames for visit in stream.schedule)
+        self._held: HeldFrames | None = None
+        self._write_frame = recorder.write_frame
+        if participant.is_remote:
+            self._held = HeldFrames(participant, recorder)
+            self._write_frame = self._held.write_frame
+        self._failed_frame: int | None = None
+        self.fork_guard = ForkGuard()
+
+    @property
+    def frame(self) -> int:
+        """The next frame; after an agent's error, the frame at which it failed."""
+        if self._failed_frame is not None:
+            return self._failed_frame
+        return self._stream.global_frame_idx
 
     def play(self) -> None:
         """Plays to the end of the schedule.
@@ -106,16 +130,35 @@ class Run:
         self._first_frame = stream.global_frame_idx
         self._started_s = monotonic()
         self._next_tick_s = self._started_s + _TICK_S
-        self._next_checkpoint_s = self._started_s + _CHECKPOINT_S
+        self._next_checkpoint_s = self._started_s + self._checkpoint_s
         while not stream.done:
             stream.begin_visit()
             recorder.begin_visit(stream.visit, stream.console.actions)
-            self._end_visit(self._play_visit())
+            try:
+                last = self._play_visit()
+            except (AgentError, ConsoleError):
+                # The rows of earlier frames are kept, unless the agent failed there.
+                self._settle()
+                raise
+            self._end_visit(last)
             self._make_checkpoint()
             self._stop_if_asked()
         recorder.sync()
 
+    def _settle(self) -> None:
+        """Waits until an agent in its own process has processed every frame."""
+        if self._held is None:
+            return
+        sent = self._participant.unconfirmed
+        try:
+            self._participant.settle()
+        except Exception as error:
+            self._failed_frame = self._held.drop_unprocessed(sent, self.frame)
+            self._blame_agent(error)
+        self._held.release()
+
     def _end_visit(self, last: EventRow) -> None:
+        self._settle()
         window, visit = self.ask(self._participant.end_visit)
         self.ask(lambda: self._recorder.metric_rows.write(last, window))
         self._recorder.end_visit(visit)
@@ -126,19 +169,22 @@ class Run:
 
     def _play_visit(self) -> EventRow:
         """Plays the rest of a visit; returns its last row."""
-        stream, recorder = self._stream, self._recorder
-        participant = self._participant
+        stream, participant = self._stream, self._participant
+        write_frame = self._write_frame
         looks_between_decisions = participant.looks_between_decisions
-        decisions = recorder.visit_decisions
+        decisions = self._recorder.visit_decisions
         while True:
             percept = stream.percept(looks_between_decisions)
             try:
                 answer = participant.answer(percept)
             except (Exception, SystemExit) as error:
+                if self._held is not None:
+                    sent = self._held.count + 1
+                    self._failed_frame = self._held.drop_unprocessed(sent, self.frame)
                 self._blame_agent(error)
             del percept  # frees memory for the next frame, still warm in the cache
             event = stream.advance(answer)
-            recorder.write_frame(event, stream)
+            write_frame(event, stream)
             if event.truncated:
                 # No tick here: a checkpoint now would see a visit that is over but
                 # not yet summarised.
@@ -163,11 +209,10 @@ class Run:
 
     def _blame_agent(self, error: BaseException) -> NoReturn:
         """Raises an AgentError that names the frame; longplay's own errors pass."""
-        place = (
-            f"at frame {self._stream.global_frame_idx} of {self._stream.visit.game_id}"
-        )
+        place = f"at frame {self.frame} of {self._stream.visit.game_id}"
         if isinstance(error, AgentError):
-            raise AgentError(f"{error} {place}") from error.__cause__
+            message = describe_text(f"{error} {place}")
+            raise AgentError(message) from error.__cause__
         if isinstance(error, LongplayError):
             raise error
         raise AgentError(
@@ -176,8 +221,19 @@ class Run:
         ) from error
 
     def _make_checkpoint(self) -> None:
+        self._settle()
+        self.ask(self.fork_guard.check)
+        started_s = monotonic()
         self.ask(self._checkpoint)
-        self._next_checkpoint_s = monotonic() + _CHECKPOINT_S
+        now_s = monotonic()
+        taken_s = now_s - started_s
+        interval_s = max(self._checkpoint_s, taken_s / _CHECKPOINT_SHARE)
+        if interval_s > self._checkpoint_s:
+            self._notice = (
+                f"a checkpoint took {taken_s:.1f} s: the next one is due in "
+                f"{interval_s:.0f} s instead of {self._checkpoint_s:g} s"
+            )
+        self._next_checkpoint_s = now_s + interval_s
 
     def _stop_if_asked(self) -> None:
         if self._stop.reason is not None:
@@ -189,6 +245,7 @@ class Run:
         """Flushes, stops if asked to, and reports to the observer."""
         now_s = monotonic()
         self._next_tick_s = now_s + _TICK_S
+        self.ask(self.fork_guard.check)
         self._recorder.flush()
         if self._stop.reason is not None or now_s >= self._next_checkpoint_s:
             self._make_checkpoint()
@@ -207,5 +264,6 @@ class Run:
                 metrics=self._recorder.metric_rows.last,
                 elapsed_s=now_s - self._started_s,
                 first_frame=self._first_frame,
+                notice=self._notice,
             )
         )

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from longplay.console.base import ACTION_NAMES
 from longplay.contract.digests import Chain, ends_block
-from longplay.contract.files import RowFile
+from longplay.contract.files import RowFile, iter_rows, open_regular
 from longplay.contract.records import (
     DigestRow,
     Document,
@@ -177,9 +177,10 @@ class Recorder:
         metric_rows = MetricRows.restore(run_dir / METRICS_FILE, size_bytes)
         recorder = cls(files, Chain(bytes.fromhex(state.chain)), metric_rows)
         recorder._chained_bytes = state.chained_bytes
-        with (run_dir / "events.jsonl").open("rb") as events:
+        with open_regular(run_dir / "events.jsonl") as events:
             events.seek(state.chained_bytes)
-            recorder._chain.add(events.read())
+            for row in iter_rows(events, "events.jsonl"):
+                recorder._chain.add(row)
         recorder._visit_bytes = state.visit_bytes
         recorder._segment_count = state.segments
         recorder._visits = list(state.visits)

@@ -11,22 +11,24 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Self
 
 import msgspec
 
 from longplay.contract.digests import Chain, iter_blocks
-from longplay.contract.files import RowFile
+from longplay.contract.files import RowFile, iter_rows, open_regular
 from longplay.contract.records import (
+    GLOBAL_ACTION_SET,
     DigestRow,
     EpisodeRow,
     RunConfig,
     SegmentRow,
 )
 from longplay.contract.rundir import ROW_FILES
-from longplay.errors import DifferenceError, ResumeError
+from longplay.errors import DifferenceError, DocumentError, ResumeError
 from longplay.runs.checked_rows import CheckedRows, LinePosition
 from longplay.runs.checkpoint import Checkpoint, covered_part, hash_part
 from longplay.runs.recorder import RowFiles
@@ -38,11 +40,65 @@ _NOT_A_ROW = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # --- From a checkpoint ------------------------------------------------------------
 
 
+def check_position(config: RunConfig, checkpoint: Checkpoint) -> None:
+    """Checks that a checkpoint describes a place in the run that it belongs to.
+
+    Raises:
+        ResumeError: Names the field that was edited; a stream restored from it could
+            play past the end of its schedule.
+    """
+    for field, is_sound, found in _list_positions(config, checkpoint):
+        if not is_sound:
+            raise ResumeError(
+                f"checkpoint.json {field}: expected a value that fits config.json and "
+                f"the row files, found {found}; the run cannot be resumed from it"
+            )
+
+
+def _list_positions(
+    config: RunConfig, checkpoint: Checkpoint
+) -> Iterator[tuple[str, bool, object]]:
+    """Field, whether it is sound, and its value; later ones rely on earlier ones."""
+    stream, recorder = checkpoint.record.stream, checkpoint.record.recorder
+    schedule, actions = config.played_schedule, range(len(GLOBAL_ACTION_SET))
+    visit, frame = stream.visit_idx, stream.visit_frame_idx
+    # After the last frame there is no visit left.
+    yield "stream.visit_idx", 0 <= visit <= len(schedule), visit
+    left = schedule[visit].visit_frames if visit < len(schedule) else 1
+    yield "stream.visit_frame_idx", 0 <= frame < left, frame
+    before = sum(one.visit_frames for one in schedule[:visit])
+    position = stream.global_frame_idx
+    yield "stream.global_frame_idx", position == before + frame, position
+    for name in ("episode_id", "segment_id", "episode_start", "segment_start"):
+        value = getattr(stream, name)
+        yield f"stream.{name}", 0 <= value <= position, value
+    yield "stream.phase", 0 <= stream.phase < config.decision_interval, stream.phase
+    for name in ("decided", "prev_applied"):
+        value = getattr(stream, name)
+        yield f"stream.{name}", value in actions, value
+    is_queue = len(stream.queue) in (0, config.delay)
+    yield "stream.queue", is_queue, f"{len(stream.queue)} actions"
+    yield "stream.queue", all(one in actions for one in stream.queue), "other actions"
+    sizes = recorder.sizes_bytes
+    is_complete = set(ROW_FILES) <= sizes.keys() and min(sizes.values()) >= 0
+    yield "recorder.sizes_bytes", is_complete, sizes
+    for name in ("chained_bytes", "visit_bytes"):
+        value = getattr(recorder, name)
+        yield f"recorder.{name}", 0 <= value <= sizes[ROW_FILES[0]], value
+    is_hex = re.fullmatch("[0-9a-f]{64}", recorder.chain) is not None
+    yield "recorder.chain", is_hex, recorder.chain[:80]
+    yield "recorder.segments", 0 <= recorder.segments <= position, recorder.segments
+    yield "recorder.visits", len(recorder.visits) <= visit, len(recorder.visits)
+    hashes = checkpoint.record.sha256
+    yield "sha256", set(ROW_FILES) <= hashes.keys(), sorted(hashes)
+
+
 def is_covered(run_dir: Path, checkpoint: Checkpoint) -> bool:
     """Whether all row files are at least as long as the checkpoint says."""
     sizes = checkpoint.record.recorder.sizes_bytes
     return all(
-        (run_dir / name).is_file() and (run_dir / name).stat().st_size >= sizes[name]
+        (run_dir / name).is_file()
+        and (run_dir / name).stat().st_size >= sizes.get(name, 0)
         for name in ROW_FILES
     )
 
@@ -54,13 +110,18 @@ def check_rows(run_dir: Path, config: RunConfig, checkpoint: Checkpoint) -> None
         ResumeError: Names the file and the line that changed, or a line after the
             checkpoint that is not a valid row.
     """
+    check_position(config, checkpoint)
     state = checkpoint.record.recorder
-    for name in ROW_FILES[1:]:
-        _check_hash(run_dir / name, *covered_part(name, state), checkpoint)
-    _check_chain(run_dir, config, checkpoint)
-    _check_hash(run_dir / ROW_FILES[0], *covered_part(ROW_FILES[0], state), checkpoint)
-    for name, row_type in _row_types(config).items():
-        _check_tail(run_dir / name, state.sizes_bytes[name], row_type)
+    try:
+        for name in ROW_FILES[1:]:
+            _check_hash(run_dir / name, *covered_part(name, state), checkpoint)
+        _check_chain(run_dir, config, checkpoint)
+        events = run_dir / ROW_FILES[0]
+        _check_hash(events, *covered_part(events.name, state), checkpoint)
+        for name, row_type in _row_types(config).items():
+            _check_tail(run_dir / name, state.sizes_bytes[name], row_type)
+    except (DocumentError, *_NOT_A_ROW) as error:
+        raise ResumeError(f"{error}; the run cannot be resumed") from error
 
 
 def _row_types(config: RunConfig) -> dict[str, type[msgspec.Struct]]:
@@ -71,7 +132,7 @@ def _row_types(config: RunConfig) -> dict[str, type[msgspec.Struct]]:
 def _check_hash(path: Path, start: int, end: int, checkpoint: Checkpoint) -> None:
     if hash_part(path, start, end) == checkpoint.record.sha256[path.name]:
         return
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         first = _count_lines(file, start) + 1
         last = first + _count_lines(file, end - start) - 1
     raise ResumeError(
@@ -91,16 +152,21 @@ def _count_lines(file: BinaryIO, size_bytes: int) -> int:
 
 def _check_chain(run_dir: Path, config: RunConfig, checkpoint: Checkpoint) -> None:
     """Checks events.jsonl block by block against the chain of digests.jsonl."""
-    chain = Chain()
+    chain, chained_bytes = Chain(), 0
+    state = checkpoint.record.recorder
     with (
-        (run_dir / "events.jsonl").open("rb") as events,
-        (run_dir / "digests.jsonl").open("rb") as digests,
+        open_regular(run_dir / "events.jsonl") as events,
+        open_regular(run_dir / "digests.jsonl") as digests,
     ):
+        rows = iter_rows(events, "events.jsonl")
+        chains = iter_rows(digests, "digests.jsonl")
         for block in iter_blocks(config.played_schedule):
             if block.global_frame_idx >= checkpoint.frame:
                 break
-            chain.add(b"".join(itertools.islice(events, block.frames)))
-            digest = msgspec.json.decode(digests.readline(), type=DigestRow)
+            content = b"".join(itertools.islice(rows, block.frames))
+            chain.add(content)
+            chained_bytes += len(content)
+            digest = msgspec.json.decode(next(chains, b"{}"), type=DigestRow)
             if chain.close_block().hex() != digest.chain:
                 last = block.global_frame_idx + 1
                 raise ResumeError(
@@ -108,14 +174,20 @@ def _check_chain(run_dir: Path, config: RunConfig, checkpoint: Checkpoint) -> No
                     "match the chain in digests.jsonl; the run cannot be resumed from "
                     "them"
                 )
+    if (chain.head.hex(), chained_bytes) != (state.chain, state.chained_bytes):
+        raise ResumeError(
+            f"checkpoint.json recorder.chain: expected {chain.head.hex()} at byte "
+            f"{chained_bytes:,} of events.jsonl, found {state.chain} at "
+            f"{state.chained_bytes:,}; the run cannot be resumed from it"
+        )
 
 
 def _check_tail(path: Path, start: int, row_type: type[msgspec.Struct]) -> None:
     """Checks that only rows follow a position; the last one may be torn."""
     decoder = msgspec.json.Decoder(row_type)
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         number = _count_lines(file, start)
-        for line in file:
+        for line in iter_rows(file, path.name):
             number += 1
             if not line.endswith(b"\n"):
                 return  # torn
@@ -132,14 +204,18 @@ def _check_tail(path: Path, start: int, row_type: type[msgspec.Struct]) -> None:
 
 def read_applied(run_dir: Path, config: RunConfig, checkpoint: Checkpoint) -> list[int]:
     """The actions applied in the checkpoint's visit."""
-    state = checkpoint.record.recorder
-    with (run_dir / "events.jsonl").open("rb") as events:
-        events.seek(state.visit_bytes)
-        rows = events.read(state.sizes_bytes["events.jsonl"] - state.visit_bytes)
-    if checkpoint.record.stream.visit_frame_idx == 0:
-        return []
-    decoder = msgspec.json.Decoder(config.event_row)
-    return [row.applied_action_idx for row in decoder.decode_lines(rows)]
+    frames = checkpoint.record.stream.visit_frame_idx
+    decode = msgspec.json.Decoder(config.event_row).decode
+    with open_regular(run_dir / "events.jsonl") as events:
+        events.seek(checkpoint.record.recorder.visit_bytes)
+        rows = itertools.islice(iter_rows(events, "events.jsonl"), frames)
+        try:
+            return [decode(row).applied_action_idx for row in rows]
+        except _NOT_A_ROW as error:
+            raise ResumeError(
+                f"checkpoint.json recorder.visit_bytes: expected the start of visit "
+                f"{checkpoint.record.stream.visit_idx} in events.jsonl, found {error}"
+            ) from error
 
 
 # --- By replay from the start -----------------------------------------------------
@@ -156,8 +232,12 @@ class KeptRows(CheckedRows):
     @classmethod
     def open_kept(cls, path: Path) -> Self:
         """Opens a file; a missing file counts as empty."""
-        fd = os.open(path if path.exists() else os.devnull, os.O_RDONLY)
-        return cls(path, fd, LinePosition())
+        if not path.exists() and not path.is_symlink():
+            return cls(path, os.open(os.devnull, os.O_RDONLY), LinePosition())
+        try:
+            return cls.open(path)
+        except DocumentError as error:
+            raise ResumeError(f"{error}; the run cannot be resumed") from error
 
     @property
     def _kept_bytes(self) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import platform
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from pydantic import ValidationError
 
 from longplay.agents.global_random import GlobalRandom
 from longplay.agents.loading import LoadedAgent
+from longplay.agents.surroundings import Surroundings, kept_surroundings
 from longplay.console.machines import machine_of
 from longplay.contract.files import (
     DiskReserve,
@@ -47,17 +47,20 @@ from longplay.errors import (
     RunCancelled,
     RunPreempted,
     describe_exception,
+    format_traceback,
 )
 from longplay.plan import RunPlan
 from longplay.provenance import longplay_version, read_git_state
 from longplay.runs.checkpoint import (
     Checkpoint,
     CheckpointWriter,
+    keep_agent,
     read_checkpoint,
     remove_checkpoints,
 )
 from longplay.runs.loop import Observer, Progress, Run
 from longplay.runs.metric_rows import METRICS_FILE
+from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
 from longplay.runs.recorder import Recorder
 from longplay.runs.recovery import (
     check_rows,
@@ -107,6 +110,7 @@ def request_run(plan: RunPlan, agent: LoadedAgent) -> RunRequest:
         agent_reference=agent.spec,
         agent_files=agent.patterns,
         agent=agent.entry,
+        agent_isolation=agent.isolation.to_record(),
     )
 
 
@@ -124,20 +128,28 @@ class Session:
         run_dir: Path,
         observer: Observer = ignore_progress,
         write_result: Callable[[Path], Path] = write_run_score,
+        options: RunOptions = DEFAULT_OPTIONS,
     ) -> None:
+        self._options = options
         self._write_result = write_result
         self._plan = plan
         self._agent = agent
         self._run_dir = run_dir
-        self._observer = observer
+        self.observer = observer
         self._output = agent.output
         self._config = complete_config(plan, agent)
         self._randomness = GlobalRandom(agent_seed(plan.seed))
-        with self._output.capture(), self._randomness.in_use():
+        self._surroundings = Surroundings()
+        with (
+            kept_surroundings(),
+            self._output.capture(),
+            self._randomness.in_use(),
+        ):
             track = get_track(plan.suite.track)
             self._participant = track.build(agent, agent_seed(plan.seed))
         self._stream = make_stream(self._config)
         self._recorder: Recorder | None = None
+        self._run: Run | None = None
         # How a stopped run was resumed, as text.
         self.resumed_from: str | None = None
         # None until this process may write to the folder.
@@ -211,11 +223,16 @@ class Session:
         assert checkpoint.agent_dir is not None
         try:
             self._participant.load(checkpoint.agent_dir)
-            checkpoint.restore_global_random()
         except (Exception, SystemExit) as error:
             raise ResumeError(
                 f"the agent's load raised {describe_exception(error)}; "
                 "nothing was changed"
+            ) from error
+        try:
+            checkpoint.restore_global_random()
+        except (ValueError, RuntimeError) as error:
+            raise ResumeError(
+                f"checkpoint.json global_random: {error}; nothing was changed"
             ) from error
 
     def _replay_from_start(self, retries: int) -> None:
@@ -267,16 +284,18 @@ class Session:
     def _play(self, recorder: Recorder) -> None:
         with (
             stop_on_signals() as stop,
+            kept_surroundings(),
             self._output.capture(),
             self._randomness.in_use(),
         ):
-            run = Run(
+            self._run = run = Run(
                 self._stream,
                 self._participant,
                 recorder,
                 self._watch,
                 stop,
                 self._checkpoint,
+                self._options.checkpoint_s,
             )
             run.play()
             usage = run.ask(lambda: _check_usage(self._participant.usage()))
@@ -287,15 +306,17 @@ class Session:
         # Before the state says COMPLETED.
         conclude_run(self._run_dir, summary, self._write_result)
         self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
+        keep_agent(self._run_dir, self._options.kept_agent_bytes)
         remove_checkpoints(self._run_dir)
 
     def _watch(self, progress: Progress) -> None:
         if self._status is not None:
-            self._status.observe(progress)
-            self._output.save()
+            with self._surroundings.in_use():
+                self._status.observe(progress)
+                self._output.save()
         noun = track_of(self._config).frame_noun
         with self._output.release(), self._randomness.released():
-            self._observer(replace(progress, frame_noun=noun))
+            self.observer(replace(progress, frame_noun=noun))
 
     def _checkpoint(self) -> None:
         if self._checkpoints is None or self._recorder is None:
@@ -303,7 +324,8 @@ class Session:
         state = self._recorder.snapshot()
         self._recorder.sync()
         save = self._participant.save if self._participant.can_save else None
-        self._checkpoints.write(self._stream.snapshot(), state, save)
+        with self._surroundings.in_use():
+            self._checkpoints.write(self._stream.snapshot(), state, save)
 
     @contextlib.contextmanager
     def _ending(self) -> Iterator[None]:
@@ -320,6 +342,9 @@ class Session:
 
     def _record_failure(self, error: BaseException) -> None:
         """Saves what can be saved; later errors do not replace the first one."""
+        if self._run is not None:
+            with contextlib.suppress(AgentError):
+                self._run.fork_guard.check()  # ends a copy of this process
         usage = None
         with self._output.capture(), self._randomness.in_use():
             with contextlib.suppress(Exception, SystemExit):
@@ -329,14 +354,15 @@ class Session:
         if self._status is None:
             return  # nothing has been changed yet
         if isinstance(error, AgentError) and error.__cause__ is not None:
-            self._output.write("".join(traceback.format_exception(error.__cause__)))
+            self._output.write(format_traceback(error.__cause__))
         fps = None
         if self._recorder is not None:
             with contextlib.suppress(LongplayError):
                 self._recorder.flush()
             with contextlib.suppress(LongplayError):
                 fps = self._close_files(self._recorder, usage).fps
-        frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
+        frame = self._stream.global_frame_idx if self._run is None else self._run.frame
+        game_id = self._stream.visit.game_id
         self._status.enter(_state_after(error), frame, game_id, error, fps)
 
     def _close_files(
@@ -360,6 +386,7 @@ def complete_config(plan: RunPlan, agent: LoadedAgent) -> RunConfig:
             "rom_sha256": {game_id: rom.sha256 for game_id, rom in roms.items()},
             "agent": agent.entry,
             "agent_files": agent.agent_files,
+            "agent_isolation": agent.isolation.to_record(),
             "versions": {
                 "python": platform.python_version(),
                 machine.name: machine.read_version(),
@@ -402,6 +429,9 @@ def _compare_identity(
         yield name, getattr(recorded, name), getattr(here, name)
     was, now = recorded.agent, here.agent
     yield "agent_id", was and was.agent_id, now and now.agent_id
+    isolations = (recorded.agent_isolation, here.agent_isolation)
+    was_level, level = (i.level if i is not None else "none" for i in isolations)
+    yield "isolation level", was_level, level
     for tool in ("ale_py", "numpy"):
         was_version = (recorded.versions or {}).get(tool)
         yield tool, was_version, (here.versions or {}).get(tool)

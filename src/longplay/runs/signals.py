@@ -8,14 +8,16 @@ before it stops.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
-from typing import Any
 
 from longplay.errors import RunCancelled, RunPreempted
 from longplay.runs.loop import StopRequest
+
+Handler = Callable[[int, FrameType | None], None]
 
 _PREEMPTING = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGUSR1") if hasattr(signal, name)
@@ -60,12 +62,32 @@ def stop_on_signals() -> Iterator[StopRequest]:
         yield stop
 
 
+def _limit_to_this_process(handler: Handler) -> Handler:
+    """A handler that a forked process of the agent does not have.
+
+    Pools of processes end their workers by SIGTERM.
+    """
+    pid = os.getpid()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        if os.getpid() == pid:
+            handler(number, frame)
+            return
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    return handle
+
+
 @contextlib.contextmanager
-def _handling(handlers: Mapping[int, Any]) -> Iterator[None]:
+def _handling(handlers: Mapping[int, Handler]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # signals reach the main thread only
         return
-    before = {number: signal.signal(number, h) for number, h in handlers.items()}
+    before = {
+        number: signal.signal(number, _limit_to_this_process(handler))
+        for number, handler in handlers.items()
+    }
     try:
         yield
     finally:

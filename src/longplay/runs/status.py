@@ -124,8 +124,8 @@ class RunView:
             "seed": self.plan.seed,
             "state": self.state,
             "frame": status.frame if status else 0,
-            "frames_total": self.plan.config.total_frames,
-            "headline": self.plan.config.score_type.HEADLINE,
+            "frames_total": self.plan.total_frames,
+            "headline": self.plan.headline,
             "headline_value": score and score.headline,
             "game_id": status and status.game_id,
             "fps": status and status.fps,
@@ -144,11 +144,16 @@ def view_run(
     status = read_status(run_dir)
     if status is None:
         return RunView(plan, run_dir, "QUEUED", None)
-    state = status.state
-    is_in_progress = state in ("QUEUED", "RUNNING") and not is_preempted(status)
-    if is_in_progress and is_lost(status, stall_timeout_s):
-        state = "STALE"
-    return RunView(plan, run_dir, state, status)
+    return RunView(plan, run_dir, derive_state(status, stall_timeout_s), status)
+
+
+def derive_state(
+    status: RunStatus, stall_timeout_s: float = STALL_TIMEOUT_S
+) -> RunState:
+    """The state that a run wrote; STALE if its process is gone."""
+    is_in_progress = status.state in ("QUEUED", "RUNNING") and not is_preempted(status)
+    is_stale = is_in_progress and is_lost(status, stall_timeout_s)
+    return "STALE" if is_stale else status.state
 
 
 def read_status(run_dir: Path) -> RunStatus | None:
@@ -169,6 +174,15 @@ def read_status(run_dir: Path) -> RunStatus | None:
         ) from error
 
 
+def describe_age(utc: str) -> str:
+    """The age of a heartbeat: `12 s ago`, `3 h ago`."""
+    age_s = (datetime.now(UTC) - datetime.fromisoformat(utc)).total_seconds()
+    for unit, seconds in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if age_s >= 2 * seconds:
+            return f"{age_s / seconds:.0f} {unit} ago"
+    return f"{max(age_s, 0):.0f} s ago"
+
+
 def is_preempted(status: RunStatus) -> bool:
     """Whether a run was preempted and waits to be resumed."""
     is_stopped = status.error is not None and status.error.type == RunPreempted.__name__
@@ -178,7 +192,8 @@ def is_preempted(status: RunStatus) -> bool:
 def is_lost(status: RunStatus, stall_timeout_s: float) -> bool:
     """Whether the process of a run in progress is dead or hangs."""
     beat = datetime.fromisoformat(status.heartbeat_utc)
-    if (datetime.now(UTC) - beat).total_seconds() > stall_timeout_s:
+    # A heartbeat far in the future is from a wrong clock, and would never get old.
+    if abs((datetime.now(UTC) - beat).total_seconds()) > stall_timeout_s:
         return True
     return status.host == platform.node() and not _is_alive(status.pid)
 
@@ -186,7 +201,7 @@ def is_lost(status: RunStatus, stall_timeout_s: float) -> bool:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):  # no process has such a number
         return False
     except PermissionError:
         return True

@@ -35,7 +35,7 @@ class RandomBaseline:
         rates: Game -> reward per frame over all its frames and seeds.
         scores: Game -> mean of its per-game scores over seeds.
         forgetting: Its mean forgetting, mean over seeds: what resets alone do.
-        plasticity: Its mean plasticity, likewise.
+        plasticity: Its mean plasticity, mean over seeds.
         us_per_frame: Processor time of playing, per frame.
         totals: Game -> what was collected in it; control suites only.
         cumulative_rewards: All delivered rewards, per seed; control suites only.

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from longplay.agents.isolation.remote import RemoteAgent
 from longplay.agents.metrics import check_numbers
 from longplay.agents.protocol import StreamingAgent
 from longplay.stream import INFO_KEYS, Percept
@@ -20,6 +21,8 @@ class Participant:
 
     Attributes:
         looks_between_decisions: Whether it wants the pixels of every frame.
+        is_remote: Whether it runs in its own process, which gets the frames between
+            two decisions together.
     """
 
     def __init__(self, agent: StreamingAgent, info_keys: Collection[str]) -> None:
@@ -30,6 +33,7 @@ class Participant:
         self.looks_between_decisions: bool = getattr(
             agent, "looks_between_decisions", True
         )
+        self.is_remote = isinstance(agent, RemoteAgent)
 
     def answer(self, percept: Percept) -> Any:
         """The agent's answer to one frame."""
@@ -43,6 +47,19 @@ class Participant:
             percept.truncated,
             info,
         )
+
+    @property
+    def unconfirmed(self) -> int:
+        """Number of the last frames that the agent has not processed, as far as known.
+
+        After an error it includes the frame at which the agent failed.
+        """
+        return self._agent.unconfirmed if isinstance(self._agent, RemoteAgent) else 0
+
+    def settle(self) -> None:
+        """Waits until the agent has processed every frame."""
+        if isinstance(self._agent, RemoteAgent):
+            self._agent.settle()
 
     def metrics(self) -> dict[str, float]:
         """The metrics that the agent reports for the visit that just ended."""

@@ -12,10 +12,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from longplay.contract.files import describe_invalid, write_document
+from longplay.contract.files import describe_invalid, hash_file, write_document
 from longplay.contract.fingerprint import contract_hash
 from longplay.contract.records import RunConfig, Score, ScoringDefaults
-from longplay.contract.rundir import read_run
+from longplay.contract.rundir import RunDirectory, read_run
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.scoring.play import Play, read_play
 from longplay.tracks.catalogue import track_of
@@ -63,5 +63,14 @@ def score_run(
 
 
 def write_score(run_dir: Path, score: Score) -> None:
-    """Writes score.json: the score of a whole run under its own settings."""
-    write_document(run_dir / "score.json", score)
+    """Writes score.json: the score of a whole run under its own settings.
+
+    A complete run keeps the hash of its score in run_summary.json, which is updated.
+    """
+    path = run_dir / "score.json"
+    write_document(path, score)
+    summary = RunDirectory(run_dir).summary
+    if summary is not None and summary.score_sha256 is not None:
+        changed = summary.model_copy(update={"score_sha256": hash_file(path)})
+        if changed != summary:
+            write_document(run_dir / "run_summary.json", changed)

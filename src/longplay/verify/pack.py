@@ -22,6 +22,7 @@ from longplay.contract.files import (
     hash_file,
     make_directory,
     move_directory,
+    read_bounded,
     read_document,
     remove_directory,
     render_document,
@@ -76,7 +77,7 @@ def pack_run(
         OutputError: The file exists.
         LongplayError: The run is incomplete or cannot be verified here.
     """
-    if target.exists():
+    if target.exists() or target.is_symlink():
         raise OutputError(f"{target} exists; choose another name with -o")
     run_dir = find_run(Path(directory))
     verification = verify_run(run_dir, workers=workers, observer=observer)
@@ -96,7 +97,8 @@ def pack_run(
 def _read_contents(run_dir: Path) -> dict[str, bytes]:
     """The content of a pack, in its order."""
     paths = [run_dir / name for name in DOCUMENTS]
-    documents = {path.name: path.read_bytes() for path in paths if path.is_file()}
+    there = [path for path in paths if path.exists() or path.is_symlink()]
+    documents = {path.name: read_bounded(path) for path in there}
     return {**documents, ANSWERS: _read_answers(run_dir)}
 
 

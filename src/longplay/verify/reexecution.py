@@ -1,14 +1,16 @@
-"""Runs the agent of a run again and compares every row.
+"""Runs the agent of a run again, in a sandbox, and compares every row.
 
 Everything is as in the run: the agent is built with the run's seed, sees the pixels,
 and its answers go through the same stream and the same loop. Only the recorder has
 `CheckedRows` for files, so the first row that differs is reported and nothing on the
-disk changes.
+disk changes. A sandboxed agent cannot read the run, nor what its own run may have left
+in a cache.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import glob
 import tempfile
 from contextlib import closing
@@ -16,6 +18,9 @@ from pathlib import Path
 
 from longplay.agents.config import AgentConfig
 from longplay.agents.global_random import GlobalRandom
+from longplay.agents.isolation.levels import Isolation
+from longplay.agents.isolation.parent import list_sys_path
+from longplay.agents.isolation.sandbox import check_hidden
 from longplay.agents.loading import LoadedAgent
 from longplay.contract.records import RunConfig
 from longplay.contract.rundir import ROW_FILES
@@ -27,23 +32,31 @@ from longplay.seeds import agent_seed
 from longplay.tracks.catalogue import make_stream, track_of
 
 
-def load_same_agent(config: RunConfig, spec: str | None) -> LoadedAgent:
+def load_same_agent(
+    run_dir: Path, config: RunConfig, spec: str | None, isolation: Isolation
+) -> LoadedAgent:
     """Loads the agent of a run.
 
     Args:
+        run_dir: The run.
         config: The run's config.
         spec: The agent spec; built-in agents need none.
+        isolation: How it is isolated from the referee.
 
     Raises:
         AgentLoadError: The spec is missing, or names a different agent.
         CannotVerifyError: The run names no agent.
+        ConfigError: The sandbox would let the agent read the run.
     """
     if config.agent is None:
         raise CannotVerifyError("config.json agent: expected an agent, found none")
     # A built-in agent has no files, and is found without a spec.
     files = () if config.agent_files is None else config.agent_files
     patterns = [glob.escape(file.path) for file in files if spec is not None]
-    return AgentConfig.from_entry(config.agent).load(spec, patterns)
+    if isolation.level == "sandbox":
+        check_hidden(run_dir, list_sys_path(), isolation.allowed)
+    isolation = dataclasses.replace(isolation, has_new_cache=True)
+    return AgentConfig.from_entry(config.agent).load(spec, patterns, isolation)
 
 
 def reexecute_run(

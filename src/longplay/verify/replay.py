@@ -31,6 +31,7 @@ import numpy as np
 
 from longplay.console.base import Observation
 from longplay.contract.digests import BLOCK_FRAMES, NO_CHAIN, Chain, ends_block
+from longplay.contract.files import open_regular
 from longplay.contract.records import (
     GLOBAL_ACTION_SET,
     LARGEST_VALUE,
@@ -241,7 +242,7 @@ def read_decisions(
 ) -> Generator[LoggedDecision]:
     """The decisions of the next `frames` rows; invalid rows give action 0."""
     decode = msgspec.json.Decoder(LoggedDecision).decode
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         file.seek(start_byte)
         for _ in range(frames):
             try:
@@ -352,7 +353,7 @@ def index_lines(path: Path, wanted: Sequence[int]) -> LineIndex:
     """
     starts: list[int] = []
     line_count = offset = 0
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
             ends = np.flatnonzero(np.frombuffer(chunk, np.uint8) == ord("\n"))
             while len(starts) < len(wanted):
@@ -406,7 +407,7 @@ def _single_out(config: RunConfig, position: int) -> RunConfig:
 
 def _read_chain(path: Path, start_byte: int) -> bytes:
     """A logged chain; zeros for a broken row, which its own visit reports."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         file.seek(start_byte)
         line = file.readline(LONGEST_ROW_BYTES)
     try:

@@ -3,11 +3,14 @@
     claimed        not verified
     replayed       replaying the logged decisions gives every logged row, the memory
                    digests and the chain; and validation finds nothing
-    re-executed    the agent itself makes the same decisions again
+    re-executed    in addition, the agent makes the same decisions again, in a sandbox
+                   from which it cannot read the log; without a sandbox the level is
+                   "re-executed (unconfined)"
 
-A difference under another emulator or ROM than the run's proves nothing, so there is no
-verdict. The verdict is written to verification.json with the hashes of the verified
-files, so that a later change to them is detected.
+The log is replayed before any code of the agent runs. A difference under another
+emulator or ROM than the run's proves nothing, so there is no verdict. The verdict is
+written to verification.json with the hashes of the verified files, so that a later
+change to them is detected.
 """
 
 from __future__ import annotations
@@ -15,13 +18,14 @@ from __future__ import annotations
 import platform
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+from longplay.agents.isolation.levels import Isolation
 from longplay.console.machines import find_machine, machine_of
 from longplay.contract.digests import BLOCK_FRAMES
 from longplay.contract.files import write_document
@@ -29,10 +33,11 @@ from longplay.contract.records import (
     CONTRACT_VERSIONS,
     GLOBAL_ACTION_SET,
     Difference,
+    ProofLevel,
     RunConfig,
     VerificationRecord,
 )
-from longplay.contract.rundir import ROW_FILES, RunDirectory, find_run
+from longplay.contract.rundir import ROW_FILES, RunDirectory, find_run, has_evidence
 from longplay.errors import (
     CannotVerifyError,
     ConfigError,
@@ -42,7 +47,9 @@ from longplay.errors import (
     RowDifference,
 )
 from longplay.provenance import longplay_version
+from longplay.runs.checked_rows import LONGEST_ROW_BYTES
 from longplay.runs.loop import Observer
+from longplay.runs.recorder import utc_now
 from longplay.runs.session import ignore_progress
 from longplay.tracks.catalogue import track_of
 from longplay.validation import Report, validate_run
@@ -72,6 +79,8 @@ class Verification:
         visits: The visits replayed; all of them unless some were selected.
         difference: The first row or block that differs.
         report: The validation report; None if only some visits were selected.
+        isolation: How a re-executed agent was isolated.
+        sha256: Hashes of the verified files before the agent ran; None without one.
     """
 
     run_dir: Path
@@ -80,6 +89,18 @@ class Verification:
     visits: tuple[int, ...]
     difference: Difference | None
     report: Report | None
+    isolation: Isolation | None = None
+    sha256: dict[str, str] | None = None
+
+    @property
+    def level(self) -> ProofLevel:
+        """The level of trust that follows from it."""
+        if not self.passed:
+            return "claimed"
+        if self.isolation is None:
+            return "replayed"
+        is_confined = self.isolation.level == "sandbox"
+        return "re-executed" if is_confined else "re-executed (unconfined)"
 
     @property
     def passed(self) -> bool:
@@ -102,15 +123,16 @@ class Verification:
     def to_record(self) -> VerificationRecord:
         """The record of a verdict on a whole run, for verification.json."""
         run = RunDirectory(self.run_dir)
-        level = "replayed" if self.method == "replay" else "re-executed"
+        isolation = self.isolation
         return VerificationRecord(
-            level=level if self.passed else "claimed",  # type: ignore[arg-type]
+            level=self.level,
+            agent_isolation=None if isolation is None else isolation.to_record(),
             method=self.method,
             passed=self.passed,
             first_difference=self.difference,
             findings=self._count_findings(),
             frames=self.frames,
-            sha256=run.hash_verified_files(),
+            sha256=self.sha256 or run.hash_verified_files(),
             versions=_read_versions(run.config),
         )
 
@@ -124,6 +146,7 @@ class Verification:
             "run_dir": str(self.run_dir),
             "passed": self.passed,
             "method": self.method,
+            "level": self.level,
             "frames": self.frames,
             "visits": list(self.visits),
             "first_difference": self.difference
@@ -178,46 +201,86 @@ def reexecute(
     directory: str | Path,
     agent: str | None = None,
     *,
+    isolation: Isolation | None = None,
     workers: int = 1,
     observer: Observer = ignore_progress,
+    replay_observer: ReplayObserver = ignore_replay,
 ) -> Verification:
-    """Runs the agent of a run again, and validates the run.
+    """Verifies a run by replay, then runs its agent again.
+
+    The agent runs only if the replay passes; otherwise the result is the replay's.
 
     Args:
         directory: A run directory, or an experiment with one run.
         agent: An agent spec, as for `run`; built-in agents need none.
-        workers: Number of validation processes; the agent runs in one.
-        observer: Receives the progress.
+        isolation: How the agent is isolated; by default in a sandbox.
+        workers: Number of processes for replay and validation; the agent runs in one.
+        observer: Receives the progress of the agent.
+        replay_observer: Receives the progress of the replay.
 
     Raises:
         AgentLoadError: The agent cannot be loaded, or is not the run's agent.
-        AgentError: The agent raised.
+        AgentError: The agent raised, or its process died.
+        ConfigError: This machine has no sandbox, or the agent could read the run.
         LongplayError: As `verify_run`.
     """
-    run_dir = find_run(Path(directory))
-    config = read_replayable(run_dir)
-    loaded = load_same_agent(config, agent)
+    isolation = isolation or Isolation("sandbox")
+    isolation.check_available()
+    replayed = verify_run(directory, workers=workers, observer=replay_observer)
+    if not replayed.passed:
+        return replayed
+    run_dir = replayed.run_dir
+    run = RunDirectory(run_dir)
+    sha256 = run.hash_verified_files()
+    loaded = load_same_agent(run_dir, run.config, agent, isolation)
     try:
-        found = reexecute_run(run_dir, config, loaded, observer)
+        found = reexecute_run(run_dir, run.config, loaded, observer)
     except ConsoleError as error:
         raise CannotVerifyError(f"cannot be replayed here: {error}") from error
-    difference = _first_of([found] if found else [], config)
-    _refuse_other_emulator(config, difference)
-    return Verification(
-        run_dir=run_dir,
+    difference = _first_of([found] if found else [], run.config)
+    _refuse_other_emulator(run.config, difference)
+    return replace(
+        replayed,
         method="re-execution",
-        frames=config.total_frames,
-        visits=tuple(visit.visit_idx for visit in config.played_schedule),
         difference=difference,
-        report=validate_run(run_dir, workers=workers),
+        isolation=isolation,
+        sha256=sha256,
     )
 
 
 def write_verification(verification: Verification) -> VerificationRecord:
     """Writes the verdict on a whole run to its verification.json."""
-    record = verification.to_record()
+    moment = {"verified_utc": utc_now()}
+    record = verification.to_record().model_copy(update=moment)
     write_document(verification.run_dir / FILE_NAME, record)
     return record
+
+
+def certify(
+    run_dir: Path,
+    level: Literal["replayed", "re-executed"],
+    agent: str | None = None,
+    *,
+    workers: int = 1,
+    observer: ReplayObserver = ignore_replay,
+) -> VerificationRecord:
+    """Verifies a run to a level, and writes its verification.json.
+
+    Args:
+        run_dir: The run directory.
+        level: Replayed, or re-executed with the run's agent.
+        agent: For *re-executed*: an agent spec; built-in agents need none.
+        workers: Number of processes.
+        observer: Receives the progress of a replay.
+
+    Raises:
+        LongplayError: As `verify_run` and `reexecute`.
+    """
+    if level == "re-executed":
+        verdict = reexecute(run_dir, agent, workers=workers)
+    else:
+        verdict = verify_run(run_dir, workers=workers, observer=observer)
+    return write_verification(verdict)
 
 
 # --- Which runs can be verified -------------------------------------------------
@@ -289,9 +352,19 @@ def _check_complete(run: RunDirectory) -> None:
     for name in ("events.jsonl", "digests.jsonl", "run_summary.json"):
         if not (run.path / name).is_file() and state == "COMPLETED":
             raise DocumentError(f"{name}: missing in {run.path}")
-    frames = 0
-    if (run.path / "events.jsonl").is_file():
-        frames = index_lines(run.path / "events.jsonl", ()).line_count
+    if state == "COMPLETED" and not has_evidence(run.summary):
+        raise DocumentError(
+            f"{run.path}: no evidence: run_summary.json has no chain_head, rows or "
+            "score_sha256 to verify; the run can only be claimed"
+        )
+    frames, events = 0, run.path / "events.jsonl"
+    if events.is_file() and events.stat().st_size > total * LONGEST_ROW_BYTES:
+        raise DocumentError(
+            f"{events.name}: expected {total:,} rows, found {events.stat().st_size:,} "
+            "bytes, which are too many for that"
+        )
+    if events.is_file():
+        frames = index_lines(events, ()).line_count
     if frames < total or state != "COMPLETED":
         raise IncompleteRunError(
             f"{run.path}: the run is not complete: it has {min(frames, total):,} of "

@@ -79,7 +79,7 @@ class Batch(msgspec.Struct, tag=True):
 
 
 class Ask(msgspec.Struct, tag=True):
-    """Call one of the agent's optional methods: metrics, usage or close."""
+    """Call one of the agent's optional methods without arguments."""
 
     method: str
 

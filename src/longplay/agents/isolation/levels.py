@@ -14,14 +14,15 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from math import inf
+from typing import Self, get_args
 
 from longplay.agents.isolation.landlock import SandboxError, check_available
 from longplay.agents.isolation.sandbox import parse_allowed
+from longplay.contract.records import AgentIsolation, IsolationLevel
 from longplay.errors import ConfigError
 
-Level = Literal["none", "process", "sandbox"]
-LEVELS: tuple[Level, ...] = get_args(Level)
+LEVELS: tuple[IsolationLevel, ...] = get_args(IsolationLevel)
 
 # Variables of the referee's environment that an agent's process gets.
 _KEPT_VARIABLES = (
@@ -48,13 +49,16 @@ class Isolation:
         variables: Names of additional environment variables for the agent.
         step_timeout_s: Time limit of a step; the first step has none.
         memory_bytes: Limit of resident memory of the agent and its descendants.
+        has_new_cache: Whether it starts with an empty cache of compiled code, so that
+            it finds nothing that an earlier run left there.
     """
 
-    level: Level = "none"
+    level: IsolationLevel = "none"
     allowed: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
     step_timeout_s: float | None = None
     memory_bytes: int | None = None
+    has_new_cache: bool = False
 
     def __post_init__(self) -> None:
         if self.level not in LEVELS:
@@ -77,8 +81,10 @@ class Isolation:
             "--agent-memory": self.memory_bytes,
         }
         for option, value in needs_process.items():
-            if value and self.level == "none":
+            if value not in (None, ()) and self.level == "none":
                 raise ConfigError(f"{option}: only with --isolate process or sandbox")
+            if isinstance(value, int | float) and not 0 < value < inf:
+                raise ConfigError(f"{option}: expected a number > 0, found {value:g}")
         if self.allowed and self.level != "sandbox":
             raise ConfigError("--sandbox-allow: only with --isolate sandbox")
 
@@ -95,6 +101,16 @@ class Isolation:
         except SandboxError as error:
             raise ConfigError(f"--isolate sandbox: {error}") from error
 
+    @property
+    def warning(self) -> str | None:
+        """What a user may wrongly expect of this level here; None for nothing."""
+        if self.level == "process" and os.geteuid() == 0:
+            return (
+                "--isolate process: this runs as root, so the agent can read and "
+                "change everything; only a sandbox protects the run"
+            )
+        return None
+
     def make_environment(self, own: Mapping[str, str]) -> dict[str, str]:
         """The environment of the agent's process.
 
@@ -104,10 +120,31 @@ class Isolation:
         kept = (*_KEPT_VARIABLES, *self.variables)
         return {**{n: os.environ[n] for n in kept if n in os.environ}, **own}
 
-    def to_json(self) -> dict[str, Any]:
-        """`agent_isolation` of config.json."""
-        return {
-            "level": self.level,
-            "landlock_abi": self.check_available(),
-            "allowed": list(self.allowed),
-        }
+    def to_record(self) -> AgentIsolation:
+        """`agent_isolation` of config.json, for a run on this machine."""
+        return AgentIsolation(
+            level=self.level,
+            landlock_abi=self.check_available(),
+            allowed=self.allowed,
+            variables=self.variables,
+            step_timeout_s=self.step_timeout_s,
+            memory_bytes=self.memory_bytes,
+        )
+
+    @classmethod
+    def from_record(cls, record: AgentIsolation) -> Self:
+        """The isolation that a record asks for.
+
+        Raises:
+            ConfigError: This machine does not support it, or lacks an allowed path.
+        """
+        return cls(
+            record.level,
+            record.allowed,
+            record.variables,
+            record.step_timeout_s,
+            record.memory_bytes,
+        )
+
+
+NOT_ISOLATED = Isolation()

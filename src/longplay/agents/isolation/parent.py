@@ -41,6 +41,7 @@ from longplay.errors import (
 )
 
 _HOME_FOLDER = "home"
+_CACHE_FOLDER = "cache"
 _SETUP_FILE = "setup.json"
 _NATIVE_OUTPUT = "native_output.txt"
 _LONGEST_NATIVE_OUTPUT_BYTES = 1 << 20
@@ -114,7 +115,10 @@ class AgentProcess:
     ) -> Setup:
         files = source.files
         self._fill_folder(files)
-        self._numba_cache = _make_numba_cache(files)
+        self._numba_cache = self.folder / _CACHE_FOLDER
+        if not self._isolation.has_new_cache:
+            self._numba_cache = _find_numba_cache(files)
+        self._numba_cache.mkdir(parents=True, exist_ok=True)
         requests, replies, frames, lifeline, status = given
         sys_path = list_sys_path()
         rules: list[tuple[str, str]] | None = None
@@ -187,6 +191,8 @@ class AgentProcess:
             AgentError: The process died, timed out or sent an invalid message.
             AgentLoadError, RemoteError: The agent raised.
         """
+        if not self.is_open:  # its descriptors may belong to other files by now
+            raise AgentError("the agent's process has ended")
         with contextlib.suppress(BrokenPipeError):
             channel.send_message(self._requests, request)
         deadline_s = None if timeout_s is None else monotonic() + timeout_s
@@ -273,13 +279,11 @@ class AgentProcess:
         self.frames.close()
 
 
-def _make_numba_cache(files: AgentFiles | None) -> Path:
+def _find_numba_cache(files: AgentFiles | None) -> Path:
     """A cache of compiled code that is kept between runs, one for each agent."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     name = "longplay" if files is None else files.sha256[:16]
-    cache = Path(base) / "longplay" / "numba" / name
-    cache.mkdir(parents=True, exist_ok=True)
-    return cache
+    return Path(base) / "longplay" / "numba" / name
 
 
 def list_sys_path() -> list[str]:

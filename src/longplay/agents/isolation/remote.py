@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,12 @@ from longplay.agents.loading import (
     AgentSource,
     LoadedAgent,
     find_agent,
+    load_agent,
     make_entry,
 )
 from longplay.agents.output import AgentOutput
+from longplay.agents.protocol import StreamingAgent
+from longplay.agents.surroundings import kept_surroundings
 from longplay.console.base import Observation
 from longplay.contract.records import GLOBAL_ACTION_SET
 from longplay.errors import AgentError, AgentLoadError, show_value
@@ -61,6 +64,8 @@ class RemoteAgent:
             self.save, self.load = self._save, self._load
         if "usage" in self._methods:
             self.usage = self._usage
+        if "window_metrics" in self._methods:
+            self.window_metrics = self._window_metrics
 
     def step(
         self,
@@ -111,6 +116,10 @@ class RemoteAgent:
         """The metrics that the agent reports for the visit that just ended."""
         self.settle()
         return self._ask_numbers("metrics") if "metrics" in self._methods else {}
+
+    def _window_metrics(self) -> dict[str, float]:
+        self.settle()
+        return self._ask_numbers("window_metrics")
 
     def _usage(self) -> dict[str, float]:
         self.settle()
@@ -194,13 +203,11 @@ class IsolatedAgent(LoadedAgent):
 
     Attributes:
         source: Where the agent is.
-        isolation: How it is isolated from the referee.
         is_functional: Whether it is a module with `init` and `step`.
         predicts: Whether its `init` takes no number of actions.
     """
 
     source: AgentSource = field(kw_only=True)
-    isolation: Isolation = field(kw_only=True)
     is_functional: bool = field(kw_only=True)
     predicts: bool = field(kw_only=True)
 
@@ -233,6 +240,24 @@ class IsolatedAgent(LoadedAgent):
             process.close()
             raise
         return RemoteAgent(process, self.isolation.step_timeout_s, reply)
+
+
+def load_agent_at(
+    isolation: Isolation,
+    spec: str | Callable[..., StreamingAgent],
+    agent_args: Mapping[str, Any] | None = None,
+    agent_files: Sequence[str] = (),
+) -> LoadedAgent:
+    """Finds and imports an agent at any isolation level.
+
+    Raises:
+        AgentLoadError, ConfigError, UnknownNameError: As `load_agent` and
+            `load_isolated_agent`.
+    """
+    if isolation.level == "none":
+        with kept_surroundings():
+            return load_agent(spec, agent_args, agent_files)
+    return load_isolated_agent(spec, isolation, agent_args, agent_files)
 
 
 def load_isolated_agent(

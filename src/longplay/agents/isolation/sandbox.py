@@ -85,6 +85,24 @@ def list_rules(
     return [rule for rule in rules if Path(rule.path).exists()]
 
 
+def check_hidden(path: Path, sys_path: Sequence[str], allowed: Sequence[str]) -> None:
+    """Checks that a sandboxed agent cannot open a file or folder.
+
+    Raises:
+        ConfigError: Names the rule that allows it.
+    """
+    hidden = path.resolve()
+    for rule in list_rules(sys_path, (), allowed):
+        place = Path(rule.path).resolve()
+        if rule.access != "list" and (
+            hidden.is_relative_to(place) or place.is_relative_to(hidden)
+        ):
+            raise ConfigError(
+                f"{hidden}: a sandboxed agent could read it, because {rule.path} is "
+                "allowed; move it, or allow less with --sandbox-allow"
+            )
+
+
 def _list_interpreter() -> Iterator[Rule]:
     executable = Path(sys.executable)
     yield Rule(str(executable.resolve()), "rx")

@@ -50,7 +50,7 @@ from longplay.errors import (
 FILES_FOLDER = "files"
 # The content of a folder in which an agent was saved.
 SAVED_AGENT, SAVED_RANDOM_STATE = "agent", "global_random.json"
-_OPTIONAL = ("metrics", "usage", "close", "save", "load")
+_OPTIONAL = ("metrics", "window_metrics", "usage", "close", "save", "load")
 # longplay's own exceptions keep their class on the way to the referee.
 _OWN_ERRORS = (AgentError, AgentLoadError, LongplayError)
 _STDOUT = 1

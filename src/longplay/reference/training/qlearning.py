@@ -26,8 +26,8 @@ from longplay.reference.training.checkpoint import (
 )
 from longplay.reference.training.features import LiveInputs
 from longplay.reference.training.network import RamNetwork
-from longplay.reference.training.play import Emulators, MakeConsole
-from longplay.reference.training.recipe import Recipe
+from longplay.reference.training.play import Emulators, MakeConsole, Outcomes
+from longplay.reference.training.recipe import Recipe, ReturnsEnd
 
 _RECENT_GAMES = 30
 _MAX_SEED = 2**31
@@ -59,6 +59,17 @@ def lambda_returns(
         following = rewards[t] + discount * np.where(ends[t], 0, mixed)
         returns[t] = following
     return returns
+
+
+def find_ends(outcomes: Outcomes, returns_end: ReturnsEnd) -> NDArray[np.bool_]:
+    """In which emulators (emulators,) a return ends with this timestep."""
+    match returns_end:
+        case "life":
+            return outcomes.is_over | outcomes.life_lost
+        case "game":
+            return outcomes.is_over
+        case "never":
+            return np.zeros_like(outcomes.is_over)
 
 
 class QTraining:
@@ -153,7 +164,7 @@ class QTraining:
             actions[t] = self._choose(ram[t], exploration)
             outcomes = emulators.play(self._action_numbers[actions[t]].tolist())
             rewards[t] = np.sign(outcomes.game_rewards)
-            ends[t] = outcomes.is_over | outcomes.life_lost
+            ends[t] = find_ends(outcomes, self.recipe.returns_end)
         ram[length] = emulators.ram
         return Rollout(ram, actions, rewards, ends)
 

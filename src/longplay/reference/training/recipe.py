@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from pydantic import BaseModel, ConfigDict, Field
+
+ReturnsEnd = Literal["life", "game", "never"]
 
 
 class Recipe(BaseModel):
     """Parallel Q-learning with λ-returns and layer normalisation, without replay.
 
-    Training uses delivered rewards (signs), and a lost life ends a return; scores use
-    the game's own rewards. Exploration decreases linearly from 1. With
+    Training uses delivered rewards (signs); scores use the game's own rewards. A return
+    ends where `returns_end` says: when a life is lost, when the game is over, or never,
+    as in a visit, where the next game starts at once. Exploration decreases linearly
+    from 1. With
     `exploration_hold` above 1, every second emulator holds a random action for 1 to
     that many timesteps, because single random timesteps hardly ever cross the screen
     (temporally extended exploration, Dabney et al. 2021).
@@ -22,6 +28,7 @@ class Recipe(BaseModel):
     rollout_timesteps: int = Field(default=32, ge=1)
     discount: float = Field(default=0.99, gt=0, lt=1)
     trace_decay: float = Field(default=0.9, ge=0, le=1)
+    returns_end: ReturnsEnd = "life"
     epochs: int = Field(default=4, ge=1)
     minibatches: int = Field(default=8, ge=1)
     learning_rate: float = Field(default=5e-4, gt=0)

@@ -1,20 +1,64 @@
 "use strict";
 
-// Figures: the page has their data, plotly.min.js is beside it. A figure is drawn when it
-// comes near the window, so that a long page opens at once; all are before printing.
+// --- figures ----------------------------------------------------------------------
+// A figure's data are in the page or at data-source; plotly.min.js is beside it. It is
+// drawn when it comes near the window, so that a long page opens at once; all are before
+// printing.
+
 const sources = new Map();
 for (const source of document.querySelectorAll("script[data-figure]")) {
-  sources.set(document.getElementById(source.dataset.figure), source);
+  const place = document.getElementById(source.dataset.figure);
+  const figure = JSON.parse(source.textContent);
+  // Room for what will be drawn, so that nothing jumps.
+  place.style.minHeight = `${figure.layout.height}px`;
+  sources.set(place, figure);
+}
+
+const styles = getComputedStyle(document.documentElement);
+const colour = (name) => styles.getPropertyValue(name).trim();
+
+// Colours that are too dark on a dark page.
+const lighter = { "#000000": "#e8e8e8", "#0072B2": "#4aa3df" };
+const darker = Object.fromEntries(Object.entries(lighter).map(([a, b]) => [b, a]));
+
+// Plotly's own defaults are black on white.
+function applyTheme(figure) {
+  const { layout, data } = figure;
+  layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
+  layout.font = { ...layout.font, color: colour("--ink") };
+  for (const name of Object.keys(layout)) {
+    if (!/^[xy]axis\d*$/.test(name)) continue;
+    layout[name].gridcolor = layout[name].zerolinecolor = colour("--grid");
+  }
+  const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const replaced = isDark ? lighter : darker;
+  for (const part of data.flatMap((trace) => [trace.line, trace.marker, trace.error_x])) {
+    if (part?.color in replaced) part.color = replaced[part.color];
+  }
+  return figure;
+}
+
+// On a narrow screen, panels side by side keep a readable width and the figure scrolls.
+const PANEL_PX = 210;
+
+function fitWidth(place, layout) {
+  const axes = Object.keys(layout).filter((name) => /^xaxis\d*$/.test(name));
+  const columns = new Set(axes.map((name) => layout[name].domain?.[0])).size;
+  place.style.minWidth = columns > 1 ? `${columns * PANEL_PX}px` : "";
+  if (innerWidth < 600) Object.assign(layout.margin, { l: 50, r: 8 });
 }
 
 function drawFigure(place) {
-  const source = sources.get(place);
+  const figure = sources.get(place);
   if (!sources.delete(place)) return;
-  const figure = JSON.parse(source.textContent);
+  place.replaceChildren();
   place.style.minHeight = "";
-  Plotly.newPlot(place, figure.data, figure.layout, {
-    responsive: true,
-    displaylogo: false,
+  const { data, layout } = applyTheme(figure);
+  fitWidth(place, layout);
+  Plotly.newPlot(place, data, layout, { responsive: true, displaylogo: false });
+  place.on("plotly_click", (event) => {
+    const address = event.points[0].customdata;
+    if (address) location.assign(address);
   });
 }
 
@@ -24,15 +68,43 @@ const nearby = new IntersectionObserver(
   },
   { rootMargin: "600px" },
 );
-for (const [place, source] of sources) {
-  // Room for what will be drawn, so that nothing jumps.
-  place.style.minHeight = `${JSON.parse(source.textContent).layout.height}px`;
-  nearby.observe(place);
-}
+for (const place of sources.keys()) nearby.observe(place);
 addEventListener("beforeprint", () => [...sources.keys()].forEach(drawFigure));
 
-// Tables: a click on a heading sorts by it, another one the other way round. Cells
-// without a value stay last.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  for (const place of document.querySelectorAll(".plot.js-plotly-plot")) {
+    const figure = applyTheme({ data: place.data, layout: place.layout });
+    Plotly.react(place, figure.data, figure.layout);
+  }
+});
+
+// What a page has of a run in progress: sent with its figure, and with every update.
+let positions = null;
+
+async function fetchJson(address) {
+  const response = await fetch(address);
+  if (!response.ok) throw new Error(`${response.status} of ${address}`);
+  return response.json();
+}
+
+async function loadFigure(place) {
+  try {
+    const figure = await fetchJson(place.dataset.source);
+    positions = figure.next;
+    const caption = document.querySelector(`[data-caption="${place.id}"]`);
+    if (caption) caption.textContent = figure.caption;
+    sources.set(place, figure);
+    drawFigure(place);
+  } catch {
+    place.textContent = "The rows of this run cannot be shown.";
+  }
+}
+document.querySelectorAll(".plot[data-source]").forEach(loadFigure);
+
+// --- tables -----------------------------------------------------------------------
+// A click on a heading sorts by it, another one the other way round. Cells without a
+// value stay last, and headings of groups first.
+
 function compareValues(a, b) {
   if (a === "" || b === "") return (a === "") - (b === "");
   const [x, y] = [Number(a), Number(b)];
@@ -46,14 +118,346 @@ function sortTable(heading) {
   for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
   heading.setAttribute("aria-sort", isAscending ? "ascending" : "descending");
   const value = (row) => row.cells[column].dataset.value;
-  const rows = [...table.tBodies[0].rows].sort((a, b) => {
-    const order = compareValues(value(a), value(b));
-    const isMissing = value(a) === "" || value(b) === "";
-    return isAscending || isMissing ? order : -order;
-  });
-  table.tBodies[0].append(...rows);
+  for (const body of table.tBodies) {
+    const rows = [...body.rows].filter((row) => !row.classList.contains("group"));
+    rows.sort((a, b) => {
+      const order = compareValues(value(a), value(b));
+      const isMissing = value(a) === "" || value(b) === "";
+      return isAscending || isMissing ? order : -order;
+    });
+    body.append(...rows);
+  }
 }
 
 for (const button of document.querySelectorAll("table.sortable th button")) {
   button.addEventListener("click", () => sortTable(button.closest("th")));
+}
+
+// The filter is kept in the address: it survives reloading and the way back.
+function filterTable(input) {
+  const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+  const table = document.querySelector(input.dataset.filter);
+  for (const row of table.querySelectorAll("tbody tr:not(.group)")) {
+    const text = row.textContent.toLowerCase();
+    row.hidden = !words.every((word) => text.includes(word));
+  }
+  const address = new URL(location.href);
+  if (input.value) address.searchParams.set("q", input.value);
+  else address.searchParams.delete("q");
+  if (address.href !== location.href) history.replaceState(null, "", address);
+}
+
+for (const input of document.querySelectorAll("[data-filter]")) {
+  input.value = new URLSearchParams(location.search).get("q") ?? "";
+  input.addEventListener("input", () => filterTable(input));
+  filterTable(input);
+}
+
+// --- runs in progress ---------------------------------------------------------------
+// A page with data-news asks there every few seconds: for texts to replace, and for
+// points to add to its figure. When the version changes, the page is loaded again.
+
+const REFRESH_MS = 3000;
+
+function addPoints(points) {
+  const plot = document.querySelector(".plot[data-source].js-plotly-plot");
+  if (!plot) return false;
+  for (const [key, added] of Object.entries(points)) {
+    const trace = plot.data.findIndex((candidate) => candidate.meta === key);
+    if (trace < 0) continue;
+    const update = Object.fromEntries(
+      Object.entries(added).map(([name, values]) => [name, [values]]),
+    );
+    Plotly.extendTraces(plot, update, [trace]);
+  }
+  return true;
+}
+
+async function followNews(element) {
+  let version = null;
+  for (;;) {
+    await new Promise((resolve) => setTimeout(resolve, REFRESH_MS));
+    if (document.hidden) continue;
+    try {
+      const known = positions ? `?${new URLSearchParams(positions)}` : "";
+      const news = await fetchJson(element.dataset.news + known);
+      for (const [name, text] of Object.entries(news.texts)) {
+        const place = document.querySelector(`[data-live="${CSS.escape(name)}"]`);
+        if (place) place.textContent = text;
+      }
+      if (positions && news.points && addPoints(news.points)) positions = news.next;
+      version ??= news.version;
+      if (news.version !== version) location.reload();
+    } catch {
+      // The server was stopped, or is busy: the next try may succeed.
+    }
+  }
+}
+document.querySelectorAll("[data-news]").forEach(followNews);
+
+// --- an episode, frame by frame -----------------------------------------------------
+// Frames come in chunks, one after the other, so that the server replays them in order:
+// a picture of frames one below the other, and the rows of the log.
+
+const KEPT_CHUNKS = 24;
+const CHART_ROWS = 90;
+const CHART_EVERY_MS = 250;
+
+class Player {
+  constructor(root) {
+    this.root = root;
+    const numbers = ["first", "end", "frame", "fps", "chunk"];
+    for (const name of numbers) this[name] = Number(root.dataset[name]);
+    this.actions = root.dataset.actions.split(" ");
+    this.address = `/runs/${root.dataset.run}/frames`;
+    this.canvas = root.querySelector("canvas");
+    this.context = this.canvas.getContext("2d");
+    this.chunks = new Map();
+    this.queue = Promise.resolve();
+    this.isPlaying = false;
+    this.chartDue = 0;
+    this.connect();
+    this.show(this.frame);
+  }
+
+  role(name) {
+    return document.querySelector(`[data-role="${name}"]`);
+  }
+
+  connect() {
+    const steps = { first: () => this.first, back: () => this.frame - 1, next: () => this.frame + 1 };
+    for (const [name, target] of Object.entries(steps)) {
+      const button = this.root.querySelector(`[data-do="${name}"]`);
+      button.addEventListener("click", () => this.seek(target()));
+    }
+    this.playButton = this.root.querySelector('[data-do="play"]');
+    this.playButton.addEventListener("click", () => this.toggle());
+    for (const name of ["slider", "number"]) {
+      this.role(name).addEventListener("input", (event) => {
+        if (event.target.value !== "") this.seek(Number(event.target.value));
+      });
+    }
+    addEventListener("keydown", (event) => this.press(event));
+  }
+
+  press(event) {
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    // Fields use these keys themselves; the slider may move by our steps.
+    if (event.target.matches("input[type=number], select, summary")) return;
+    if (event.target.matches("button, a") && [" ", "Enter"].includes(event.key)) return;
+    const step = event.shiftKey ? 10 : 1;
+    const targets = {
+      ArrowLeft: this.frame - step,
+      ArrowRight: this.frame + step,
+      Home: this.first,
+      End: this.end - 1,
+    };
+    if (event.key === " ") this.toggle();
+    else if (event.key in targets) this.seek(targets[event.key]);
+    else return;
+    event.preventDefault();
+  }
+
+  toggle() {
+    this.isPlaying = !this.isPlaying;
+    this.playButton.textContent = this.isPlaying ? "❚❚ pause" : "▶ play";
+    if (!this.isPlaying) return this.show(this.frame);
+    if (this.frame >= this.end - 1) this.frame = this.first;
+    this.clock = null;
+    requestAnimationFrame((now) => this.tick(now));
+  }
+
+  seek(frame) {
+    if (this.isPlaying) this.toggle();
+    this.show(Math.min(Math.max(frame, this.first), this.end - 1));
+  }
+
+  async tick(now) {
+    if (!this.isPlaying) return;
+    const speed = Number(this.role("speed").value);
+    this.clock ??= { time: now, frame: this.frame, speed };
+    if (this.clock.speed !== speed) this.clock = { time: now, frame: this.frame, speed };
+    const passed = ((now - this.clock.time) / 1000) * this.fps * speed;
+    const target = Math.min(this.clock.frame + Math.floor(passed), this.end - 1);
+    if (target !== this.frame) {
+      const waited = !this.chunks.get(this.chunkOf(target))?.isReady;
+      await this.show(target);
+      if (waited) this.clock = null; // time spent waiting is not played
+    }
+    if (this.frame >= this.end - 1 && this.isPlaying) this.toggle();
+    else requestAnimationFrame((next) => this.tick(next));
+  }
+
+  chunkOf(frame) {
+    return Math.floor((frame - this.first) / this.chunk);
+  }
+
+  // One request after the other, the chunk shown before those ahead of it.
+  load(number) {
+    const start = this.first + number * this.chunk;
+    if (number < 0 || start >= this.end) return null;
+    if (!this.chunks.has(number)) {
+      const end = Math.min(start + this.chunk, this.end);
+      const entry = { isReady: false, start };
+      entry.done = this.queue.then(() => this.fetchChunk(entry, end));
+      this.queue = entry.done.catch(() => this.chunks.delete(number));
+      this.chunks.set(number, entry);
+    }
+    return this.chunks.get(number);
+  }
+
+  async fetchChunk(entry, end) {
+    const query = `?from=${entry.start}&to=${end}`;
+    const response = await fetch(`${this.address}.png${query}`);
+    if (!response.ok) throw new Error(await readProblem(response));
+    entry.picture = await createImageBitmap(await response.blob());
+    const found = await fetchJson(`${this.address}.json${query}`);
+    entry.texts = found.rows;
+    entry.rows = found.rows.map((text) => JSON.parse(text));
+    entry.returns = found.returns;
+    entry.isReady = true;
+    if (!this.isPlaying && this.canvas.dataset.shown) this.drawChart();
+  }
+
+  async show(frame) {
+    this.frame = frame;
+    const number = this.chunkOf(frame);
+    // Before it, not after it: the server would have to start the visit again.
+    if (!this.chunks.has(number)) this.load(number - 1);
+    const chunk = this.load(number);
+    for (const near of [number + 1, number + 2]) this.load(near);
+    this.forget(number);
+    if (!chunk.isReady) this.role("status").textContent = "Replaying …";
+    try {
+      await chunk.done;
+    } catch (error) {
+      this.role("status").textContent = `This cannot be replayed: ${error.message}`;
+      return;
+    }
+    if (this.frame !== frame) return; // another one was chosen meanwhile
+    this.role("status").textContent = "";
+    this.draw(chunk, frame);
+  }
+
+  forget(number) {
+    for (const other of this.chunks.keys()) {
+      if (this.chunks.size <= KEPT_CHUNKS) return;
+      if (Math.abs(other - number) > 2) this.chunks.delete(other);
+    }
+  }
+
+  draw(chunk, frame) {
+    const { width, height } = this.canvas;
+    const n = frame - chunk.start;
+    this.context.drawImage(chunk.picture, 0, n * height, width, height, 0, 0, width, height);
+    const row = chunk.rows[n];
+    const facts = {
+      frame: `${frame.toLocaleString("en")} (${(frame - this.first).toLocaleString("en")} from the start)`,
+      reward: row.reward,
+      return: chunk.returns[n],
+      lives: row.lives,
+      decided: this.nameAction(row.decided_action_idx) + (row.is_decision_frame ? ", decided now" : ""),
+      applied: this.nameAction(row.applied_action_idx),
+      prediction: row.prediction,
+      target: row.target,
+    };
+    for (const [name, value] of Object.entries(facts)) {
+      const place = this.root.querySelector(`[data-fact="${name}"]`);
+      if (place) place.textContent = value;
+    }
+    this.role("row").textContent = chunk.texts[n];
+    this.role("slider").value = frame;
+    if (document.activeElement !== this.role("number")) this.role("number").value = frame;
+    this.canvas.dataset.shown = frame;
+    if (this.isPlaying) {
+      if (performance.now() > this.chartDue) this.drawChart();
+      return;
+    }
+    const address = new URL(location.href);
+    address.searchParams.set("frame", frame);
+    history.replaceState(null, "", address);
+    this.role("permalink").href = address;
+    this.drawChart();
+  }
+
+  nameAction(index) {
+    return `${index} ${this.actions[index] ?? ""}`;
+  }
+
+  rowsAround() {
+    const rows = [];
+    for (let frame = this.frame - CHART_ROWS; frame <= this.frame + CHART_ROWS; frame += 1) {
+      const chunk = this.chunks.get(this.chunkOf(frame));
+      const row = chunk?.rows?.[frame - chunk.start];
+      if (row) rows.push(row);
+    }
+    return rows;
+  }
+
+  drawChart() {
+    this.chartDue = performance.now() + CHART_EVERY_MS;
+    const rows = this.rowsAround();
+    const x = rows.map((row) => row.global_frame_idx);
+    const line = (name, key, axis, dash, colour) => ({
+      name, x, y: rows.map((row) => row[key]), yaxis: axis, type: "scatter", mode: "lines",
+      line: { shape: "hv", dash, width: 1.5, color: colour },
+    });
+    const data = [
+      { ...line("reward", "reward", "y4"), type: "bar", width: 1, marker: { color: "#009E73" } },
+      line("lives", "lives", "y3", "solid", "#CC79A7"),
+      line("decided", "decided_action_idx", "y2", "dot", "#E69F00"),
+      line("applied", "applied_action_idx", "y2", "solid", "#0072B2"),
+    ];
+    const isPrediction = rows[0]?.prediction !== undefined;
+    if (isPrediction) {
+      data.push(line("prediction", "prediction", "y", "solid", "#D55E00"));
+      data.push(line("target", "target", "y", "dot", "#56B4E9"));
+    }
+    const bottom = isPrediction ? 0.28 : 0;
+    const top = (part) => bottom + (1 - bottom) * part;
+    const layout = {
+      height: isPrediction ? 460 : 360, margin: { l: 60, r: 10, t: 10, b: 40 }, bargap: 0, uirevision: "kept",
+      legend: { orientation: "h", y: 1.12 }, font: { size: 12 },
+      xaxis: { range: [this.frame - CHART_ROWS, this.frame + CHART_ROWS], anchor: "free", position: 0 },
+      yaxis: { domain: [0, 0.24], visible: isPrediction },
+      yaxis2: { domain: [bottom, top(0.45)], title: { text: "action" } },
+      yaxis3: { domain: [top(0.5), top(0.7)], title: { text: "lives" }, rangemode: "tozero" },
+      yaxis4: { domain: [top(0.75), 1], title: { text: "reward" } },
+      shapes: [{ type: "line", xref: "x", yref: "paper", x0: this.frame, x1: this.frame, y0: 0, y1: 1,
+        line: { dash: "dot", width: 1, color: colour("--faint") } }],
+    };
+    const figure = applyTheme({ data, layout });
+    Plotly.react("around", figure.data, figure.layout, { responsive: true, displaylogo: false });
+    if (this.role("rows").closest("details").open) this.fillTable(rows);
+  }
+
+  fillTable(rows) {
+    const keys = ["global_frame_idx", "reward", "lives", "decided_action_idx", "applied_action_idx"];
+    if (rows[0]?.prediction !== undefined) keys.push("prediction", "target");
+    const lines = rows.filter((row) => Math.abs(row.global_frame_idx - this.frame) <= 12);
+    this.role("rows").replaceChildren(
+      ...lines.map((row) => {
+        const line = document.createElement("tr");
+        line.classList.toggle("current", row.global_frame_idx === this.frame);
+        for (const key of keys) {
+          const cell = line.insertCell();
+          const isAction = key.endsWith("action_idx");
+          cell.textContent = isAction ? this.nameAction(row[key]) : row[key];
+          cell.classList.toggle("name", isAction);
+        }
+        return line;
+      }),
+    );
+  }
+}
+
+async function readProblem(response) {
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  return page.querySelector(".problem")?.textContent ?? `${response.status}`;
+}
+
+const playerRoot = document.getElementById("player");
+if (playerRoot) {
+  const player = new Player(playerRoot);
+  document.querySelector("details")?.addEventListener("toggle", () => player.drawChart());
 }

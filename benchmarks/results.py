@@ -1,0 +1,190 @@
+"""Plays the runs of results/, packs them, and verifies the packs.
+
+    python benchmarks/results.py play [--suite S] [--agent A] [--folder runs/results]
+    python benchmarks/results.py verify [--sample N]
+
+`play` plays what is missing on the official seeds, one run after the other, and can be
+stopped and restarted: a run that was started is resumed, and a run whose pack exists is
+never played again. `results/manifest.json` lists the packs, their hashes and scores.
+`verify` unpacks every pack into a temporary folder and replays it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field
+
+from longplay.analysis.runs import name_agent
+from longplay.contract.files import read_document, write_document
+from longplay.contract.records import Document
+from longplay.contract.rundir import RunDirectory
+from longplay.contract.versions import SCHEMA_VERSION
+from longplay.suites import get_suite
+from longplay.verify.pack import pack_run, unpack_run
+from longplay.verify.verification import verify_run
+from measured_runs import Job, measure
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "results"
+
+LEARNERS = ("linear-sarsa", "stream-q", "stream-q-l2init", "dqn")
+PREDICTORS = ("linear-td", "stream-td")
+SPECIALIST = "stream-q"
+SPECIALIST_SEEDS = (0, 1, 2)
+SPECIALIST_FRAMES = 600_000
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of the results.
+
+    Attributes:
+        suite_id: The suite it is played on.
+        agent: The agent's name.
+        seed: An official seed.
+        game: The only game of a specialist; None for a run of the whole suite.
+    """
+
+    suite_id: str
+    agent: str
+    seed: int
+    game: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The path of its pack in results/, without the ending."""
+        if self.game is None:
+            return f"{self.suite_id}/{self.agent}/seed-{self.seed}"
+        return f"specialists/{self.game}/seed-{self.seed}"
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The settings that make a suite of one long visit."""
+        if self.game is None:
+            return ()
+        frames = f"base_visit_frames={SPECIALIST_FRAMES}"
+        return (f'games=["{self.game}"]', "num_cycles=1", frames, "jitter_pct=0")
+
+
+def plan() -> Iterator[PlannedRun]:
+    """All runs, in the order in which they are played."""
+    for suite_id, agents in (
+        ("control-v1", ("random", *LEARNERS)),
+        ("stream-3x2-v1", ("random", *LEARNERS)),
+        ("control-6x3-v1", ("random", *LEARNERS)),
+        ("stream-8x3-v1", ("random", "linear-sarsa")),
+        ("prediction-v1", PREDICTORS),
+    ):
+        for agent in agents:
+            for seed in get_suite(suite_id).official_seeds:
+                yield PlannedRun(suite_id, agent, seed)
+    for game in get_suite("stream-8x3-v1").games:
+        for seed in SPECIALIST_SEEDS:
+            yield PlannedRun("stream-8x3-v1", SPECIALIST, seed, game)
+
+
+class PackedRun(Document):
+    """A pack of results/."""
+
+    path: str = Field(description="Relative to the manifest.")
+    sha256: str
+    bytes: int
+    suite: str = Field(description="As in config.json; a specialist's has a hash.")
+    agent: str
+    agent_id: str
+    seed: int
+    contract_hash: str
+    headline: float | None = Field(description="The track's own, from score.json.")
+
+
+class Manifest(Document):
+    """The content of `results/manifest.json`."""
+
+    schema_version: int = SCHEMA_VERSION
+    packs: tuple[PackedRun, ...] = ()
+
+
+def read_manifest(results: Path) -> Manifest:
+    path = results / "manifest.json"
+    return read_document(path, Manifest) if path.exists() else Manifest()
+
+
+def add_pack(results: Path, name: str, seed: int, run: RunDirectory) -> None:
+    """Verifies and packs a run, and lists it in the manifest."""
+    target = results / f"{name}.longplay"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    pack_run(run.path, target)
+    config, content = run.config, target.read_bytes()
+    assert config.agent and config.suite and run.score
+    packed = PackedRun(
+        path=f"{name}.longplay",
+        sha256=hashlib.sha256(content).hexdigest(),
+        bytes=len(content),
+        suite=config.suite,
+        agent=name_agent(config.agent.config),
+        agent_id=config.agent.agent_id,
+        seed=seed,
+        contract_hash=config.benchmark_contract_hash,
+        headline=run.score.headline,
+    )
+    packs = {known.path: known for known in read_manifest(results).packs}
+    packs[packed.path] = packed
+    ordered = tuple(packs[path] for path in sorted(packs))
+    write_document(results / "manifest.json", Manifest(packs=ordered))
+
+
+def play(runs: Sequence[PlannedRun], folder: Path, results: Path) -> None:
+    known = {packed.path for packed in read_manifest(results).packs}
+    missing = [run for run in runs if f"{run.name}.longplay" not in known]
+    print(f"{len(runs) - len(missing)} of {len(runs)} packs are there", flush=True)
+    for run in missing:
+        out = folder / run.name
+        job = Job(run.suite_id, run.agent, run.seed, out, run.settings)
+        add_pack(results, run.name, run.seed, measure(job))
+
+
+def verify(packs: Sequence[PackedRun], results: Path) -> None:
+    """Replays packs; ends with an error if one is not what the manifest says."""
+    for number, packed in enumerate(packs, start=1):
+        path = results / packed.path
+        if hashlib.sha256(path.read_bytes()).hexdigest() != packed.sha256:
+            sys.exit(f"{path} does not have the hash of the manifest")
+        with tempfile.TemporaryDirectory() as folder:
+            run_dir = Path(folder) / "run"
+            unpack_run(path, run_dir)
+            verification = verify_run(run_dir)
+            if not verification.passed:
+                sys.exit(f"{path}: {verification.describe_failure()}")
+        print(f"{number} of {len(packs)}: {packed.path} is true", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("action", choices=("play", "verify"))
+    parser.add_argument("--suite", help="only runs of this suite")
+    parser.add_argument("--agent", help="only runs of this agent")
+    parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--sample", type=int, help="verify every n-th pack only")
+    given = parser.parse_args()
+    if given.action == "verify":
+        packs = read_manifest(given.results).packs
+        verify(packs[:: given.sample], given.results)
+        return
+    runs = [
+        run
+        for run in plan()
+        if given.suite in (None, run.suite_id) and given.agent in (None, run.agent)
+    ]
+    play(runs, given.folder, given.results)
+
+
+if __name__ == "__main__":
+    main()

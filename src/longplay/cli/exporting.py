@@ -1,0 +1,241 @@
+"""Commands of exported records: export, atlas, findings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.padding import Padding
+from rich.text import Text
+
+from longplay.cli import export_tables
+from longplay.cli.guard import (
+    Command,
+    CommandGroup,
+    Directory,
+    Json,
+    Quiet,
+    check_output,
+    guard,
+    print_json,
+    print_tables,
+    stdout_kept_clean,
+)
+from longplay.cli.progress import ProgressLine
+from longplay.contract.files import write_file
+from longplay.contract.layout import find_started_runs
+from longplay.contract.rundir import RunDirectory
+from longplay.errors import ConfigError, MissingExtraError
+
+if TYPE_CHECKING:
+    from longplay.eval_log.atlas import Atlas
+    from longplay.eval_log.eee import ExportedFiles, Submission
+    from longplay.eval_log.export import Exported, ExportOptions
+
+
+def export(
+    directory: Directory,
+    jsonl: Annotated[
+        Path | None, typer.Option(help="File to write, one record per line.")
+    ] = None,
+    level: Annotated[
+        str, typer.Option(help="One record per run or per visit.", metavar="run|visit")
+    ] = "run",
+    completed_only: Annotated[
+        bool, typer.Option("--completed-only", help="Leave out runs with an error.")
+    ] = False,
+    description: Annotated[
+        str | None,
+        typer.Option(help="Describe the agent (kept in experiment_record.json)."),
+    ] = None,
+    eee: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for the files of Every Eval Ever."),
+    ] = None,
+    organization: Annotated[
+        str | None, typer.Option(help="Who made the results; needed by --eee.")
+    ] = None,
+    relationship: Annotated[
+        str | None,
+        typer.Option(
+            metavar="first_party|third_party|collaborative|other",
+            help="Of the organization to the agent; needed by --eee.",
+        ),
+    ] = None,
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", help="Planned runs that have not ended may miss."),
+    ] = False,
+    require: Annotated[
+        str | None,
+        typer.Option(
+            metavar="replayed|re-executed",
+            help="Verify every run first; export only if all reach this level.",
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(help="With --require re-executed: the agent, if not built in."),
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Export the EvalLog of an experiment: one JSONL file, or Every Eval Ever."""
+    from longplay.eval_log import export as eval_log
+
+    runs = find_started_runs(directory)
+    if jsonl is None and eee is None:
+        raise ConfigError("expected --jsonl FILE or --eee DIR, found neither")
+    check_output("--jsonl", jsonl)
+    check_output("--eee", eee)
+    _check_requirement(require, agent)
+    options = eval_log.ExportOptions(level, partial, require, completed_only)  # type: ignore[arg-type]
+    submission = _make_submission(eee, organization, relationship, options)
+    if description is not None:
+        eval_log.describe_agent(directory, description)
+    if require is not None:
+        _certify(runs, require, agent, quiet)
+    exported: Exported | None = None
+    if jsonl is not None:
+        exported = eval_log.export_records(directory, jsonl, options)
+    files: ExportedFiles | None = None
+    if eee is not None and submission is not None:
+        from longplay.eval_log.eee import export_eee
+
+        files = export_eee(directory, eee, submission)
+    if as_json:
+        print_json(export_tables.export_to_json(jsonl, level, exported, files))
+    else:
+        print_tables(*export_tables.show_export(jsonl, exported, files, completed_only))
+
+
+def _check_requirement(require: str | None, agent: str | None) -> None:
+    if require not in (None, "replayed", "re-executed"):
+        raise ConfigError(
+            f"--require: expected replayed or re-executed, found {require!r}"
+        )
+    if agent is not None and require != "re-executed":
+        raise ConfigError("--agent: only with --require re-executed")
+
+
+def _make_submission(
+    eee: Path | None,
+    organization: str | None,
+    relationship: str | None,
+    options: ExportOptions,
+) -> Submission | None:
+    from longplay.eval_log.eee import Submission
+
+    if eee is None:
+        if organization is not None or relationship is not None:
+            raise ConfigError("--organization and --relationship: only with --eee DIR")
+        return None
+    if organization is None or relationship is None:
+        raise ConfigError("--eee: expected --organization and --relationship as well")
+    return Submission(organization, relationship, options)
+
+
+def _certify(runs: Sequence[Path], level: str, agent: str | None, quiet: bool) -> None:
+    """Verifies the runs that have ended; `export` then reads the verdicts."""
+    from longplay.eval_log.export import ENDED
+    from longplay.verify.verification import certify
+
+    for run_dir in runs:
+        status = RunDirectory(run_dir).status
+        if status is not None and status.state not in ENDED:
+            continue
+        with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
+            certify(
+                run_dir,
+                level,  # type: ignore[arg-type]
+                agent,
+                workers=os.cpu_count() or 1,
+                observer=progress.show_replay,
+            )
+
+
+def atlas(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="JSONL…",
+            help="Exported records, or experiment directories.",
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Folder to create."),
+    ] = None,
+    random: Annotated[
+        str, typer.Option(metavar="AGENT", help="The agent that others should beat.")
+    ] = "random",
+    rank: Annotated[int, typer.Option(min=1, help="Number of latent factors.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Fit abilities and difficulties to the matrix of agents and tasks."""
+    from longplay.eval_log.atlas import make_atlas, summarise_atlas, write_atlas
+    from longplay.eval_log.matrix import read_matrix
+
+    check_output("--output", output)
+    fitted = make_atlas(read_matrix(paths), random, rank)
+    problem = None
+    if output is not None:
+        write_atlas(output, fitted)
+        problem = _draw_atlas(fitted, output / "atlas.pdf")
+    if as_json:
+        print_json(summarise_atlas(fitted))
+        return
+    print_tables(*export_tables.show_atlas(fitted))
+    if problem is not None:
+        print_tables(Padding(Text(problem, "yellow"), (0, 0, 0, 1)))
+
+
+def _draw_atlas(fitted: Atlas, path: Path) -> str | None:
+    """Writes the figure; returns why there is none."""
+    from longplay.report.atlas_drawing import draw_atlas
+    from longplay.report.paper import render_paper
+
+    try:
+        write_file(path, render_paper(draw_atlas(fitted), "pdf", 2))
+    except (ConfigError, MissingExtraError) as error:
+        return f"no figure: {error}"
+    return None
+
+
+findings_app = typer.Typer(
+    cls=CommandGroup,
+    help="Add findings of a person or an investigator to records.",
+    no_args_is_help=True,
+)
+
+
+def apply(
+    directory: Annotated[
+        Path, typer.Argument(metavar="PATH", help="Experiment directory.")
+    ],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE.jsonl", help="One line per run, by trajectory_id."
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Merge findings and verifiers into the records of an experiment."""
+    from longplay.eval_log.assessments import apply_findings
+
+    applied = apply_findings(directory, file)
+    if as_json:
+        print_json({"runs": applied.runs, "investigator": applied.has_investigator})
+        return
+    count = len(applied.runs)
+    words = f"{count:,} {'record' if count == 1 else 'records'} changed"
+    if applied.has_investigator:
+        words += "; the experiment names its investigator"
+    print_tables(Text(words))
+
+
+findings_app.command("apply", cls=Command)(guard(apply))

@@ -1,0 +1,200 @@
+"""`longplay study`: run, watch and show many agents on many suites."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.live import Live
+
+from longplay.cli import study_tables
+from longplay.cli.guard import (
+    Command,
+    CommandGroup,
+    Json,
+    Quiet,
+    guard,
+    print_json,
+    print_tables,
+    stdout_kept_clean,
+)
+from longplay.cli.progress import ProgressLine
+from longplay.cli.running import (
+    CheckpointEvery,
+    KeepAgent,
+    RayAddress,
+    RayWorkers,
+    Retries,
+    StallTimeout,
+    Track,
+    Where,
+)
+from longplay.cli.settings import make_run_options
+from longplay.errors import ConfigError, RunCancelled, RunPreempted
+
+if TYPE_CHECKING:
+    from longplay.experiments.job import Job
+    from longplay.experiments.study import OpenCells, Play, Shard, Study, StudyResult
+
+study_app = typer.Typer(
+    cls=CommandGroup,
+    help="Run many agents on many suites, with tuning; watch and show them.",
+    no_args_is_help=True,
+)
+
+StudyPath = Annotated[
+    Path, typer.Argument(metavar="DIR|FILE.toml", help="Directory or file of a study.")
+]
+
+
+def _command(function: Callable[..., None]) -> Callable[..., None]:
+    return study_app.command(function.__name__, cls=Command)(guard(function))
+
+
+@_command
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The study.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Study directory (default: runs/NAME).")
+    ] = None,
+    ray: RayWorkers = None,
+    ray_address: RayAddress = None,
+    shard: Annotated[
+        str | None,
+        typer.Option(metavar="I/N", help="Play one of N parts, as in a job array."),
+    ] = None,
+    retries: Retries = 1,
+    stall_timeout: StallTimeout = 600.0,
+    checkpoint_every: CheckpointEvery = None,
+    keep_agent: KeepAgent = None,
+    track: Track = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Run a study, or the rest of it: the same command continues a stopped one."""
+    from longplay.experiments.study import WHOLE, Shard, Study
+
+    where = Where.choose(ray, ray_address, retries, stall_timeout)
+    part = WHOLE if shard is None else Shard.parse(shard)
+    if where.is_ray and shard is not None:
+        raise ConfigError("--shard: expected no --ray, which shares the runs itself")
+    options = make_run_options(checkpoint_every, keep_agent, track)
+    with stdout_kept_clean():
+        study = Study.from_file(file, out, stall_timeout, options)
+    if dry_run:
+        _show_plan(study, (ray or 1) * part.count, as_json)
+        return
+    with (
+        ProgressLine(quiet=quiet) as progress,
+        stdout_kept_clean(),
+        _playing(study, where, progress) as play,
+    ):
+        try:
+            result = study.run(play, part)
+        except (RunCancelled, RunPreempted) as error:
+            error.run_dir = study.path if study.path.exists() else None
+            place = [] if out is None else ["--out", str(out)]
+            place += [] if shard is None else ["--shard", shard]
+            command = ["longplay", "study", "run", str(file), *place, *where.options]
+            error.continue_with = shlex.join(command)
+            raise
+    _show_result(study, result, part, as_json)
+
+
+def _show_plan(study: Study, workers: int, as_json: bool) -> None:
+    if as_json:
+        print_json(study_tables.plan_to_json(study, workers))
+    else:
+        print_tables(*study_tables.show_plan(study, workers))
+
+
+@contextlib.contextmanager
+def _playing(study: Study, where: Where, progress: ProgressLine) -> Iterator[Play]:
+    """The way in which the runs of a study are played."""
+    from longplay.experiments.study import play_here, play_on_ray
+    from longplay.runs.signals import defer_preemption
+
+    def show(cells: OpenCells, jobs: Sequence[Job]) -> None:
+        names = ", ".join(cells.name_job(job) for job in jobs)
+        played = len(cells.result.results)
+        progress.show_words(f"{played} runs played · {names or 'waiting'}")
+
+    if not where.is_ray:
+        with defer_preemption():
+            yield play_here(progress, validation_workers=os.cpu_count() or 1)
+        return
+    with play_on_ray(
+        study,
+        where.ray_workers,
+        address=where.ray_address,
+        retries=where.retries,
+        stall_timeout_s=where.stall_timeout_s,
+        on_poll=show,
+    ) as play:
+        yield play
+
+
+def _show_result(study: Study, result: StudyResult, part: Shard, as_json: bool) -> None:
+    """Shows the study; exits 1 if a run failed, 75 if the command has to run again."""
+    if as_json:
+        print_json(study_tables.study_to_json(study))
+    else:
+        print_tables(*study_tables.show_study(study))
+        print_tables(*study_tables.describe_rest(study, result))
+    if result.is_failed:
+        raise typer.Exit(1)
+    is_missing = part.is_whole and study_tables.count_missing(study) > 0
+    if is_missing or result.waiting:
+        raise typer.Exit(RunPreempted.exit_code)
+
+
+@_command
+def status(
+    study: StudyPath,
+    stall_timeout: StallTimeout = 600.0,
+    as_json: Json = False,
+) -> None:
+    """Show the progress of every cell of a study; live on a terminal."""
+    from longplay.experiments.study import read_study
+
+    found = read_study(study, stall_timeout)
+    views = study_tables.view_cells(found)
+    if as_json:
+        print_json(study_tables.status_to_json(found, views))
+        return
+    console = Console()
+    if not console.is_terminal:
+        console.print(study_tables.show_status(found, views))
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            started_s = time.process_time()
+            views = study_tables.view_cells(found)
+            live.update(study_tables.show_status(found, views), refresh=True)
+            states = {view.state for cell in views.values() for view in cell}
+            if not states & {"QUEUED", "RUNNING"}:
+                return
+            # A large study is read less often.
+            time.sleep(max(1.0, 10 * (time.process_time() - started_s)))
+
+
+@_command
+def show(study: StudyPath, as_json: Json = False) -> None:
+    """Show what tuning chose, and the results of a study."""
+    from longplay.experiments.study import read_study
+
+    found = read_study(study)
+    if as_json:
+        print_json(study_tables.study_to_json(found))
+    else:
+        print_tables(*study_tables.show_study(found))

@@ -1,0 +1,165 @@
+"""Two processes for a command that runs agents: one works, the other waits for it.
+
+An agent in the working process can end it at any moment, with any exit status, also
+with 0. Therefore the worker reports the end of its command through a pipe. If it ends
+without a report, the waiting process marks its runs as FAILED and exits with 1.
+
+The waiting process passes signals on. If it dies, so does the worker (on Linux).
+`--debug` does everything in one process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+_COMMANDS = ("run", "resume", "retry", "verify", "check-agent")
+_ENDED, _DIRECTORY = b"ended", b"directory "
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+# Crashes; any other signal is someone's wish to end the command.
+_CRASHES = (
+    signal.SIGSEGV,
+    signal.SIGBUS,
+    signal.SIGFPE,
+    signal.SIGILL,
+    signal.SIGABRT,
+    signal.SIGSYS,
+)
+# In the worker: its process id, and the pipe to the waiting process.
+_worker: tuple[int, int] | None = None
+
+
+def is_supervised(arguments: Sequence[str]) -> bool:
+    """Whether a command line runs agents, and not for debugging."""
+    return (
+        hasattr(os, "fork")
+        and len(arguments) > 0
+        and arguments[0] in _COMMANDS
+        and not {"--debug", "--help", "-h"} & set(arguments)
+    )
+
+
+def announce_directory(directory: Path) -> None:
+    """Tells the waiting process which experiment this one works on."""
+    _report(_DIRECTORY + os.fsencode(directory.absolute()))
+
+
+def _report(line: bytes) -> None:
+    # A fork of the worker by the agent is not the worker.
+    if _worker is not None and _worker[0] == os.getpid():
+        os.write(_worker[1], line + b"\n")
+
+
+def run_supervised(command: Callable[[], None], as_json: bool) -> None:
+    """Runs a command in a new process, and ends this one as that one ended.
+
+    Only the new process returns, or raises what the command raises.
+
+    Args:
+        command: The command.
+        as_json: Whether to print errors as JSON.
+    """
+    global _worker  # noqa: PLW0603 - there is one command per process
+    reports, pipe = os.pipe()
+    watched = {*_FORWARDED, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, watched)
+    pid = os.fork()
+    if pid:
+        os.close(pipe)
+        _wait_and_exit(pid, reports, as_json)
+    os.close(reports)
+    _die_with_parent()
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    _worker = os.getpid(), pipe
+    try:
+        command()
+    finally:
+        # Reached by every way to end but a sudden one.
+        _report(_ENDED)
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        from longplay.agents.isolation.landlock import die_with_parent
+
+        die_with_parent(signal.SIGKILL)
+
+
+def _wait_and_exit(pid: int, reports: int, as_json: bool) -> NoReturn:
+    """Waits for the worker; does not return, because only the worker cleans up."""
+    status = _wait(pid)
+    lines = _read_reports(reports)
+    number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+    if number is not None and number not in _CRASHES:
+        with contextlib.suppress(OSError):  # SIGKILL always has its default action
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        os.kill(os.getpid(), number)
+    if number is None and _ENDED in lines:
+        os._exit(os.WEXITSTATUS(status))
+    ending = f"ended with exit status {os.WEXITSTATUS(status)}"
+    if number is not None:
+        ending = f"was killed by {signal.Signals(number).name}"
+    directories = [line for line in lines if line.startswith(_DIRECTORY)]
+    try:
+        _fail(pid, ending, directories[-1:], as_json)
+    finally:
+        sys.stdout.flush()
+        os._exit(1)
+
+
+def _wait(pid: int) -> int:
+    """Waits for a process to end, and passes signals on; returns its status."""
+    if not hasattr(signal, "sigwaitinfo"):  # macOS
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, set(_FORWARDED))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in _FORWARDED[1:]:
+            signal.signal(number, lambda received, frame: os.kill(pid, received))
+        return os.waitpid(pid, 0)[1]
+    while True:
+        received = signal.sigwaitinfo({*_FORWARDED, signal.SIGCHLD})
+        if received.si_signo == signal.SIGCHLD:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                return status
+        elif received.si_code <= 0:  # a terminal's Ctrl-C reaches both processes
+            os.kill(pid, received.si_signo)
+
+
+def _read_reports(fd: int) -> list[bytes]:
+    # A process that the agent started may hold the pipe open.
+    os.set_blocking(fd, False)
+    content = b""
+    try:
+        while data := os.read(fd, 65536):
+            content += data
+    except BlockingIOError:
+        pass
+    return content.split(b"\n")
+
+
+def _fail(pid: int, ending: str, announced: list[bytes], as_json: bool) -> None:
+    """Marks the worker's runs as FAILED, and prints the error."""
+    from longplay.cli.guard import print_error
+    from longplay.errors import RunFailed
+    from longplay.experiments.experiment import view_runs
+    from longplay.runs.status import mark_run
+
+    error = RunFailed(
+        f"the process of this command {ending} before the command was complete; an "
+        "agent in it may have called os._exit, or crashed (--isolate process shows "
+        "which)"
+    )
+    for line in announced:
+        directory = Path(os.fsdecode(line.removeprefix(_DIRECTORY)))
+        for view in view_runs(directory):
+            status = view.status
+            if status and status.pid == pid and status.state in ("QUEUED", "RUNNING"):
+                mark_run(view.run_dir, "FAILED", error)
+                error.run_dir = view.run_dir
+    print_error(error, as_json)

@@ -1,0 +1,1 @@
+"""Runs, experiments and episodes in the browser: a web server that only reads."""

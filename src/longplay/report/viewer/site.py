@@ -1,0 +1,129 @@
+"""What all pages share: the index, the cards of runs, and files read so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from longplay.analysis.anchors import Anchors
+from longplay.analysis.curves import Curves, read_curves
+from longplay.analysis.runs import FoundRuns, RunReader
+from longplay.contract.rundir import RunDirectory
+from longplay.report.pages import render_page
+from longplay.report.verdicts import open_pack
+from longplay.report.viewer.cards import CardReader, RunCard
+from longplay.report.viewer.index import ExperimentEntry, Index, RunEntry, fingerprint
+from longplay.report.viewer.kept import Kept, PageNotFoundError
+from longplay.report.viewer.replays import Replays
+from longplay.report.viewer.tail import GrowingRun
+
+# Runs whose rows are kept in memory; the least recently used one is dropped.
+_MOST_GROWING = 8
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    """A run that a page shows.
+
+    Attributes:
+        card: Its line in the list.
+        run: Its documents.
+        growing: Its rows as far as they were read; None of a pack.
+        curves: Windows of its visits; None without rows, or where not read.
+    """
+
+    card: RunCard
+    run: RunDirectory
+    growing: GrowingRun | None
+    curves: Curves | None
+
+
+class Site:
+    """The state of a viewer; everything that changes is a cache."""
+
+    def __init__(self, index: Index, anchors: Anchors, cache: Path | None) -> None:
+        self.index = index
+        self.anchors = anchors
+        self.cards = CardReader(anchors, cache)
+        self.replays = Replays()
+        self._cache = cache
+        self._growing: Kept[GrowingRun] = Kept(_MOST_GROWING)
+
+    def find_run(self, run_id: str) -> RunEntry:
+        """A run by its id.
+
+        Raises:
+            PageNotFoundError: The index has no such id.
+        """
+        entry = self.index.read().runs.get(run_id)
+        if entry is None:
+            raise PageNotFoundError("no run has this id")
+        return entry
+
+    def find_experiment(self, experiment_id: str) -> ExperimentEntry:
+        """An experiment by its id.
+
+        Raises:
+            PageNotFoundError: The index has no such id.
+        """
+        entry = self.index.read().experiments.get(experiment_id)
+        if entry is None:
+            raise PageNotFoundError("no experiment has this id")
+        return entry
+
+    def read_cards(self) -> list[RunCard]:
+        """The cards of all runs."""
+        return [self.cards.read(entry) for entry in self.index.read().runs.values()]
+
+    @contextmanager
+    def show_run(self, entry: RunEntry, *, with_curves: bool) -> Iterator[ShownRun]:
+        """Reads what was added to a run since it was last shown.
+
+        Args:
+            entry: The run.
+            with_curves: Whether its windows are needed: of a complete run that was
+                never scanned, that reads all rows.
+
+        Raises:
+            DocumentError: A file is damaged.
+        """
+        run = entry.open()
+        card = self.cards.read(entry)
+        if entry.is_pack:
+            yield ShownRun(card, run, None, None)
+            return
+        config_file = fingerprint(entry.path / "config.json")
+        with self._growing.hold((entry.id, config_file)) as place:
+            if not place:
+                place.append(GrowingRun(entry.path, run.config))
+            (growing,) = place
+            is_whole = card.state == "COMPLETED"
+            growing.update(with_windows=with_curves and not is_whole)
+            curves = None
+            if with_curves:
+                curves = (
+                    read_curves(run, self._cache)
+                    if is_whole
+                    else growing.windows.whole_curves()
+                )
+            yield ShownRun(card, run, growing, curves)
+
+    def read_runs(self, entries: list[RunEntry], *, scans: bool = True) -> FoundRuns:
+        """The complete runs among some, and the reasons of the others.
+
+        Raises:
+            DocumentError: The files of a run must not be read.
+        """
+        for entry in entries:
+            entry.open()
+        reader = RunReader(
+            self._cache, open_pack, leaves_out_conflicts=True, scans=scans
+        )
+        return reader.read([entry.path for entry in entries])
+
+    def render(self, template: str, **values: Any) -> bytes:
+        """Fills a template of the viewer."""
+        return render_page(f"viewer/{template}", assets="/static/", **values)

@@ -1,0 +1,60 @@
+"""The results: planned, played once, packed, listed and verified."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import results
+
+RUN = results.PlannedRun("control-smoke-v1", "random", 0)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    results.play([RUN], folder / "runs", folder / "results")
+    return folder
+
+
+def test_each_suite_is_played_on_its_official_seeds() -> None:
+    counted = Counter((run.suite_id, run.agent, run.game) for run in results.plan())
+    assert counted["control-v1", "dqn", None] == 5
+    assert counted["stream-8x3-v1", "linear-sarsa", None] == 3
+    assert counted["stream-8x3-v1", "stream-q", "qbert"] == 3
+    names = [run.name for run in results.plan()]
+    assert len(set(names)) == len(names)
+
+
+def test_a_pack_is_listed_with_its_hash_and_score(played: Path) -> None:
+    (packed,) = results.read_manifest(played / "results").packs
+    assert packed.path == "control-smoke-v1/random/seed-0.longplay"
+    assert packed.bytes == (played / "results" / packed.path).stat().st_size
+    assert (packed.suite, packed.agent, packed.seed) == (
+        "control-smoke-v1",
+        "random",
+        0,
+    )
+    assert packed.headline is not None
+
+
+def test_a_run_with_a_pack_is_not_played_again(
+    played: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "measure", lambda job: pytest.fail("played again"))
+    results.play([RUN], played / "runs", played / "results")
+
+
+def test_packs_are_replayed(
+    played: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = results.read_manifest(played / "results")
+    results.verify(manifest.packs, played / "results")
+    assert "1 of 1" in capsys.readouterr().out
+    copy = tmp_path / manifest.packs[0].path
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes((played / "results" / manifest.packs[0].path).read_bytes()[:-1])
+    with pytest.raises(SystemExit, match="does not have the hash"):
+        results.verify(manifest.packs, tmp_path)

@@ -1,0 +1,128 @@
+"""`longplay study` on the smallest suites."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+STUDY = """
+name = "small"
+seeds = [0]
+
+[[agents]]
+ref = "repeat"
+
+[[agents]]
+ref = "button.py"
+
+[[suites]]
+id = "control-smoke-v1"
+set = { games = ["breakout"], base_visit_frames = 40 }
+
+[tuning]
+fraction = 0.5
+seeds = [1000]
+metric = "reward_rate"
+
+[tuning.grid.button]
+action = [0, 1]
+"""
+
+AGENT = """
+class Agent:
+    def __init__(self, num_actions, seed, action):
+        self.action = action
+
+    def step(self, obs_rgb, reward, terminated, truncated, info):
+        return self.action
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab/button.py").write_text(AGENT)
+    (tmp_path / "lab/study.toml").write_text(STUDY)
+    monkeypatch.chdir(tmp_path)
+    return Path("lab/study.toml")
+
+
+def test_dry_run_prints_the_plan_and_writes_nothing(file, invoke):
+    answer = invoke("study", "run", file, "--dry-run", "--ray", 2, "--json")
+    total = answer.json["total"]
+    # Two tuning runs of 20 timesteps, two results of 40.
+    assert (total["cells"], total["runs"], total["frames"]) == (4, 4, 120)
+    assert total["expected_hours"] == total["expected_seconds"] / 2 / 3600
+    assert total["expected_bytes"] == 120 * 275 + 4 * 65536
+    text = invoke("study", "run", file, "--dry-run").stdout
+    assert "chosen by tuning" in text
+    assert "1 worker" in text
+    assert not Path("runs").exists()
+
+
+def test_a_study_from_start_to_end(file, invoke):
+    answer = invoke("study", "run", file, "--quiet")
+    assert answer.exit_code == 0, answer.stderr + answer.stdout
+    assert "chosen" in answer.stdout
+    status = invoke("study", "status", "runs/small", "--json").json
+    assert status["states"] == {"COMPLETED": 4}
+    assert [len(cell["runs"]) for cell in status["cells"]] == [1, 1, 1, 1]
+    assert "4/4 runs complete" in invoke("study", "status", file).stdout
+    shown = invoke("study", "show", file, "--json").json
+    points = shown["tuning"]["points"]
+    assert [point["args"] for point in points] == [{"action": 0}, {"action": 1}]
+    assert [point["chosen"] for point in points].count(True) == 1
+    tuned = next(cell for cell in shown["cells"] if cell["agent"] == "button")
+    assert tuned["tuning_frames"] == 40
+    assert tuned["estimate"]["n"] == 1
+    assert "small" in invoke("study", "show", file).stdout
+    compared = invoke("compare", "runs/small", "--json").json
+    assert compared
+    again = invoke("study", "run", file, "--quiet", "--json")
+    assert (again.exit_code, again.json["cells"]) == (0, shown["cells"])
+
+
+def test_a_shard_that_waits_for_others_asks_to_be_run_again(file, invoke):
+    # Of four runs it plays the second, a tuning run, and the fourth, a result of it.
+    answer = invoke("study", "run", file, "--shard", "2/2", "--quiet")
+    assert answer.exit_code == 75
+    assert "run this command again" in " ".join(answer.stdout.split())
+    assert "waits for tuning" in invoke("study", "status", file).stdout
+    answer = invoke("study", "run", file, "--shard", "1/2", "--quiet")
+    assert answer.exit_code == 0, answer.stdout
+    assert "1 run is left for other processes" in answer.stdout
+    answer = invoke("study", "run", file, "--shard", "2/2", "--quiet")
+    assert answer.exit_code == 0, answer.stdout
+    assert "left for other" not in answer.stdout
+
+
+def test_a_failed_run_is_reported(file, invoke):
+    file.with_name("button.py").write_text(AGENT.replace("self.action\n", "'up'\n"))
+    answer = invoke("study", "run", file, "--quiet")
+    assert answer.exit_code == 1
+    assert "expected a point with a value, found none of 2" in " ".join(
+        answer.stdout.split()
+    )
+    status = invoke("study", "status", file).stdout
+    assert "1 failed" in status
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--ray", 2, "--shard", "1/2"), "--shard: expected no --ray"),
+        (("--ray", 2, "--ray-address", "auto"), "give only one of them"),
+        (("--shard", "3/2"), "--shard: expected I/N"),
+    ],
+)
+def test_wrong_options_are_refused(file, invoke, options, message):
+    answer = invoke("study", "run", file, *options)
+    assert answer.exit_code == 2
+    assert message in answer.stderr
+
+
+def test_a_folder_without_a_study_is_named(tmp_path, invoke):
+    answer = invoke("study", "status", tmp_path)
+    assert answer.exit_code == 2
+    assert "study.json" in answer.stderr

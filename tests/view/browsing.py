@@ -1,0 +1,35 @@
+"""Pages in a browser, with what they complain about and ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from playwright.sync_api import Browser, Page
+
+# Pages are fast; a machine that does other things may not be.
+_PATIENCE_MS = 120_000
+
+
+@dataclass
+class Opened:
+    """A page, what it complained about, and what it asked the network for."""
+
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+    fetched: list[str] = field(default_factory=list)
+
+
+def open_page(
+    browser: Browser, address: str, width: int = 1200, **options: Any
+) -> Opened:
+    """Opens a page in a window of its own; options as of `Browser.new_page`."""
+    size = {"width": width, "height": 900}
+    opened = Opened(browser.new_page(viewport=size, **options))
+    page = opened.page
+    page.set_default_timeout(_PATIENCE_MS)
+    page.on("console", lambda message: opened.complaints.append(message.text))
+    page.on("pageerror", lambda error: opened.complaints.append(str(error)))
+    page.on("request", lambda request: opened.fetched.append(request.url))
+    page.goto(address, wait_until="load")
+    return opened
