@@ -244,6 +244,7 @@ def test_without_references_nothing_is_drawn(
     ("page", "link", "name"),
     [
         ("README.md", "docs/pictures", "stream.png"),
+        ("docs/video.md", "pictures", "hud.png"),
         ("docs/prediction.md", "pictures", "visits.png"),
         ("docs/prediction.md", "pictures", "audit.png"),
     ],

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 from fractions import Fraction
+from typing import Any
 
 import av
 import numpy as np
@@ -109,6 +112,32 @@ def test_gif_of_too_many_colours_is_refused() -> None:
     picture = np.random.default_rng(0).integers(256, size=(210, 160, 3), dtype=np.uint8)
     with pytest.raises(ConfigError, match="at most 256 colours, found more"):
         encode([picture], "gif", _RATE)
+
+
+class _SmallDisk(io.BytesIO):
+    """A file on a disk with room for some bytes."""
+
+    room_bytes = 0
+
+    def write(self, chunk: Any) -> int:
+        if self.tell() + len(chunk) > self.room_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(chunk)
+
+
+@pytest.mark.parametrize("room_bytes", (0, 2_000, 40_000))
+def test_full_disk_is_reported_as_such(
+    pictures: list[Picture], room_bytes: int
+) -> None:
+    """At the start, in the middle, and where the index at the end is written."""
+    file = _SmallDisk()
+    file.room_bytes = room_bytes
+    with (
+        pytest.raises(OSError, match="No space left"),
+        VideoWriter(file, "lossless", _SIZE, _RATE) as writer,
+    ):
+        for picture in pictures:
+            writer.write(picture)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ pictures give the same bytes: a single encoder thread, no dates.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
@@ -130,9 +131,14 @@ class VideoWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self._container.mux(self._stream.encode())
-        self._container.close()
+        try:
+            if kind is None:
+                self._container.mux(self._stream.encode())
+                self._container.close()
+        finally:
+            # After an error this fails again; otherwise the file is closed already.
+            with suppress(self._av.FFmpegError, OSError):
+                self._container.close()
 
     def write(self, picture: Picture) -> None:
         """Encodes the next picture."""
