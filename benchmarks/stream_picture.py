@@ -150,6 +150,7 @@ def _draw_timeline(axes: Axes, shown: Shown) -> None:
 
 
 def draw_caption(shown: Shown) -> bytes:
-    """The frame of the first visit with its caption."""
+    """The frame with the highest return, with its caption."""
     painter = FramePainter(shown.config, scale=2, has_caption=True)
-    return render_png(painter.paint(shown.frames[0]))
+    best = max(shown.frames, key=lambda frame: frame.episode_return)
+    return render_png(painter.paint(best))
