@@ -99,8 +99,8 @@ bench-learners: $(INSTALLED_LEARN) ## measure the time per decision of every lea
 learning: $(INSTALLED_DEV) ## compare examples/control_linear_q.py with random (minutes)
 	$(BIN)/python benchmarks/learning.py examples/control_linear_q.py --games qbert,road_runner
 
-pictures: $(INSTALLED_DEV) ## regenerate the pictures of docs/prediction.md
-	$(BIN)/python benchmarks/pictures.py
+pictures: $(INSTALLED_DEV) ## regenerate the pictures of README and docs (minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/pictures.py
 
 doctor-traces: $(INSTALLED_DEV) ## regenerate the traces that `longplay doctor` compares with
 	$(BIN)/python -m longplay.verify.doctor
