@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-_COMMANDS = ("run", "resume", "retry", "verify", "check-agent")
+_COMMANDS = ("run", "resume", "retry", "verify", "study", "check-agent")
 _ENDED, _DIRECTORY = b"ended", b"directory "
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 # Crashes; any other signal is someone's wish to end the command.
@@ -45,7 +45,7 @@ def is_supervised(arguments: Sequence[str]) -> bool:
 
 
 def announce_directory(directory: Path) -> None:
-    """Tells the waiting process which experiment this one works on."""
+    """Tells the waiting process which experiment or study this one works on."""
     _report(_DIRECTORY + os.fsencode(directory.absolute()))
 
 
@@ -147,8 +147,7 @@ def _fail(pid: int, ending: str, announced: list[bytes], as_json: bool) -> None:
     """Marks the worker's runs as FAILED, and prints the error."""
     from longplay.cli.guard import print_error
     from longplay.errors import RunFailed
-    from longplay.experiments.experiment import view_runs
-    from longplay.runs.status import mark_run
+    from longplay.runs.status import mark_run, read_status
 
     error = RunFailed(
         f"the process of this command {ending} before the command was complete; an "
@@ -157,9 +156,9 @@ def _fail(pid: int, ending: str, announced: list[bytes], as_json: bool) -> None:
     )
     for line in announced:
         directory = Path(os.fsdecode(line.removeprefix(_DIRECTORY)))
-        for view in view_runs(directory):
-            status = view.status
+        for path in directory.rglob("status.json"):
+            status = read_status(path.parent)
             if status and status.pid == pid and status.state in ("QUEUED", "RUNNING"):
-                mark_run(view.run_dir, "FAILED", error)
-                error.run_dir = view.run_dir
+                mark_run(path.parent, "FAILED", error)
+                error.run_dir = path.parent
     print_error(error, as_json)
