@@ -215,7 +215,13 @@ LEARNING: Mapping[str, tuple[str, str]] = {
     ),
     "environments above": (
         "the secret",
-        "return [open(f'/proc/{pid}/environ').read() for pid in ancestors()]",
+        """
+        found = []
+        for pid in ancestors():
+            if os.access(f"/proc/{pid}/environ", os.R_OK):
+                found.append(open(f"/proc/{pid}/environ").read())
+        return found
+        """,
     ),
     "open files": (
         "events.jsonl",
