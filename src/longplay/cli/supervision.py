@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 _COMMANDS = ("run", "resume", "retry", "verify", "study", "check-agent")
-_ENDED, _DIRECTORY = b"ended", b"directory "
+_ENDED, _DIRECTORY = b"ended ", b"directory "
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 # Crashes; any other signal is someone's wish to end the command.
 _CRASHES = (
@@ -76,11 +76,17 @@ def run_supervised(command: Callable[[], None], as_json: bool) -> None:
     _die_with_parent()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     _worker = os.getpid(), pipe
+    exit_code: object = 1
     try:
         command()
+        exit_code = 0
+    except SystemExit as ending:
+        exit_code = 0 if ending.code is None else ending.code
+        raise
     finally:
-        # Reached by every way to end but a sudden one.
-        _report(_ENDED)
+        # Reached by every way to end but a sudden one. What follows is no longer
+        # part of the command, such as an exit handler of the agent.
+        _report(_ENDED + (b"%d" % exit_code if isinstance(exit_code, int) else b"1"))
 
 
 def _die_with_parent() -> None:
@@ -100,8 +106,9 @@ def _wait_and_exit(pid: int, reports: int, as_json: bool) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(os.getpid(), number)
-    if number is None and _ENDED in lines:
-        os._exit(os.WEXITSTATUS(status))
+    reported = [line for line in lines if line.startswith(_ENDED)]
+    if number is None and reported:
+        os._exit(int(reported[0].removeprefix(_ENDED)))
     ending = f"ended with exit status {os.WEXITSTATUS(status)}"
     if number is not None:
         ending = f"was killed by {signal.Signals(number).name}"
