@@ -12,7 +12,7 @@ INSTALLED_LEARN := $(VENV)/.installed-learn
 INSTALLED_DOCS := $(VENV)/.installed-docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-learn test-view test-all check docs format schema facts bench bench-learners baselines prediction-baselines results verify-results learning pictures doctor-traces leaderboard wheel clean help
+.PHONY: demo test test-learn test-view test-all check docs format schema facts bench bench-learners baselines prediction-baselines results verify-results learning pictures doctor-traces forgeries leaderboard wheel clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 29
@@ -104,6 +104,9 @@ pictures: $(INSTALLED_DEV) ## regenerate the pictures of docs/prediction.md
 
 doctor-traces: $(INSTALLED_DEV) ## regenerate the traces that `longplay doctor` compares with
 	$(BIN)/python -m longplay.verify.doctor
+
+forgeries: $(INSTALLED_DEV) ## forge runs, and write docs/trust.md's table of what is caught (minutes)
+	$(BIN)/python docs/generate/forgeries.py
 
 leaderboard: $(INSTALLED_REPORT) ## build the site of the shipped results/ into build/leaderboard
 	rm -rf build/leaderboard

@@ -8,8 +8,9 @@ derived again uses the recorded ones. Otherwise planning is a pure function.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
 from typing import Any
 
@@ -22,7 +23,7 @@ from longplay.contract.records import (
 )
 from longplay.errors import ConfigError
 from longplay.reference.library import hash_references
-from longplay.schedule import make_schedule
+from longplay.schedule import draw_visits, make_schedule
 from longplay.seeds import check_seed, emulator_seed
 from longplay.suites import Suite, flatten_settings, get_suite, override_suite
 from longplay.tracks.catalogue import get_track
@@ -62,13 +63,41 @@ def name_benchmark(config: RunConfig) -> str | None:
 
 @dataclass(frozen=True)
 class RunPlan:
-    """The plan of one run."""
+    """The plan of one run; its config is made when it is asked for.
+
+    An experiment may plan 100,000 runs, of which most commands need names only.
+    """
 
     suite: Suite
-    suite_name: str
     seed: int
     given: ConfigGiven
-    config: RunConfig
+    is_catalogued: bool
+
+    @cached_property
+    def config(self) -> RunConfig:
+        """config.json, without agent and provenance."""
+        config = _make_config(self.suite, self.seed, self.given)
+        name = self.given.suite
+        if not self.is_catalogued:
+            name = f"{name}+{config.benchmark_contract_hash[:8]}"
+        return config.model_copy(update={"suite": name})
+
+    @property
+    def suite_name(self) -> str:
+        """The suite; one with changed settings is named after its contract hash."""
+        return self.given.suite if self.is_catalogued else str(self.config.suite)
+
+    @property
+    def total_frames(self) -> int:
+        """Frames to be played."""
+        if "config" in self.__dict__ or self.given.stop_after is not None:
+            return self.config.total_frames
+        return sum(frames for _, _, frames in draw_visits(self.suite, self.seed))
+
+    @property
+    def headline(self) -> str:
+        """The number by which runs of the track are compared."""
+        return get_track(self.suite.track).contract.score_type.HEADLINE
 
     @property
     def task_id(self) -> str:
@@ -78,6 +107,8 @@ class RunPlan:
     @property
     def benchmark_name(self) -> str:
         """The name in records that all seeds of the same settings share."""
+        if self.is_catalogued:
+            return self.given.suite
         return name_benchmark(self.config) or self.suite_name
 
     @property
@@ -111,7 +142,6 @@ def plan_run(
         ConfigError: An unknown suite or setting, a value out of range, or a game
             without a reference.
     """
-    seed = check_seed(seed)
     catalogued = get_suite(suite_id)
     flat = flatten_settings(catalogued, overrides or {})
     suite = override_suite(catalogued, flat)
@@ -124,12 +154,8 @@ def plan_run(
         reference_sha256=references,
         stop_after=_check_fraction(stop_after),
     )
-    config = _make_config(suite, seed, given)
-    name = suite_id
-    if suite != catalogued or references != catalogued.references:
-        name = f"{suite_id}+{config.benchmark_contract_hash[:8]}"
-    config = config.model_copy(update={"suite": name})
-    return RunPlan(suite, name, seed, given, config)
+    is_catalogued = suite == catalogued and references == catalogued.references
+    return RunPlan(suite, check_seed(seed), given, is_catalogued)
 
 
 def plan_again(given: ConfigGiven, seed: int) -> RunPlan:
@@ -140,6 +166,19 @@ def plan_again(given: ConfigGiven, seed: int) -> RunPlan:
     """
     return plan_run(
         given.suite, seed, given.overrides, given.reference_sha256, given.stop_after
+    )
+
+
+def plan_all_again(given: ConfigGiven, seeds: Sequence[int]) -> tuple[RunPlan, ...]:
+    """Derives the plans of recorded settings for many seeds.
+
+    Raises:
+        ConfigError: The settings are not valid.
+    """
+    first = plan_again(given, seeds[0])
+    return tuple(
+        RunPlan(first.suite, check_seed(seed), first.given, first.is_catalogued)
+        for seed in seeds
     )
 
 

@@ -7,6 +7,7 @@ Suites of the other tracks have one fixed order: nothing is shuffled.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,22 +20,28 @@ if TYPE_CHECKING:
 
 def make_schedule(suite: Suite, seed: int) -> list[ScheduledVisit]:
     """Draws the realised schedule of a suite for one seed."""
+    return [
+        ScheduledVisit(
+            visit_idx=visit_idx,
+            cycle_idx=cycle_idx,
+            game_id=game_id,
+            visit_frames=visit_frames,
+        )
+        for visit_idx, (cycle_idx, game_id, visit_frames) in enumerate(
+            draw_visits(suite, seed)
+        )
+    ]
+
+
+def draw_visits(suite: Suite, seed: int) -> Iterator[tuple[int, str, int]]:
+    """Draws the cycle, the game and the length of every visit, in order."""
     rng = np.random.default_rng(seed)
-    visits: list[ScheduledVisit] = []
     for cycle_idx in range(suite.num_cycles):
         games = list(suite.games)
         if suite.is_shuffled:
             rng.shuffle(games)
         for game_id in games:
-            visits.append(
-                ScheduledVisit(
-                    visit_idx=len(visits),
-                    cycle_idx=cycle_idx,
-                    game_id=game_id,
-                    visit_frames=_draw_visit_frames(suite, rng),
-                )
-            )
-    return visits
+            yield cycle_idx, game_id, _draw_visit_frames(suite, rng)
 
 
 def _draw_visit_frames(suite: Suite, rng: np.random.Generator) -> int:

@@ -36,6 +36,7 @@ FIRST_TUNING_SEED = 1000
 
 # The whole schedule is drawn and written before the first frame.
 MAX_VISITS = 10_000
+MAX_VISIT_FRAMES = 2**39
 
 
 NumCycles = Annotated[Count, Field(description="How often each game is visited.")]
@@ -351,6 +352,12 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
     except ValidationError as error:
         raise ConfigError(describe_invalid(error)) from error
     _check_games(changed.games)
+    # Visits may be almost twice as long as their base.
+    if changed.base_visit_frames > MAX_VISIT_FRAMES:
+        raise ConfigError(
+            f"base_visit_frames: expected at most {MAX_VISIT_FRAMES:,}, found "
+            f"{changed.base_visit_frames:,}"
+        )
     if changed.num_cycles * len(changed.games) > MAX_VISITS:
         raise ConfigError(
             f"num_cycles: expected at most {MAX_VISITS:,} visits in total, found "

@@ -30,7 +30,6 @@ from longplay.contract.records import (
     DigestRow,
     Document,
     EpisodeRow,
-    FileDigest,
     PredictionScore,
     RunConfig,
     RunStatus,
@@ -399,13 +398,11 @@ class _Validation:
             path = self._run_dir / name
             if not path.is_file():
                 continue  # found where its rows are read
-            found = FileDigest(bytes=path.stat().st_size, sha256=hash_file(path))
-            for field in FileDigest.model_fields:
-                self._compare_hash(
-                    f"rows.{name}.{field}",
-                    getattr(found, field),
-                    getattr(recorded, field),
-                )
+            size_bytes = path.stat().st_size
+            self._compare_hash(f"rows.{name}.bytes", size_bytes, recorded.bytes)
+            if size_bytes == recorded.bytes:
+                field = f"rows.{name}.sha256"
+                self._compare_hash(field, hash_file(path), recorded.sha256)
         result = self._run_dir / ("tuning.json" if config.is_tuning else "score.json")
         if summary is not None and summary.score_sha256 and result.is_file():
             recorded_sha256 = summary.score_sha256
@@ -433,6 +430,10 @@ class _Validation:
                 "continue",
                 "state",
             )
+        elif status is not None:
+            frames = config.total_frames
+            expected = {"frame": frames, "frames_total": frames}
+            self._compare("state", "status.json", expected, status)
 
     def _compare(
         self,

@@ -7,6 +7,9 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page
 
+# Pages are fast; a machine that does other things may not be.
+_PATIENCE_MS = 120_000
+
 
 @dataclass
 class Opened:
@@ -24,6 +27,7 @@ def open_page(
     size = {"width": width, "height": 900}
     opened = Opened(browser.new_page(viewport=size, **options))
     page = opened.page
+    page.set_default_timeout(_PATIENCE_MS)
     page.on("console", lambda message: opened.complaints.append(message.text))
     page.on("pageerror", lambda error: opened.complaints.append(str(error)))
     page.on("request", lambda request: opened.fetched.append(request.url))

@@ -25,11 +25,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from longplay.contract.files import hash_file
+from longplay.contract.files import hash_file, read_bounded
 from longplay.contract.records import AgentFileEntry
-from longplay.errors import AgentLoadError
+from longplay.errors import AgentLoadError, DocumentError
 
 _SOURCE_SUFFIX = ".py"
+_LARGEST_SOURCE_BYTES = 16 * 2**20
 _EXTENSION_SUFFIXES = tuple(importlib.machinery.EXTENSION_SUFFIXES)
 # Never part of an agent, even if its folder contains such a module.
 _NOT_THE_AGENTS = sys.stdlib_module_names | {"longplay"}
@@ -61,11 +62,13 @@ class AgentFile:
         try:
             if location.suffix != _SOURCE_SUFFIX:
                 return cls(path, hash_file(location))
-            source = location.read_bytes()
+            source = read_bounded(location, _LARGEST_SOURCE_BYTES)
         except OSError as error:
             raise AgentLoadError(
                 f"agent file {location}: cannot be read: {error.strerror}"
             ) from error
+        except DocumentError as error:
+            raise AgentLoadError(f"agent file {location}: {error}") from error
         return cls(path, hashlib.sha256(source).hexdigest(), source)
 
     @property

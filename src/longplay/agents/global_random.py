@@ -28,6 +28,10 @@ import numpy as np
 IMPORT_SEED = 0
 
 
+# Of a Mersenne Twister.
+_WORDS = 624
+
+
 @dataclass(frozen=True)
 class TwisterState:
     """The state of a Mersenne Twister, used by both Python and NumPy."""
@@ -65,6 +69,12 @@ class TwisterState:
         np.random.set_state(state)  # noqa: NPY002
 
     def _words(self) -> np.ndarray[Any, np.dtype[np.uint32]]:
+        # NumPy would read beyond the words.
+        if len(self.words) != 8 * _WORDS or not 0 <= self.position <= _WORDS:
+            raise ValueError(
+                f"expected {_WORDS} words and a position in them, found "
+                f"{len(self.words) // 8} and {self.position}"
+            )
         return np.frombuffer(bytes.fromhex(self.words), "<u4").astype(np.uint32)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from longplay.cli.guard import print_tables
+from longplay.cli.guard import check_output, print_tables
 
 
 def new_agent(
@@ -24,5 +24,6 @@ def new_agent(
     """Write a template for your own agent."""
     from longplay.learners.templates import write_template
 
+    check_output("FILE.py", file)
     write_template(template, file)
     print_tables(Text(f"wrote {file}; next: longplay check-agent {file}"))

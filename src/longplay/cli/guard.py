@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import json
 import os
@@ -165,7 +166,8 @@ def _reporting(as_json: bool) -> Iterator[None]:
     except (OSError, MemoryError) as error:
         _discard_output()
         print_error(LongplayError(_describe_refusal(error)), as_json=False)
-        raise typer.Exit(1) from error
+        is_usage = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
+        raise typer.Exit(2 if is_usage else 1) from error
 
 
 def _describe_refusal(error: OSError | MemoryError) -> str:

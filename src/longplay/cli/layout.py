@@ -9,6 +9,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from longplay.errors import escape_controls
+
 
 class _HeadedTable(Table):
     """A table under a heading line: Rich would wrap a title at the table's width."""
@@ -30,15 +32,20 @@ def make_table(title: str, *columns: str, left: Iterable[int] = (0,)) -> Table:
     table = _HeadedTable(title)
     for position, column in enumerate(columns):
         justify = "left" if position in left else "right"
-        header = Text(column)  # a name, which Rich must not read as markup
+        header = Text(escape_controls(column))
         table.add_column(header, justify=justify, header_style="dim")  # type: ignore[arg-type]
     return table
 
 
 def add_row(table: Table, *cells: RenderableType, style: str = "") -> None:
     """Adds a row of plain text: Rich must not read names as markup."""
-    plain = (Text(cell) if isinstance(cell, str) else cell for cell in cells)
+    plain = (_plain(cell) if isinstance(cell, str) else cell for cell in cells)
     table.add_row(*plain, style=style)
+
+
+def _plain(text: str) -> Text:
+    """Text with control characters shown as escapes, before its width is measured."""
+    return Text("\n".join(map(escape_controls, text.split("\n"))))
 
 
 def format_number(value: float | None, digits: int = 5) -> str:

@@ -9,11 +9,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from longplay.cli.guard import SafeConsole
 from longplay.errors import escape_controls
 from longplay.runs.loop import Progress
 from longplay.runs.status import RunView
@@ -98,8 +99,8 @@ class ProgressLine:
 
     def __init__(self, *, quiet: bool) -> None:
         # Bound to the real stream now: during the run stderr captures the agent.
-        console = Console(stderr=True)
-        self._console = Console(
+        console = SafeConsole(stderr=True)
+        self._console = SafeConsole(
             file=console.file, force_terminal=console.is_terminal, width=console.width
         )
         self._quiet = quiet

@@ -33,6 +33,7 @@ from longplay.cli.running import (
     RayWorkers,
     Retries,
     StallTimeout,
+    Track,
     Where,
 )
 from longplay.cli.settings import make_run_options
@@ -74,6 +75,7 @@ def run(
     stall_timeout: StallTimeout = 600.0,
     checkpoint_every: CheckpointEvery = None,
     keep_agent: KeepAgent = None,
+    track: Track = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
     ] = False,
@@ -87,7 +89,7 @@ def run(
     part = WHOLE if shard is None else Shard.parse(shard)
     if where.is_ray and shard is not None:
         raise ConfigError("--shard: expected no --ray, which shares the runs itself")
-    options = make_run_options(checkpoint_every, keep_agent)
+    options = make_run_options(checkpoint_every, keep_agent, track)
     with stdout_kept_clean():
         study = Study.from_file(file, out, stall_timeout, options)
     if dry_run:

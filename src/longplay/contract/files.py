@@ -244,8 +244,12 @@ def make_directory(path: Path, *, exist_ok: bool = False) -> None:
         raise RecordingError(f"cannot make {path}: {error.strerror}") from error
 
 
-def _check_no_links(path: Path, below: Path) -> None:
-    """Rejects a path that leads through a symbolic link below a folder."""
+def check_no_links(path: Path, below: Path) -> None:
+    """Rejects a path that leads through a symbolic link below a folder.
+
+    Raises:
+        RecordingError: Names the link.
+    """
     for place in (path, *path.parents):
         if place == below:
             return
@@ -262,7 +266,7 @@ def move_directory(source: Path, target: Path) -> None:
         RecordingError: The move failed, or the target is behind a symbolic link.
     """
     source, target = source.absolute(), target.absolute()
-    _check_no_links(target, Path(os.path.commonpath((source, target))))
+    check_no_links(target, Path(os.path.commonpath((source, target))))
     make_directory(target.parent, exist_ok=True)
     try:
         os_replace(source, target)

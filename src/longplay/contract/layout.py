@@ -136,14 +136,12 @@ _OWN_NAMES = frozenset(
 
 
 def find_owner(path: Path) -> Path | None:
-    """The experiment or run that a path belongs to; None if it belongs to none.
+    """The experiment or run that a path is part of; None if there is none.
 
     Everything in a run belongs to it; in the folder of an experiment, other files may
     be put beside its own.
     """
     path = path.resolve()
-    if is_run(path) or is_experiment(path):
-        return path
     for place, above in itertools.pairwise((path, *path.parents)):
         if is_run(above) or (is_experiment(above) and place.name in _OWN_NAMES):
             return above

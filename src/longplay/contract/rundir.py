@@ -8,6 +8,7 @@ to check whether a run is valid.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -17,7 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from numpy.typing import NDArray
 
-from longplay.contract.files import hash_file, open_regular, read_document
+from longplay.contract.files import (
+    hash_file,
+    open_regular,
+    read_bounded,
+    read_document,
+)
 from longplay.contract.records import (
     Document,
     PredictionRow,
@@ -121,6 +127,11 @@ class Rows:
         """The SQL for expressions over the columns they need, in file order."""
         if not self._path.is_file():
             raise DocumentError(f"{self._path.name}: missing in {self._path.parent}")
+        if not is_readable_path(self._path):
+            raise DocumentError(
+                f"{self._path}: expected a path in UTF-8, which DuckDB needs; move the "
+                "run to another folder"
+            )
         known = {**self._types, **_HIDDEN_TYPES}
         types = ", ".join(f"'{name}': '{known[name]}'" for name in needs)
         return (
@@ -214,6 +225,15 @@ def fingerprint_frames(count: int) -> list[Any]:
     return list(row[0])
 
 
+def is_readable_path(path: Path) -> bool:
+    """Whether DuckDB can open a path: it takes UTF-8 only."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def escape_pattern(path: Path) -> str:
     """A path for DuckDB, which expands patterns: `lr[0.1]` is escaped."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
@@ -282,9 +302,21 @@ class RunDirectory:
         return self._read_own("verification.json", VerificationRecord)
 
     def hash_verified_files(self) -> dict[str, str]:
-        """SHA-256 of the files that a verification covers, where they exist."""
-        paths = [self.path / name for name in VERIFIED_FILES]
-        return {path.name: hash_file(path) for path in paths if path.is_file()}
+        """SHA-256 of the files that a verification covers, where they exist.
+
+        A row file whose length is not the recorded one is left out: it has changed,
+        and it may have any length.
+        """
+        rows = (self.summary.rows if self.summary is not None else None) or {}
+        sha256 = {}
+        for path in (self.path / name for name in VERIFIED_FILES):
+            if path.is_file():
+                recorded = rows.get(path.name)
+                if path.name not in ROW_FILES:
+                    sha256[path.name] = hashlib.sha256(read_bounded(path)).hexdigest()
+                elif recorded is None or recorded.bytes == path.stat().st_size:
+                    sha256[path.name] = hash_file(path)
+        return sha256
 
     def _read_own(self, name: str, model: type[_Document]) -> _Document | None:
         """Reads a document that only longplay writes; None for other tools' runs."""

@@ -130,6 +130,8 @@ class EvalLog(Record):
         make_directory(output_dir, exist_ok=True)
         _write_if_changed(output_dir / EXPERIMENT_FILE, self.experiment)
         for record in self.episodes:
+            # The list may have grown since it was validated.
+            _check_experiment_id(record, self.experiment.experiment_id)
             run_dir = run_dir_of(output_dir, record.trajectory_id)
             make_directory(run_dir, exist_ok=True)
             _write_if_changed(run_dir / EPISODE_FILE, record)
@@ -323,9 +325,11 @@ class CheckedRuns:
         self._run_dirs = find_started_runs(directory)
         self._experiment = experiment_of(directory)
         self._experiment_id = read_experiment_id(self._experiment)
-        self._plan = None
+        self._plan: ExperimentConfig | None = None
+        self._planned: frozenset[int] = frozenset()
         if is_experiment(self._experiment):
             self._plan = read_experiment_config(self._experiment)
+            self._planned = frozenset(self._plan.seeds)
         self._expects_all = not options.partial and directory == self._experiment
         self._names_by_seed: dict[int | None, str] = {}
 
@@ -352,7 +356,7 @@ class CheckedRuns:
             check_trust(trajectory.run, self._options.require)
 
     def _check_seed(self, seed: int | None, name: str) -> None:
-        if self._plan is not None and seed not in self._plan.seeds:
+        if self._plan is not None and seed not in self._planned:
             raise DocumentError(
                 f"config.json seed: expected a seed that {EXPERIMENT_CONFIG} plans, "
                 f"found {seed}"

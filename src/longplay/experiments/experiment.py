@@ -35,6 +35,7 @@ from longplay.agents.isolation.levels import NOT_ISOLATED, Isolation
 from longplay.agents.isolation.remote import load_agent_at
 from longplay.agents.loading import LoadedAgent
 from longplay.contract.files import (
+    check_no_links,
     make_directory,
     read_document,
     write_document,
@@ -50,6 +51,7 @@ from longplay.contract.layout import (
     run_dir_of,
 )
 from longplay.contract.records import IsolationLevel
+from longplay.contract.rundir import is_readable_path
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import ConfigError, LongplayError, OutputError
 from longplay.eval_log.export import EXPERIMENT_FILE, EvalLog, save_records
@@ -64,7 +66,7 @@ from longplay.experiments.job import (
     open_session,
     play_job,
 )
-from longplay.plan import RunPlan, plan_again, plan_run
+from longplay.plan import RunPlan, plan_again, plan_all_again, plan_run
 from longplay.runs.checkpoint import keep_agent, remove_checkpoints
 from longplay.runs.loop import Observer, Progress
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
@@ -96,7 +98,7 @@ def view_runs(
 
 
 def _make_plans(config: ExperimentConfig) -> tuple[RunPlan, ...]:
-    return tuple(plan_again(config.config_given, seed) for seed in config.seeds)
+    return plan_all_again(config.config_given, config.seeds)
 
 
 class Mode(Enum):
@@ -342,6 +344,11 @@ class Experiment:
     def check_output(self) -> None:
         """Refuses a folder that exists, and a disk too small for all runs."""
         may_exist = self.mode is Mode.CREATE_OR_RESUME and self._is_empty()
+        if not is_readable_path(self.directory):
+            raise OutputError(
+                f"{self.directory}: expected a path in UTF-8; choose another folder "
+                "for --out"
+            )
         if self.directory.is_symlink():
             raise OutputError(
                 f"{self.directory} is a symbolic link; choose a new folder for --out"
@@ -492,6 +499,7 @@ class Experiment:
         resume_only = self.mode is not Mode.RETRY
         for view in self.view_selected(stall_timeout_s):
             if view.is_pending:
+                check_no_links(view.run_dir, self.directory)
                 yield Job.make(
                     view,
                     self.agent,

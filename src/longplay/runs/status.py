@@ -124,8 +124,8 @@ class RunView:
             "seed": self.plan.seed,
             "state": self.state,
             "frame": status.frame if status else 0,
-            "frames_total": self.plan.config.total_frames,
-            "headline": self.plan.config.score_type.HEADLINE,
+            "frames_total": self.plan.total_frames,
+            "headline": self.plan.headline,
             "headline_value": score and score.headline,
             "game_id": status and status.game_id,
             "fps": status and status.fps,
@@ -192,7 +192,8 @@ def is_preempted(status: RunStatus) -> bool:
 def is_lost(status: RunStatus, stall_timeout_s: float) -> bool:
     """Whether the process of a run in progress is dead or hangs."""
     beat = datetime.fromisoformat(status.heartbeat_utc)
-    if (datetime.now(UTC) - beat).total_seconds() > stall_timeout_s:
+    # A heartbeat far in the future is from a wrong clock, and would never get old.
+    if abs((datetime.now(UTC) - beat).total_seconds()) > stall_timeout_s:
         return True
     return status.host == platform.node() and not _is_alive(status.pid)
 

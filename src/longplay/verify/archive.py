@@ -76,7 +76,7 @@ def read_members(file: BinaryIO, known: Iterable[str]) -> dict[str, Member]:
         if any(file.read(padded - member.size_bytes)):
             raise PackError(f"it is damaged after {member.name}")
         members[member.name] = member
-    if file.read() != _END[_BLOCK_BYTES:]:
+    if file.read(_BLOCK_BYTES + 1) != _END[_BLOCK_BYTES:]:
         raise PackError("it is cut short, or has data after its end")
     return members
 

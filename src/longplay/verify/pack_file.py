@@ -60,7 +60,7 @@ _WINDOW_BYTES = 2**23
 # A piece this small decompresses to 8 MiB at most: a zstd block takes four bytes or
 # more and decompresses to 128 KiB or less.
 _PIECE_BYTES = 256
-_LARGEST_ANSWERS_BYTES = 2**32
+_LARGEST_ANSWERS_BYTES = 2**30
 
 
 def packed_name(name: str) -> str:

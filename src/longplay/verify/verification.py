@@ -47,6 +47,7 @@ from longplay.errors import (
     RowDifference,
 )
 from longplay.provenance import longplay_version
+from longplay.runs.checked_rows import LONGEST_ROW_BYTES
 from longplay.runs.loop import Observer
 from longplay.runs.recorder import utc_now
 from longplay.runs.session import ignore_progress
@@ -356,9 +357,14 @@ def _check_complete(run: RunDirectory) -> None:
             f"{run.path}: no evidence: run_summary.json has no chain_head, rows or "
             "score_sha256 to verify; the run can only be claimed"
         )
-    frames = 0
-    if (run.path / "events.jsonl").is_file():
-        frames = index_lines(run.path / "events.jsonl", ()).line_count
+    frames, events = 0, run.path / "events.jsonl"
+    if events.is_file() and events.stat().st_size > total * LONGEST_ROW_BYTES:
+        raise DocumentError(
+            f"{events.name}: expected {total:,} rows, found {events.stat().st_size:,} "
+            "bytes, which are too many for that"
+        )
+    if events.is_file():
+        frames = index_lines(events, ()).line_count
     if frames < total or state != "COMPLETED":
         raise IncompleteRunError(
             f"{run.path}: the run is not complete: it has {min(frames, total):,} of "
