@@ -38,6 +38,7 @@ from longplay.cli.running import (
     Where,
 )
 from longplay.cli.settings import make_run_options
+from longplay.cli.supervision import announce_directory
 from longplay.errors import ConfigError, RunCancelled, RunPreempted
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def run(
     if dry_run:
         _show_plan(study, (ray or 1) * part.count, as_json)
         return
+    announce_directory(study.path)
     with (
         ProgressLine(quiet=quiet) as progress,
         stdout_kept_clean(),
