@@ -246,3 +246,43 @@ def test_no_process_is_left_of_a_killed_driver(tmp_path):
     study.kill()
     study.wait()
     wait_for(lambda: not session_pids(study.pid), 10, "all processes end")
+
+
+DQN = (
+    *("run", "control-smoke-v1", "--agent", "dqn", "--seed", "1000", "--quiet"),
+    *("--set", 'games=["breakout"]', "--set", "base_visit_frames=1500"),
+    *("--agent-arg", "hidden=16", "--agent-arg", "batch_size=4"),
+    *("--agent-arg", "capacity=200", "--agent-arg", "first_update=40"),
+    *("--checkpoint-every", "1s"),
+)
+
+
+def test_dqn_continues_on_another_node(cluster, tmp_path):
+    pytest.importorskip("torch")
+    command = [sys.executable, "-m", "longplay", *DQN]
+    subprocess.run([*command, "--out", tmp_path / "whole"], check=True, timeout=600)
+    run = subprocess.Popen(
+        [*command, "--out", tmp_path / "out", "--ray-address", cluster.address],
+        env=cluster.environment,
+    )
+
+    def is_saved() -> bool:
+        return any((tmp_path / "out").glob("episodes/*/checkpoint/current.json"))
+
+    try:
+        wait_for(is_saved, 180, "a checkpoint")
+        (path,) = (tmp_path / "out").glob("episodes/*/status.json")
+        first = json.loads(path.read_text())["pid"]
+        (node,) = [n for n in cluster.nodes if first in session_pids(n.pid)]
+        kill_session(node)
+        assert run.wait(600) == 0
+    finally:
+        run.kill()
+        run.wait()
+    status = json.loads(path.read_text())
+    assert (status["state"], status["retries"]) == ("COMPLETED", 1)
+    assert status["pid"] != first
+    assert not (tmp_path / "out/archive").exists()
+    (whole,) = (tmp_path / "whole").glob("episodes/*")
+    for name in ROWS:
+        assert (path.parent / name).read_bytes() == (whole / name).read_bytes()
