@@ -97,10 +97,9 @@ def test_card_is_read_again_when_a_file_changes(tmp_path):
     assert "config.json" in (gone.problem or "")
 
 
-@pytest.mark.parametrize("pid", [2**31 - 1, 2**100])
-def test_pid_of_no_process_is_stale(tmp_path, pid):
+def test_pid_of_no_process_is_stale(tmp_path):
     run_dir = make_run(tmp_path / "a")
-    edit(run_dir / "status.json", state="RUNNING", pid=pid)
+    edit(run_dir / "status.json", state="RUNNING", pid=2**31 - 1)
     status = read_status(run_dir)
     assert status is not None
     here = status.model_copy(update={"host": platform.node()})
