@@ -169,7 +169,7 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show the progress of every cell of a study; live on a terminal."""
-    from longplay.experiments.study import read_study
+    from longplay.experiments.study_directory import read_study
 
     found = read_study(study, stall_timeout)
     views = study_tables.view_cells(found)
@@ -195,7 +195,7 @@ def status(
 @_command
 def show(study: StudyPath, as_json: Json = False) -> None:
     """Show what tuning chose, and the results of a study."""
-    from longplay.experiments.study import read_study
+    from longplay.experiments.study_directory import read_study
 
     found = read_study(study)
     if as_json:
