@@ -451,6 +451,20 @@ PACKS = [
     Case("compare: an empty pack", on("{pack}", empty, "compare {pack}"), 2, "not a valid pack"),
 ]
 
+STUDY = "{folder}/study.toml"
+STUDIES = [
+    Case(f"study {command}: {what}", on(STUDY, damage, f"study {command} {STUDY}"), 2, words)
+    for command in ("run", "status")
+    for what, damage, words in [
+        ("a pipe", fifo, "expected a regular file, found a pipe"),
+        ("endless zeros", zero, "expected a regular file, found a device"),
+        ("6 GiB of nothing", sparse, "expected at most"),
+        ("deep TOML", put_bytes(b"a = " + b"[" * 50_000), "study.toml: "),
+        ("bytes that are not UTF-8", not_utf8, "study.toml: "),
+        ("nothing in it", empty, "study.toml: "),
+    ]
+]
+
 ESC = "\x1b[31m"
 MARKUP = [
     Case("a metric named x[/]", on(SUMMARY, edit("visits/0/metrics", {"x[/]": 1.0}), "show {run}"), 0, "x[/]"),
@@ -498,4 +512,4 @@ MANY = [
     Case("a heartbeat from the future", from_the_future, 0, "STALE"),
 ]
 
-CASES = [*DOCUMENTS, *ROWS, *NUMBERS, *SETTINGS, *OUTPUTS, *CHECKPOINTS, *PACKS, *MARKUP, *MANY]  # fmt: skip
+CASES = [*DOCUMENTS, *ROWS, *NUMBERS, *SETTINGS, *OUTPUTS, *CHECKPOINTS, *PACKS, *MARKUP, *STUDIES, *MANY]  # fmt: skip

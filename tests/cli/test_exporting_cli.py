@@ -35,7 +35,7 @@ def test_atlas_for_people(invoke, lines, tmp_path):
     assert words.startswith("3 agents × 3 tasks agent tasks errored standardised rew")
     assert "beta 3 1 " in words
     assert "Rasch model of beats_random" in words
-    assert "1 records with an error, in no mean" in words
+    assert "errored records: 1, left out of all means" in words
     assert (tmp_path / "atlas" / "atlas.pdf").read_bytes().startswith(b"%PDF")
 
 

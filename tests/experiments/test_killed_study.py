@@ -96,6 +96,7 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._logs: list[Path] = []
         self.environment = {
             **os.environ,
             "RAY_AUTH_MODE": "token",
@@ -111,12 +112,26 @@ class Cluster:
             self._start("--head", f"--port={port}", "--num-cpus=0", *ports)
         ]
         wait_for(self._answers, 120, "the head answers")
-        self.nodes = [self.add_node(), self.add_node()]
+        self.nodes = [self._join(), self._join()]
 
     def _answers(self) -> bool:
         host, _, port = self.address.rpartition(":")
         with socket.socket() as client:
             return client.connect_ex((host, int(port))) == 0
+
+    def _join(self) -> subprocess.Popen[bytes]:
+        """A node that is ready; a busy machine may need more than one attempt."""
+        for _ in range(3):
+            node = self.add_node()
+            log = self._logs[-1]
+
+            def is_ready(node: Any = node, log: Path = log) -> bool:
+                return b"Ray runtime started" in log.read_bytes() or bool(node.poll())
+
+            wait_for(is_ready, 120, "a node starts or gives up")
+            if node.poll() is None:
+                return node
+        pytest.fail("no node could be started")
 
     def add_node(self) -> subprocess.Popen[bytes]:
         node = self._start(f"--address={self.address}", "--num-cpus=1")
@@ -125,8 +140,8 @@ class Cluster:
 
     def _start(self, *options: str) -> subprocess.Popen[bytes]:
         command = [str(Path(sys.executable).with_name("ray")), "start", *options]
-        log = self._folder / f"ray-{len(list(self._folder.iterdir()))}.txt"
-        with log.open("wb") as output:
+        self._logs.append(self._folder / f"ray-{len(self._logs)}.txt")
+        with self._logs[-1].open("wb") as output:
             return subprocess.Popen(
                 [*command, "--block", "--disable-usage-stats"],
                 stdout=output,
@@ -246,3 +261,43 @@ def test_no_process_is_left_of_a_killed_driver(tmp_path):
     study.kill()
     study.wait()
     wait_for(lambda: not session_pids(study.pid), 10, "all processes end")
+
+
+DQN = (
+    *("run", "control-smoke-v1", "--agent", "dqn", "--seed", "1000", "--quiet"),
+    *("--set", 'games=["breakout"]', "--set", "base_visit_frames=1500"),
+    *("--agent-arg", "hidden=16", "--agent-arg", "batch_size=4"),
+    *("--agent-arg", "capacity=200", "--agent-arg", "first_update=40"),
+    *("--checkpoint-every", "1s"),
+)
+
+
+def test_dqn_continues_on_another_node(cluster, tmp_path):
+    pytest.importorskip("torch")
+    command = [sys.executable, "-m", "longplay", *DQN]
+    subprocess.run([*command, "--out", tmp_path / "whole"], check=True, timeout=600)
+    run = subprocess.Popen(
+        [*command, "--out", tmp_path / "out", "--ray-address", cluster.address],
+        env=cluster.environment,
+    )
+
+    def is_saved() -> bool:
+        return any((tmp_path / "out").glob("episodes/*/checkpoint/current.json"))
+
+    try:
+        wait_for(is_saved, 180, "a checkpoint")
+        (path,) = (tmp_path / "out").glob("episodes/*/status.json")
+        first = json.loads(path.read_text())["pid"]
+        (node,) = [n for n in cluster.nodes if first in session_pids(n.pid)]
+        kill_session(node)
+        assert run.wait(600) == 0
+    finally:
+        run.kill()
+        run.wait()
+    status = json.loads(path.read_text())
+    assert (status["state"], status["retries"]) == ("COMPLETED", 1)
+    assert status["pid"] != first
+    assert not (tmp_path / "out/archive").exists()
+    (whole,) = (tmp_path / "whole").glob("episodes/*")
+    for name in ROWS:
+        assert (path.parent / name).read_bytes() == (whole / name).read_bytes()

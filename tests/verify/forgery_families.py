@@ -372,19 +372,21 @@ def find_catchers(lie: Lie, genuine: Path, folder: Path) -> set[str]:
     checks: dict[str, Callable[[], bool]] = {
         "validate": lambda: validate_run(run).is_valid,
         "verify": lambda: verify_run(run).passed,
-        "reexecute": lambda: (
-            reexecute(run, None if agent == "random" else agent).passed
-        ),
-        # A record is made again: a lie in it does not reach the export.
         "export": lambda: (
             export_jsonl(experiment, exported) == 1
             and _is_believed(lie, exported, original)
         ),
     }
-    return {name for name, is_believed in checks.items() if not _try(is_believed)}
+    caught = {name for name, is_believed in checks.items() if not _try(is_believed)}
+    # Re-execution replays first.
+    spec = None if agent == "random" else agent
+    if "verify" in caught or not _try(lambda: reexecute(run, spec).passed):
+        caught.add("reexecute")
+    return caught
 
 
 def _is_believed(lie: Lie, exported: Path, original: Path) -> bool:
+    """Whether a lie reached the export: records are made again from the run."""
     return lie.family != "records" or exported.read_bytes() != original.read_bytes()
 
 

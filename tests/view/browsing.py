@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,3 +34,14 @@ def open_page(
     page.on("request", lambda request: opened.fetched.append(request.url))
     page.goto(address, wait_until="load")
     return opened
+
+
+def wait_for(page: Page, expression: str) -> None:
+    """Waits until an expression is true.
+
+    The viewer's policy forbids what `wait_for_function` does in the page: `eval`.
+    """
+    deadline_s = time.monotonic() + _PATIENCE_MS / 1000
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline_s, expression
+        page.wait_for_timeout(50)

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.live import Live
 
 from longplay.cli import study_tables
@@ -20,6 +19,8 @@ from longplay.cli.guard import (
     CommandGroup,
     Json,
     Quiet,
+    SafeConsole,
+    check_output,
     guard,
     print_json,
     print_tables,
@@ -37,6 +38,7 @@ from longplay.cli.running import (
     Where,
 )
 from longplay.cli.settings import make_run_options
+from longplay.cli.supervision import announce_directory
 from longplay.errors import ConfigError, RunCancelled, RunPreempted
 
 if TYPE_CHECKING:
@@ -84,6 +86,7 @@ def run(
     """Run a study, or the rest of it: the same command continues a stopped one."""
     from longplay.experiments.study import WHOLE, Shard, Study
 
+    check_output("--out", out)
     where = Where.choose(ray, ray_address, retries, stall_timeout)
     part = WHOLE if shard is None else Shard.parse(shard)
     if where.is_ray and shard is not None:
@@ -94,6 +97,7 @@ def run(
     if dry_run:
         _show_plan(study, (ray or 1) * part.count, as_json)
         return
+    announce_directory(study.path)
     with (
         ProgressLine(quiet=quiet) as progress,
         stdout_kept_clean(),
@@ -165,14 +169,14 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show the progress of every cell of a study; live on a terminal."""
-    from longplay.experiments.study import read_study
+    from longplay.experiments.study_directory import read_study
 
     found = read_study(study, stall_timeout)
     views = study_tables.view_cells(found)
     if as_json:
         print_json(study_tables.status_to_json(found, views))
         return
-    console = Console()
+    console = SafeConsole()
     if not console.is_terminal:
         console.print(study_tables.show_status(found, views))
         return
@@ -191,7 +195,7 @@ def status(
 @_command
 def show(study: StudyPath, as_json: Json = False) -> None:
     """Show what tuning chose, and the results of a study."""
-    from longplay.experiments.study import read_study
+    from longplay.experiments.study_directory import read_study
 
     found = read_study(study)
     if as_json:

@@ -129,7 +129,7 @@ def read_study_file(path: Path) -> tuple[StudyFile, str]:
         raise ConfigError(f"{path}: expected TOML: {error}") from error
     except ValidationError as error:
         raise ConfigError(f"{path}: {describe_invalid(error)}") from error
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ConfigError(
             f"{path}: expected numbers, text, lists and tables: {error}"
         ) from error

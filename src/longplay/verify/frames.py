@@ -29,6 +29,7 @@ from pathlib import Path
 import msgspec
 
 from longplay.contract.digests import BLOCK_FRAMES
+from longplay.contract.files import open_regular
 from longplay.contract.records import (
     EpisodeRow,
     RunConfig,
@@ -255,7 +256,7 @@ class LoggedRun(ReplayedRun):
             raise DocumentError(f"{path.name}: missing in {self.path}")
         index = index_lines(path, [max(0, episode_id)])
         _check_episode(episode_id, index.line_count)
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             file.seek(index.bytes_before[0])
             line = file.readline(LONGEST_ROW_BYTES)
         try:
