@@ -54,7 +54,9 @@ def pack(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _read_folder(folder: Path) -> Contents:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    """The files of a run; the kept agent's folder is not packed."""
+    files = (path for path in folder.iterdir() if path.is_file())
+    return {path.name: path.read_bytes() for path in files}
 
 
 def _refused(path: Path, folder: Path, error: type[LongplayError] = PackError) -> str:
@@ -67,7 +69,8 @@ def _refused(path: Path, folder: Path, error: type[LongplayError] = PackError) -
     outside = sorted(folder.parent.iterdir())
     with pytest.raises(error) as caught:
         unpack_run(path, folder / "target")
-    assert _read_folder(folder) == {"neighbour": b"untouched"}
+    assert [path.name for path in folder.iterdir()] == ["neighbour"]
+    assert (folder / "neighbour").read_bytes() == b"untouched"
     assert sorted(folder.parent.iterdir()) == outside
     return str(caught.value)
 
