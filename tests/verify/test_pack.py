@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 import zstandard
+from repacking import Contents, close_pack, open_contents
 
 import longplay
-from longplay.contract.files import render_document
 from longplay.contract.rundir import ROW_FILES
 from longplay.errors import (
     CannotVerifyError,
@@ -36,8 +36,6 @@ from playing import play_run
 
 _SETTINGS = {"games": ["centipede", "asterix"], "base_visit_frames": 300}
 _CONTROL = {"games": ["asterix"], "base_visit_frames": 400}
-
-Contents = dict[str, bytes]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +54,9 @@ def pack(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _read_folder(folder: Path) -> Contents:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    """The files of a run; the kept agent's folder is not packed."""
+    files = (path for path in folder.iterdir() if path.is_file())
+    return {path.name: path.read_bytes() for path in files}
 
 
 def _refused(path: Path, folder: Path, error: type[LongplayError] = PackError) -> str:
@@ -69,7 +69,8 @@ def _refused(path: Path, folder: Path, error: type[LongplayError] = PackError) -
     outside = sorted(folder.parent.iterdir())
     with pytest.raises(error) as caught:
         unpack_run(path, folder / "target")
-    assert _read_folder(folder) == {"neighbour": b"untouched"}
+    assert [path.name for path in folder.iterdir()] == ["neighbour"]
+    assert (folder / "neighbour").read_bytes() == b"untouched"
     assert sorted(folder.parent.iterdir()) == outside
     return str(caught.value)
 
@@ -327,53 +328,17 @@ def test_size_far_beyond_the_file_is_refused(pack: Path, tmp_path: Path) -> None
 # --- Hostile packs: well-formed ones --------------------------------------------
 
 
-def _open_contents(pack: Path) -> Contents:
-    """The contents of a pack, decompressed."""
-    with tarfile.open(pack) as archive:
-        return {
-            member.name.removesuffix(".zst"): zstandard.decompress(
-                archive.extractfile(member).read()  # type: ignore[union-attr]
-            )
-            for member in archive
-            if member.name != "manifest.json"
-        }
-
-
-def _close(
-    pack: Path,
-    target: Path,
-    contents: Contents,
-    packed: Contents | None = None,
-    **changes: dict[str, Any],
-) -> Path:
-    """Makes a pack whose manifest agrees with its contents, except for `changes`."""
-    with PackFile(pack) as opened:
-        manifest = opened.manifest.model_dump()
-    members = {f"{n}.zst": zstandard.compress(c) for n, c in contents.items()}
-    members |= packed or {}
-    for name in [name for name in manifest["sizes"] if name not in ROW_FILES]:
-        del manifest["sizes"][name], manifest["sha256"][name]
-    for name, content in (contents | members).items():
-        manifest["sizes"][name] = len(content)
-        manifest["sha256"][name] = hashlib.sha256(content).hexdigest()
-    for key, values in changes.items():
-        manifest[key].update(values)
-    parts = {"manifest.json": render_document(manifest), **members}
-    target.write_bytes(b"".join(render_archive(parts.items())))
-    return target
-
-
 def test_pack_rebuilt_by_hand_unpacks(pack: Path, tmp_path: Path) -> None:
-    path = _close(pack, tmp_path / "own.longplay", _open_contents(pack))
+    path = close_pack(pack, tmp_path / "own.longplay", open_contents(pack))
     unpack_run(path, tmp_path / "again")
 
 
 def test_more_bytes_than_in_the_manifest_are_refused(
     pack: Path, tmp_path: Path
 ) -> None:
-    contents = _open_contents(pack)
+    contents = open_contents(pack)
     sizes = {"status.json": len(contents["status.json"]) - 1}
-    path = _close(pack, tmp_path / "evil.longplay", contents, sizes=sizes)
+    path = close_pack(pack, tmp_path / "evil.longplay", contents, sizes=sizes)
     message = _refused(path, tmp_path / "in")
     assert re.search("status.json: expected [0-9,]+ bytes, found more", message)
 
@@ -381,9 +346,9 @@ def test_more_bytes_than_in_the_manifest_are_refused(
 def test_fewer_bytes_than_in_the_manifest_are_refused(
     pack: Path, tmp_path: Path
 ) -> None:
-    contents = _open_contents(pack)
+    contents = open_contents(pack)
     sizes = {"status.json": len(contents["status.json"]) + 1}
-    path = _close(pack, tmp_path / "evil.longplay", contents, sizes=sizes)
+    path = close_pack(pack, tmp_path / "evil.longplay", contents, sizes=sizes)
     message = _refused(path, tmp_path / "in")
     assert re.search("expected [0-9,]+ bytes, found [0-9]", message)
 
@@ -393,8 +358,8 @@ def test_bomb_is_refused_within_little_memory(pack: Path, tmp_path: Path) -> Non
 
     bomb = zstandard.ZstdCompressor(level=19).compress(bytes(2**30))
     assert len(bomb) < 100_000
-    contents = _open_contents(pack)
-    path = _close(
+    contents = open_contents(pack)
+    path = close_pack(
         pack,
         tmp_path / "bomb.longplay",
         contents,
@@ -412,10 +377,10 @@ def test_bomb_with_its_size_in_the_manifest_is_refused(
 ) -> None:
     bomb = zstandard.ZstdCompressor(level=19).compress(bytes(2**29))
     sizes = {"status.json": 2**29}
-    path = _close(
+    path = close_pack(
         pack,
         tmp_path / "bomb.longplay",
-        _open_contents(pack),
+        open_contents(pack),
         {"status.json.zst": bomb},
         sizes=sizes,
     )
@@ -425,10 +390,10 @@ def test_bomb_with_its_size_in_the_manifest_is_refused(
 def test_frame_that_wants_a_large_window_is_refused(pack: Path, tmp_path: Path) -> None:
     parameters = zstandard.ZstdCompressionParameters(window_log=30)
     compressor = zstandard.ZstdCompressor(compression_params=parameters)
-    contents = _open_contents(pack)
+    contents = open_contents(pack)
     stream = compressor.compressobj()  # of unknown size: the header names a window
     greedy = stream.compress(contents["status.json"]) + stream.flush()
-    path = _close(
+    path = close_pack(
         pack, tmp_path / "evil.longplay", contents, {"status.json.zst": greedy}
     )
     assert "cannot be decompressed" in _refused(path, tmp_path / "in")
@@ -448,9 +413,9 @@ def test_frame_that_wants_a_large_window_is_refused(pack: Path, tmp_path: Path) 
 def test_member_that_is_not_one_frame_is_refused(
     pack: Path, tmp_path: Path, spoil: Callable[[bytes], bytes], message: str
 ) -> None:
-    contents = _open_contents(pack)
+    contents = open_contents(pack)
     spoilt = spoil(zstandard.compress(contents["status.json"]))
-    path = _close(
+    path = close_pack(
         pack, tmp_path / "evil.longplay", contents, {"status.json.zst": spoilt}
     )
     assert message in _refused(path, tmp_path / "in")
@@ -458,20 +423,22 @@ def test_member_that_is_not_one_frame_is_refused(
 
 def test_run_larger_than_the_disk_is_refused(pack: Path, tmp_path: Path) -> None:
     sizes = {"events.jsonl": 2**60}
-    path = _close(pack, tmp_path / "evil.longplay", _open_contents(pack), sizes=sizes)
+    path = close_pack(
+        pack, tmp_path / "evil.longplay", open_contents(pack), sizes=sizes
+    )
     assert "are free" in _refused(path, tmp_path / "in", OutputError)
 
 
 def test_endless_run_stops_at_the_size_in_the_manifest(
     pack: Path, tmp_path: Path
 ) -> None:
-    contents = _open_contents(pack)
+    contents = open_contents(pack)
     config = json.loads(contents["config.json"])
     config["decision_interval"] = 2**40
     for visit in config["schedule"]:
         visit["visit_frames"] = 2**40
     contents["config.json"] = json.dumps(config).encode()
-    path = _close(pack, tmp_path / "evil.longplay", contents)
+    path = close_pack(pack, tmp_path / "evil.longplay", contents)
     assert "replay gave more than the expected" in _refused(path, tmp_path / "in")
 
 
@@ -491,21 +458,21 @@ def test_endless_run_stops_at_the_size_in_the_manifest(
 def test_changed_answers_are_refused(
     pack: Path, tmp_path: Path, change: Callable[[bytes], bytes], message: str
 ) -> None:
-    contents = _open_contents(pack)
+    contents = open_contents(pack)
     contents["answers"] = change(contents["answers"])
-    path = _close(pack, tmp_path / "evil.longplay", contents)
+    path = close_pack(pack, tmp_path / "evil.longplay", contents)
     assert message in _refused(path, tmp_path / "in")
 
 
 def test_different_emulator_is_named_when_rows_do_not_match(
     pack: Path, tmp_path: Path
 ) -> None:
-    contents = _open_contents(pack)
+    contents = open_contents(pack)
     config = json.loads(contents["config.json"])
     config["versions"]["ale_py"] = "0.11.0"
     contents["config.json"] = json.dumps(config).encode()
     sha256 = {"events.jsonl": "0" * 64}
-    path = _close(pack, tmp_path / "evil.longplay", contents, sha256=sha256)
+    path = close_pack(pack, tmp_path / "evil.longplay", contents, sha256=sha256)
     message = _refused(path, tmp_path / "in", CannotVerifyError)
     assert "ale-py 0.11.0" in message
     assert "0.12.1" in message
