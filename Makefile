@@ -9,6 +9,7 @@ INSTALLED := $(VENV)/.installed-core
 INSTALLED_DEV := $(VENV)/.installed-dev
 INSTALLED_REPORT := $(VENV)/.installed-report
 INSTALLED_LEARN := $(VENV)/.installed-learn
+INSTALLED_LOOPS := $(VENV)/.installed-loops
 INSTALLED_DOCS := $(VENV)/.installed-docs
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
@@ -55,7 +56,13 @@ test-learn: $(INSTALLED_LEARN) ## test training with torch and numba (seconds)
 test-view: $(INSTALLED_DEV) ## open the pages in Chromium (Debian: apt install chromium)
 	$(BIN)/python -m pytest tests/view
 
-test-all: $(INSTALLED_LEARN) ## run all tests, slow and exhaustive ones included
+# Loops of other packages; --no-deps, because theirs ask for other versions.
+$(INSTALLED_LOOPS): $(INSTALLED_LEARN)
+	$(PIP) install -c constraints.txt opencv-python-headless pandas
+	$(PIP) install -c constraints.txt --no-deps stable-baselines3
+	@touch $@
+
+test-all: $(INSTALLED_LOOPS) ## run all tests, slow and exhaustive ones included
 	$(BIN)/python -m pytest -m '' tests tests/learn
 
 check: $(INSTALLED_DEV) ## check formatting, lint and types
@@ -99,8 +106,8 @@ bench-learners: $(INSTALLED_LEARN) ## measure the time per decision of every lea
 learning: $(INSTALLED_DEV) ## compare examples/control_linear_q.py with random (minutes)
 	$(BIN)/python benchmarks/learning.py examples/control_linear_q.py --games qbert,road_runner
 
-pictures: $(INSTALLED_DEV) ## regenerate the pictures of docs/prediction.md
-	$(BIN)/python benchmarks/pictures.py
+pictures: $(INSTALLED_DEV) ## regenerate the pictures of README and docs (minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/pictures.py
 
 doctor-traces: $(INSTALLED_DEV) ## regenerate the traces that `longplay doctor` compares with
 	$(BIN)/python -m longplay.verify.doctor

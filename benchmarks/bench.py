@@ -32,6 +32,7 @@ from bare import (
 )
 from bench_isolation import bench_isolation
 from bench_trust import bench_evidence, bench_resume, bench_verify
+from bench_video import bench_video
 
 
 class Subject(NamedTuple):
@@ -261,8 +262,8 @@ def main() -> None:
     parser.add_argument("--killed-at-frame", type=int, default=40_000)
     parser.add_argument(
         "--only",
-        default="run,control,prediction,isolation,evidence,resume,verify,reading,"
-        "memory,import",
+        default="run,control,prediction,isolation,evidence,resume,verify,video,"
+        "reading,memory,import",
     )
     options = parser.parse_args()
     wanted = options.only.split(",")
@@ -281,6 +282,8 @@ def main() -> None:
         rows += bench_resume(options.trials, options.killed_at_frame)
     if "verify" in wanted:
         rows += bench_verify(options.trials, options.verify_visit_frames)
+    if "video" in wanted:
+        rows += bench_video(options.trials, options.visit_frames)
     if "reading" in wanted:
         rows += bench_reading(options.trials, options.reading_visit_frames)
     if "memory" in wanted:

@@ -1,80 +1,45 @@
-"""The pictures of docs/prediction.md, on numbers worked out by hand."""
+"""The pictures of README and docs, on numbers worked out by hand."""
 
 from __future__ import annotations
 
+import io
 import re
 import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from PIL import Image
 
 import pictures
-from longplay.contract.records import ScheduledVisit
+import stream_picture
+from figure_files import render_figure
+from longplay.contract.records import EventRow, ScheduledVisit
 from longplay.plan import plan_run
 from longplay.reference.facts import AuditedState, ReferenceFacts
 from longplay.reference.library import REFERENCE_GAMES
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Forecasts, Play, played_visits
+from longplay.verify.replay import ReplayedFrame
 from made_up_references import make_facts
-from svg import Scale, find_range, number, thin_out, write_tick
+from prediction_pictures import arrange_panels, draw_audits, draw_visits
 
-LARGEST_BYTES = 150_000
-
-
-def read_elements(picture: bytes, class_: str) -> list[ElementTree.Element]:
-    """The elements of a class, in a picture that must be well-formed."""
-    root = ElementTree.fromstring(picture)
-    return [found for found in root.iter() if found.get("class") == class_]
+LARGEST_BYTES = 400_000
 
 
-def read_words(picture: bytes, class_: str) -> list[str | None]:
-    return [found.text for found in read_elements(picture, class_)]
+def titles(axes: Axes) -> tuple[str, str]:
+    return axes.get_title("left"), axes.get_title("right")
 
 
-# --- drawing --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(12.0, "12"), (12.34, "12.3"), (-0.04, "0"), (-0.5, "-0.5"), (-10.0, "-10")],
-)
-def test_positions_have_a_tenth_of_a_pixel(value: float, text: str) -> None:
-    assert number(value) == text
-
-
-def test_scale_places_numbers_either_way() -> None:
-    assert Scale(0, 10, 100, 200).place(2.5) == 125
-    assert Scale(-1, 1, 50, 10).place(0.5) == 20  # pixels count downwards
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "intervals", "ticks"),
-    [
-        (0, 3000, 6, [0, 500, 1000, 1500, 2000, 2500, 3000]),
-        (-1.3, 0.7, 5, [-1, -0.5, 0, 0.5]),
-        (0, 0.31, 4, [0, 0.1, 0.2, 0.3]),
-        (2.01, 2.05, 2, [2.02, 2.04]),
-    ],
-)
-def test_ticks_are_round(
-    low: float, high: float, intervals: int, ticks: list[float]
-) -> None:
-    assert Scale(low, high, 0, 1).choose_ticks(intervals) == ticks
-
-
-def test_ticks_are_typeset() -> None:
-    assert [write_tick(tick) for tick in (1500, -0.5, 0)] == ["1,500", "−0.5", "0"]
-
-
-def test_a_range_is_never_empty() -> None:
-    assert find_range([2.0, 2.0]) == (1.5, 2.5)
-
-
-def test_thinning_keeps_extremes() -> None:
-    column = [(0.0, 5.0), (0.5, 9.0), (1.0, 1.0), (1.5, 4.0)]
-    assert thin_out([*column, (2.0, 3.0)]) == [(0.5, 9.0), (1.0, 1.0), (2.0, 3.0)]
+def lines_of(axes: Axes, colour: str) -> list[list[tuple[float, float]]]:
+    """The points of every line of a colour."""
+    return [
+        [tuple(point) for point in line.get_xydata().tolist()]
+        for line in axes.get_lines()
+        if line.get_color() == colour
+    ]
 
 
 # --- audits ---------------------------------------------------------------------------
@@ -103,21 +68,21 @@ def make_audited(
 
 def test_audited_states_are_where_they_should_be() -> None:
     facts = make_audited("pong", (0.0, 0.0, 0.0), (1.0, 0.5, 0.04), r2=0.876)
-    picture = pictures.draw_audits([facts])
-    # The panel is (66, 40) to (234, 208), for -0.06 … 1.06: 150 pixels are 1.
-    dots = [(c.get("cx"), c.get("cy")) for c in read_elements(picture, "state")[0]]
-    assert dots == [("75", "199"), ("225", "124")]
-    (errors,) = read_elements(picture, "error")  # ±0.2 around 0.5
-    assert errors.get("d") == "M75,199V199M225,154V94"
-    (line,) = read_elements(picture, "identity")
-    ends = [line.get(name) for name in ("x1", "y1", "x2", "y2")]
-    assert ends == ["66", "208", "234", "40"]
-    assert read_words(picture, "note") == ["R² 0.88"]
+    (axes,) = draw_audits([facts]).axes
+    (container,) = axes.containers
+    dots, _, (bars,) = container
+    assert dots.get_xydata().tolist() == [[0.0, 0.0], [1.0, 0.5]]
+    ends = [segment.tolist() for segment in bars.get_segments()]
+    assert ends == [[[0, 0], [0, 0]], [[1, 0.3], [1, 0.7]]]  # ±0.2 around 0.5
+    # The widest range is that of the values: 0 … 1, and 6 % on either side.
+    assert axes.get_xlim() == axes.get_ylim() == pytest.approx((-0.06, 1.06))
+    assert titles(axes) == ("pong", "R² 0.88")
 
 
-def test_an_audit_without_r2_has_a_dash() -> None:
-    picture = pictures.draw_audits([make_audited("pong", (0.5, 0.5, 0.0))])
-    assert read_words(picture, "note") == ["R² –"]
+def test_audit_without_r2_has_a_dash_and_a_range() -> None:
+    (axes,) = draw_audits([make_audited("pong", (0.5, 0.5, 0.0))]).axes
+    assert titles(axes) == ("pong", "R² –")
+    assert axes.get_xlim() == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -125,15 +90,11 @@ def test_an_audit_without_r2_has_a_dash() -> None:
     [(1, 1, 1), (2, 2, 1), (5, 3, 2), (9, 3, 3), (20, 4, 5)],
 )
 def test_every_game_has_a_panel(games: int, columns: int, rows: int) -> None:
+    assert arrange_panels(games) == (rows, columns)
     names = list(REFERENCE_GAMES[:games])
-    states = [(k / 49, 0.123456 * k, 0.01) for k in range(50)]
-    picture = pictures.draw_audits([make_audited(game, *states) for game in names])
-    assert read_words(picture, "name") == names
-    panels = read_elements(picture, "panel")
-    assert len({(panel.get("x"), panel.get("y")) for panel in panels}) == games
-    assert len({panel.get("x") for panel in panels}) == columns
-    assert len({panel.get("y") for panel in panels}) == rows
-    assert len(picture) < LARGEST_BYTES
+    figure = draw_audits([make_audited(game, (0.0, 1.0, 0.1)) for game in names])
+    shown = [axes for axes in figure.axes if axes.axison]
+    assert [axes.get_title("left") for axes in shown] == names
 
 
 # --- visits ---------------------------------------------------------------------------
@@ -159,49 +120,114 @@ def play(references: Path) -> Play:
 
 
 def test_lines_of_a_visit_are_where_they_should_be(play: Play) -> None:
-    picture = pictures.draw_visits(play)
-    lines = {
-        # The first is the legend's.
-        class_: [line.get("points") for line in read_elements(picture, class_)[1:]]
-        for class_ in ("return", "prediction", "target")
-    }
-    # 826 pixels for 7 timesteps from x = 66 on; 150 for -0.06 … 1.06 from y = 220 up.
-    assert lines == {
-        "return": ["66,195.2 184,178.5 302,145 420,78"],  # 1/8, 1/4, 1/2, 1; then cut
-        "prediction": ["66,145 184,145 302,145 420,145", "538,145 656,145 774,145"],
-        "target": ["66,212 184,212 302,212 420,212", "538,145 656,212 774,212"],
-    }
+    (axes,) = draw_visits(play).axes
+    returns, predictions, targets = (
+        lines_of(axes, colour) for colour in ("#E69F00", "#D55E00", "#0072B2")
+    )
+    assert returns == [[(0, 0.125), (1, 0.25), (2, 0.5), (3, 1)]]  # then not known
+    assert predictions == [
+        [(0, 0.5), (1, 0.5), (2, 0.5), (3, 0.5)],
+        [(4, 0.5), (5, 0.5), (6, 0.5)],
+    ]
+    assert targets == [[(0, 0), (1, 0), (2, 0), (3, 0)], [(4, 0.5), (5, 0), (6, 0)]]
 
 
-def test_a_game_over_is_marked_where_it_was(play: Play) -> None:
-    _, mark = read_elements(pictures.draw_visits(play), "end")  # the legend's, and this
-    assert (mark.get("x1"), mark.get("x2")) == ("420", "420")
+def test_game_over_is_marked_where_it_was(play: Play) -> None:
+    (axes,) = draw_visits(play).axes
+    assert lines_of(axes, "0.3") == [[(3, 0), (3, 1)]]
 
 
-def test_a_visit_is_shown_with_its_error(play: Play) -> None:
-    picture = pictures.draw_visits(play)
-    assert read_words(picture, "name") == ["pong"]
+def test_visit_is_shown_with_its_error(play: Play) -> None:
+    (axes,) = draw_visits(play).axes
     # Squared errors: six of 1/4. Targets: mean 1/14, variance 1/28 - 1/196 = 6/196.
-    assert read_words(picture, "note")[-1] == "nmse 7.00"
+    assert titles(axes) == ("pong", "nmse 7.00")
 
 
-# --- both -----------------------------------------------------------------------------
+# --- the stream -----------------------------------------------------------------------
+
+
+COLOURS = ((50, 0, 99), (200, 99, 0))
+
+
+@pytest.fixture
+def shown() -> stream_picture.Shown:
+    """Two visits of 100 and 300 timesteps."""
+    visits = tuple(
+        ScheduledVisit(visit_idx=n, cycle_idx=0, game_id=game, visit_frames=frames)
+        for n, (game, frames) in enumerate((("pong", 100), ("qbert", 300)))
+    )
+    config = plan_run("control-smoke-v1", 1000).config
+    return stream_picture.Shown(
+        config.model_copy(update={"schedule": visits}),
+        np.array([np.full(20, 0.5), np.arange(20) / 20]),
+        np.array([0.1, 0.2]),
+        [
+            ReplayedFrame(
+                np.full((210, 160, 3), colour, np.uint8), make_row(frame), 0.0
+            )
+            for frame, colour in zip((75, 325), COLOURS, strict=True)
+        ],
+    )
+
+
+def make_row(frame: int) -> EventRow:
+    return EventRow(frame, "pong", 0, 0, 0, 0, 0, True, 0, 0, 0.0, False, False, 3)
+
+
+def test_timeline_has_the_rates_of_every_visit(shown: stream_picture.Shown) -> None:
+    (axes,) = stream_picture.draw_stream(shown).axes
+    first, second = lines_of(axes, "#0072B2")
+    assert first[0] == (2.5, 0.5)  # the middle of the first 20th of 100
+    assert second[0] == (107.5, 0.0)
+    assert second[-1] == pytest.approx((392.5, 0.95))
+    assert lines_of(axes, "0.35") == [
+        [(0, 0.1), (100, 0.1)],
+        [(100, 0.2), (400, 0.2)],
+    ]
+    assert [point[0][0] for point in lines_of(axes, "0.2")] == [75, 325]
+    assert [text.get_text() for text in axes.texts] == ["pong", "qbert"]
+    assert axes.get_xlim() == (0, 400)
+
+
+def test_frames_are_shown_pixel_by_pixel(shown: stream_picture.Shown) -> None:
+    with Image.open(io.BytesIO(render_figure(stream_picture.draw_stream(shown)))) as im:
+        found = np.array(im.convert("RGB"))
+    for colour in COLOURS:
+        assert (found == colour).all(axis=2).sum() == 160 * 210
+
+
+def shorten_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(stream_picture.OVERRIDES, "base_visit_frames", 60)
+    monkeypatch.setitem(stream_picture.OVERRIDES, "num_cycles", 1)
+
+
+def test_stream_is_played_and_replayed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten_stream(monkeypatch)
+    shown = stream_picture.play_stream(tmp_path)
+    frames = [frame.row.global_frame_idx for frame in shown.frames]
+    assert frames == [45, 105, 165]
+    assert shown.rates.shape == (3, 10)
+    assert shown.config.seed == stream_picture.SEED >= 1000
+
+
+# --- all of them ----------------------------------------------------------------------
 
 
 def draw(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
+    shorten_stream(monkeypatch)
     options = ["--timesteps", "60", "--folder", str(folder)]
     monkeypatch.setattr(sys, "argv", ["pictures.py", *options])
     pictures.main()
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_same_references_give_the_same_bytes(
+def test_same_runs_give_the_same_bytes(
     references: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = draw(tmp_path / "a", monkeypatch)
-    assert set(drawn) == {"visits.svg", "audit.svg"}
-    assert read_words(drawn["visits.svg"], "name") == list(REFERENCE_GAMES[:3])
-    assert read_words(drawn["audit.svg"], "name") == list(REFERENCE_GAMES)
+    assert set(drawn) == {"stream.png", "hud.png", "visits.png", "audit.png"}
     assert draw(tmp_path / "b", monkeypatch) == drawn
 
 
@@ -214,10 +240,27 @@ def test_without_references_nothing_is_drawn(
     assert not (tmp_path / "a").exists()
 
 
-@pytest.mark.parametrize("name", ["visits.svg", "audit.svg"])
-def test_the_pictures_in_the_docs_are_sound(name: str) -> None:
-    page = (pictures.ROOT / "docs" / "prediction.md").read_text(encoding="utf-8")
-    assert f"](pictures/{name})" in page
+@pytest.mark.parametrize(
+    ("page", "link", "name"),
+    [
+        ("README.md", "docs/pictures", "stream.png"),
+        ("docs/video.md", "pictures", "hud.png"),
+        ("docs/prediction.md", "pictures", "visits.png"),
+        ("docs/prediction.md", "pictures", "audit.png"),
+    ],
+)
+def test_pictures_in_the_docs_are_small_and_shown(
+    page: str, link: str, name: str
+) -> None:
+    assert f"{link}/{name}" in (pictures.ROOT / page).read_text(encoding="utf-8")
     picture = (pictures.ROOT / "docs" / "pictures" / name).read_bytes()
-    assert read_elements(picture, "panel")
+    assert picture.startswith(b"\x89PNG")
     assert len(picture) < LARGEST_BYTES
+
+
+def test_style_of_the_docs_does_not_leak(play: Play) -> None:
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    assert isinstance(draw_visits(play), Figure)
+    assert dict(mpl.rcParams) == before

@@ -1,13 +1,16 @@
-"""The matrix from the command line."""
+"""Exported records from the command line: export, atlas, findings."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from generated_records import make_line, write_lines
+from generated_runs import make_experiment, make_status, run_dir_of, write
 from longplay.eval_log import EvalLog
 from rows import read_rows
 
@@ -32,7 +35,7 @@ def test_atlas_for_people(invoke, lines, tmp_path):
     assert words.startswith("3 agents × 3 tasks agent tasks errored standardised rew")
     assert "beta 3 1 " in words
     assert "Rasch model of beats_random" in words
-    assert "1 records with an error, in no mean" in words
+    assert "errored records: 1, left out of all means" in words
     assert (tmp_path / "atlas" / "atlas.pdf").read_bytes().startswith(b"%PDF")
 
 
@@ -105,3 +108,68 @@ def test_findings_about_an_unknown_run_are_refused(invoke, finished_run, tmp_pat
     answer = invoke("findings", "apply", finished_run.parent.parent, path)
     assert answer.exit_code == 1
     assert "findings.jsonl:1 unknown trajectory_id 'nowhere'" in answer.stderr
+
+
+# --- export -------------------------------------------------------------------------
+
+
+def test_export_to_every_eval_ever(invoke, finished_run, tmp_path):
+    experiment = finished_run.parent.parent
+    who = ("--organization", "A Lab", "--relationship", "third_party")
+    answer = invoke("export", experiment, "--eee", tmp_path, *who, "--json")
+    files = answer.json["eee"]
+    assert (files["rows"], files["errored"]) == (1, 0)
+    aggregate = json.loads(Path(files["aggregate"]).read_text())
+    assert aggregate["model_info"]["id"] == "A-Lab/random"
+    source = aggregate["source_metadata"]
+    assert source["evaluator_relationship"] == "third_party"
+    answer = invoke("export", experiment, "--eee", tmp_path, *who)
+    words = " ".join(answer.stdout.split())
+    assert words.startswith("1 sample -> ")
+    assert "results -> " in words
+
+
+@pytest.fixture
+def crashed(tmp_path):
+    """Three runs, of which one ended with an error."""
+    experiment = make_experiment(tmp_path / "experiment", range(3))
+    write(run_dir_of(experiment, 1) / "status.json", make_status("FAILED", "KeyError"))
+    return experiment
+
+
+def test_export_says_how_many_lines_have_an_error(invoke, crashed, tmp_path):
+    lines = tmp_path / "lines.jsonl"
+    answer = invoke("export", crashed, "--jsonl", lines)
+    words = " ".join(answer.stdout.split())
+    assert words.startswith("3 records -> ")
+    assert "1 with an error, among them; see error_type" in words
+    answer = invoke("export", crashed, "--jsonl", lines, "--completed-only")
+    words = " ".join(answer.stdout.split())
+    assert words.startswith("2 records -> ")
+    assert "1 with an error, left out" in words
+    assert [line["error_type"] for line in read_rows(lines)] == [None, None]
+    summary = invoke("export", crashed, "--jsonl", lines, "--json").json
+    assert (summary["records"], summary["errored"]) == (3, 1)
+
+
+WHO = ("--organization", "A Lab", "--relationship", "other")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "expected --jsonl FILE or --eee DIR, found neither"),
+        (("--eee", "x"), "--eee: expected --organization and --relationship as well"),
+        (("--eee", "x", *WHO[:2]), "expected --organization and --relationship as w"),
+        (("--jsonl", "x", *WHO), "--organization and --relationship: only with --eee"),
+        (("--eee", "x", *WHO[:3], "friend"), "relationship: expected one of first_pa"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    invoke, crashed, tmp_path, monkeypatch, options, message
+):
+    monkeypatch.chdir(tmp_path)
+    answer = invoke("export", crashed, *options)
+    assert answer.exit_code == 2
+    assert message in " ".join(answer.stderr.split())
+    assert not (tmp_path / "x").exists()

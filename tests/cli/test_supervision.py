@@ -58,6 +58,11 @@ def test_sudden_end_is_a_failed_run(
     assert ending in status["error"]["message"]
 
 
+def test_exit_handler_does_not_hide_a_failure(run: Callable[..., Any]) -> None:
+    init = "import atexit; atexit.register(os._exit, 0)"
+    assert run("raise ValueError('boom')", init=init).exit_code == 1
+
+
 def test_sudden_end_is_json_if_requested(run: Callable[..., Any]) -> None:
     answer = run("os._exit(0)", "--json")
     assert answer.exit_code == 1

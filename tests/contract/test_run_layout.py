@@ -78,3 +78,14 @@ def test_broken_plan_is_refused(tmp_path):
     write(experiment / "experiment_config.json", {"seeds": "all"})
     with pytest.raises(DocumentError, match=r"experiment_config\.json .*expected"):
         find_run_groups(experiment)
+
+
+def test_broken_plan_can_be_kept(tmp_path):
+    broken = make_planned(tmp_path / "a", (0,), started=1)
+    write(broken / "experiment_config.json", {"seeds": "all"})
+    sound = make_planned(tmp_path / "b", (0,), started=1)
+    first, second = find_run_groups(tmp_path, keeps_broken=True)
+    assert (first.directory, first.plan) == (broken, None)
+    assert first.runs == (run_dir_of(broken, 0),)
+    assert "experiment_config.json" in (first.problem or "")
+    assert (second.directory, second.problem) == (sound, None)

@@ -120,7 +120,7 @@ def test_agents_without_a_number_are_last(tmp_path):
     assert [row["agent"] for row in rows] == ["alpha", "beta", "broken"]
     assert rows[2]["standardised_reward"] is None
     assert (rows[2]["errored"], rows[2]["tasks"]) == (1, 0)
-    assert "1 records with an error, in no mean" in list(describe_atlas(atlas))
+    assert "errored records: 1, left out of all means" in list(describe_atlas(atlas))
 
 
 def test_namesakes_are_told_apart(tmp_path):

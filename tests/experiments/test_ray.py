@@ -208,7 +208,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lab, Lab]:
     labs = []
     for options in ((), RAY):
         lab = make_lab(tmp_path_factory.mktemp("both"))
-        assert wait_end(lab, lab.start("0-3", *options), 60) == 0, lab.errors
+        assert wait_end(lab, lab.start("0-3", *options), 180) == 0, lab.errors
         labs.append(lab)
     return labs[0], labs[1]
 

@@ -26,8 +26,8 @@ from longplay.experiments.study import (
     Study,
     StudyResult,
     play_here,
-    read_study,
 )
+from longplay.experiments.study_directory import read_study
 
 ROWS = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl")
 

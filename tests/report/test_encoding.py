@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 from fractions import Fraction
+from typing import Any
 
 import av
 import numpy as np
@@ -16,7 +19,6 @@ from longplay.report.encoding import (
     Picture,
     VideoWriter,
     choose_pace,
-    iter_fragments,
 )
 
 _SIZE = (160, 210)
@@ -76,11 +78,8 @@ def test_colours_that_appear_later_are_exact() -> None:
     assert np.array_equal(found, pictures)
 
 
-@pytest.mark.parametrize("encoding", ("h264", "fragments"))
-def test_h264_has_every_frame_and_its_colours(
-    pictures: list[Picture], encoding: Encoding
-) -> None:
-    content = encode(pictures, encoding, _RATE)
+def test_h264_has_every_frame_and_its_colours(pictures: list[Picture]) -> None:
+    content = encode(pictures, "h264", _RATE)
     decoded = decode(content)
     assert len(decoded) == len(pictures)
     # Away from the edges of the blocks, where colours have half the resolution.
@@ -101,7 +100,7 @@ def test_frames_can_be_found_every_second(pictures: list[Picture]) -> None:
     assert {0, 60, 120} <= set(keys)
 
 
-@pytest.mark.parametrize("encoding", ("h264", "lossless", "fragments", "gif"))
+@pytest.mark.parametrize("encoding", ("h264", "lossless", "gif"))
 def test_same_pictures_give_the_same_bytes(
     pictures: list[Picture], encoding: Encoding
 ) -> None:
@@ -109,33 +108,36 @@ def test_same_pictures_give_the_same_bytes(
     assert first == second
 
 
-def test_fragments_arrive_while_pictures_are_made(pictures: list[Picture]) -> None:
-    """The head after a few pictures, a fragment after each second of 60."""
-    made: list[Picture] = []
-    arrived: dict[bytes, int] = {}
-    taken = (made.append(picture) or picture for picture in pictures)  # type: ignore[func-returns-value]
-    for chunk in iter_fragments(taken, _SIZE, _RATE):
-        for kind in (b"ftyp", b"moof"):
-            if kind in chunk:
-                arrived.setdefault(kind, len(made))
-    assert arrived[b"ftyp"] < 30 < arrived[b"moof"] < 90
-
-
-def test_fragments_joined_are_a_video(pictures: list[Picture]) -> None:
-    content = b"".join(iter_fragments(pictures, _SIZE, _RATE))
-    assert content == encode(pictures, "fragments", _RATE)
-
-
-def test_reader_of_fragments_may_stop(pictures: list[Picture]) -> None:
-    chunks = iter_fragments(pictures, _SIZE, _RATE)
-    next(chunks)
-    chunks.close()  # type: ignore[attr-defined]
-
-
 def test_gif_of_too_many_colours_is_refused() -> None:
     picture = np.random.default_rng(0).integers(256, size=(210, 160, 3), dtype=np.uint8)
     with pytest.raises(ConfigError, match="at most 256 colours, found more"):
         encode([picture], "gif", _RATE)
+
+
+class _SmallDisk(io.BytesIO):
+    """A file on a disk with room for some bytes."""
+
+    room_bytes = 0
+
+    def write(self, chunk: Any) -> int:
+        if self.tell() + len(chunk) > self.room_bytes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(chunk)
+
+
+@pytest.mark.parametrize("room_bytes", (0, 2_000, 40_000))
+def test_full_disk_is_reported_as_such(
+    pictures: list[Picture], room_bytes: int
+) -> None:
+    """At the start, in the middle, and where the index at the end is written."""
+    file = _SmallDisk()
+    file.room_bytes = room_bytes
+    with (
+        pytest.raises(OSError, match="No space left"),
+        VideoWriter(file, "lossless", _SIZE, _RATE) as writer,
+    ):
+        for picture in pictures:
+            writer.write(picture)
 
 
 @pytest.mark.parametrize(

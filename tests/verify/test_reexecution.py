@@ -178,7 +178,7 @@ DEATHS = {
 
 @pytest.mark.parametrize("death", DEATHS)
 def test_agent_that_ends_while_it_is_checked_fails(
-    death: str, tmp_path: Path, invoke: Callable[..., Any]
+    death: str, tmp_path: Path, invoke: Callable[..., Any], spawn: Callable[..., Any]
 ) -> None:
     agent = tmp_path / "mortal.py"
     flag = tmp_path / "flag"
@@ -200,6 +200,10 @@ def test_agent_that_ends_while_it_is_checked_fails(
     answer = invoke("verify", out, "--reexecute", "--agent", agent, *QUIET)
     assert answer.exit_code == 1
     assert DEATHS[death] in answer.stderr.replace("\n", " ")
+    unconfined = spawn(
+        "verify", out, "--reexecute", "--agent", agent, "--isolate", "none", *QUIET
+    )
+    assert unconfined.exit_code == 1
 
 
 def test_false_log_fails_before_the_agent_runs(

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
 from playwright.sync_api import Browser, Page
+
+# Pages are fast; a machine that does other things may not be.
+_PATIENCE_MS = 120_000
 
 
 @dataclass
@@ -24,8 +28,20 @@ def open_page(
     size = {"width": width, "height": 900}
     opened = Opened(browser.new_page(viewport=size, **options))
     page = opened.page
+    page.set_default_timeout(_PATIENCE_MS)
     page.on("console", lambda message: opened.complaints.append(message.text))
     page.on("pageerror", lambda error: opened.complaints.append(str(error)))
     page.on("request", lambda request: opened.fetched.append(request.url))
     page.goto(address, wait_until="load")
     return opened
+
+
+def wait_for(page: Page, expression: str) -> None:
+    """Waits until an expression is true.
+
+    The viewer's policy forbids what `wait_for_function` does in the page: `eval`.
+    """
+    deadline_s = time.monotonic() + _PATIENCE_MS / 1000
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline_s, expression
+        page.wait_for_timeout(50)

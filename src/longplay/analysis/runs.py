@@ -356,10 +356,8 @@ def _digest(value: Any) -> str:
 def key_of_run(run: RunDirectory) -> AgentKey:
     """The identity of a run's agent."""
     config = run.config
-    isolation = (
-        config.model_dump(include={"agent_isolation"}).get("agent_isolation") or {}
-    )
-    level = isolation.get("level", "none")
+    isolation = config.agent_isolation
+    level = "none" if isolation is None else isolation.level
     tuning_frames = _read_tuning_frames(run.path)
     if config.agent is None:
         return AgentKey("unknown agent", None, level, tuning_frames)

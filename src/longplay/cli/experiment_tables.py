@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from longplay.analysis.intervals import FEWEST_FOR_INTERVAL, estimate_mean
-from longplay.cli.layout import add_row, format_number, make_table
+from longplay.cli.layout import (
+    add_row,
+    format_number,
+    make_plain_table,
+    make_table,
+)
 from longplay.cli.progress import describe_learning
 from longplay.contract.records import Score
 from longplay.contract.rundir import RunDirectory
@@ -23,6 +27,10 @@ from longplay.tracks.catalogue import track_of
 if TYPE_CHECKING:
     from longplay.experiments.job import RunResult
     from longplay.runs.status import RunView
+
+
+# Longer tables are printed without colours.
+_MANY_ROWS = 200
 
 
 def _aggregate(scores: Sequence[float]) -> dict[str, Any]:
@@ -212,24 +220,31 @@ def _describe_learning(views: Sequence[RunView]) -> list[RenderableType]:
     return [_indent(line, "dim") for line in lines]
 
 
-def _status_table(views: Sequence[RunView]) -> Table:
-    from longplay.runs.status import describe_age
-
+def _status_table(views: Sequence[RunView]) -> RenderableType:
     unit = track_of(views[0].plan.config).frame_noun if views else "frame"
     columns = ("seed", "state", "game", unit, "fps", "heartbeat", "retries")
+    rows = [_status_row(view) for view in views]
+    if len(rows) > _MANY_ROWS:
+        return make_plain_table(columns, rows, left=(1, 2))
     table = make_table("", *columns, left=(1, 2))
     styles = {"COMPLETED": "green", "FAILED": "red", "STALE": "red"}
-    for view in views:
-        status = view.status
-        cells: tuple[str, ...] = ()
-        if status is not None:
-            cells = (
-                status.game_id or "",
-                f"{status.frame:,}/{status.frames_total:,}",
-                "" if status.fps is None else f"{status.fps:,.0f}",
-                describe_age(status.heartbeat_utc),
-                str(status.retries),
-            )
-        state = Text(view.state, styles.get(view.state, ""))
-        add_row(table, str(view.plan.seed), state, *cells)
+    for seed, state, *cells in rows:
+        add_row(table, seed, Text(state, styles.get(state, "")), *cells)
     return table
+
+
+def _status_row(view: RunView) -> tuple[str, ...]:
+    from longplay.runs.status import describe_age
+
+    status = view.status
+    if status is None:
+        return str(view.plan.seed), view.state
+    return (
+        str(view.plan.seed),
+        view.state,
+        status.game_id or "",
+        f"{status.frame:,}/{status.frames_total:,}",
+        "" if status.fps is None else f"{status.fps:,.0f}",
+        describe_age(status.heartbeat_utc),
+        str(status.retries),
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.padding import Padding
@@ -46,6 +46,23 @@ def add_row(table: Table, *cells: RenderableType, style: str = "") -> None:
 def _plain(text: str) -> Text:
     """Text with control characters shown as escapes, before its width is measured."""
     return Text("\n".join(map(escape_controls, text.split("\n"))))
+
+
+def make_plain_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], left: Iterable[int] = (0,)
+) -> Text:
+    """The same without colours, for thousands of rows: Rich needs 0.5 ms for each."""
+    padded = [(*row, *[""] * (len(columns) - len(row))) for row in (columns, *rows)]
+    widths = [max(map(len, column)) for column in zip(*padded, strict=True)]
+    sides = [str.ljust if n in left else str.rjust for n in range(len(columns))]
+    lines = (
+        "".join(
+            f" {side(cell, width)} "
+            for side, cell, width in zip(sides, row, widths, strict=True)
+        )
+        for row in padded
+    )
+    return Text("\n".join(lines), no_wrap=True, overflow="ignore")
 
 
 def format_number(value: float | None, digits: int = 5) -> str:

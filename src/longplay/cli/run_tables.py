@@ -147,6 +147,9 @@ def _provenance(run: RunDirectory) -> Padding:
         rows.append(("agent id", config.agent.agent_id))
         if config.agent.config.get("args"):
             rows.append(("agent args", str(config.agent.config["args"])))
+    if (isolation := config.agent_isolation) is not None:
+        allowed = "".join(f", allowed {path}" for path in isolation.allowed)
+        rows.append(("isolation", f"{isolation.level}{allowed}"))
     if config.versions is not None:
         versions = ", ".join(f"{k} {v}" for k, v in config.versions.items())
         rows.append(("versions", versions))

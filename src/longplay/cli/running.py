@@ -89,6 +89,12 @@ KeepAgent = Annotated[
         help="Keep the agent's final state (default: if below 100 MB).",
     ),
 ]
+Track = Annotated[
+    str | None,
+    typer.Option(
+        metavar="tensorboard|wandb", help="Send summaries of the progress there."
+    ),
+]
 StallTimeout = Annotated[
     float,
     typer.Option(
@@ -144,6 +150,7 @@ def run(
     stall_timeout: StallTimeout = 600.0,
     checkpoint_every: CheckpointEvery = None,
     keep_agent: KeepAgent = None,
+    track: Track = None,
     stop_after: Annotated[
         float | None,
         typer.Option(
@@ -178,7 +185,7 @@ def run(
     refuse_debugging(debug, isolation)
     if debug and (where.is_ray or as_json):
         raise ConfigError("--debug: expected no --ray and no --json")
-    options = make_run_options(checkpoint_every, keep_agent)
+    options = make_run_options(checkpoint_every, keep_agent, track)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
     overrides |= flatten_settings(catalogued, parse_settings(settings or []))
@@ -335,6 +342,7 @@ def retry(
     debug: Debug = False,
     checkpoint_every: CheckpointEvery = None,
     keep_agent: KeepAgent = None,
+    track: Track = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -348,7 +356,7 @@ def retry(
     with print_to_terminal() if debug else stdout_kept_clean():
         experiment = Experiment.open(directory, agent, Mode.RETRY, isolation)
     refuse_debugging(debug, experiment.agent.isolation)
-    experiment.options = make_run_options(checkpoint_every, keep_agent)
+    experiment.options = make_run_options(checkpoint_every, keep_agent, track)
     _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
 
 
@@ -362,6 +370,7 @@ def resume(
     debug: Debug = False,
     checkpoint_every: CheckpointEvery = None,
     keep_agent: KeepAgent = None,
+    track: Track = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -378,7 +387,7 @@ def resume(
             raise
         _show_results(directory, views, [], as_json)  # nothing to play, no agent needed
         return
-    experiment.options = make_run_options(checkpoint_every, keep_agent)
+    experiment.options = make_run_options(checkpoint_every, keep_agent, track)
     where = Where(None, None, 0, stall_timeout, is_debugged=debug)
     _play(experiment, where, quiet, as_json)
 

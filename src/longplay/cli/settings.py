@@ -7,11 +7,11 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from longplay.contract.files import parse_json, read_bounded, read_json, shorten
 from longplay.errors import ConfigError, DocumentError
-from longplay.runs.options import CHECKPOINT_S, KEPT_AGENT_BYTES, RunOptions
+from longplay.runs.options import CHECKPOINT_S, KEPT_AGENT_BYTES, RunOptions, Tracker
 
 _MAX_SEEDS = 100_000
 
@@ -87,16 +87,19 @@ def parse_seconds(text: str, option: str) -> float:
 
 
 def make_run_options(
-    checkpoint_every: str | None, keep_agent: str | None
+    checkpoint_every: str | None, keep_agent: str | None, track: str | None = None
 ) -> RunOptions:
-    """Reads `--checkpoint-every` and `--keep-agent`."""
+    """Reads `--checkpoint-every`, `--keep-agent` and `--track`."""
+    if track is not None and track not in get_args(Tracker):
+        known = " or ".join(get_args(Tracker))
+        raise ConfigError(f"--track: expected {known}, found {track!r}")
     kept = {None: KEPT_AGENT_BYTES, "none": 0, "final": None}
     if keep_agent not in kept:
         raise ConfigError(f"--keep-agent: expected none or final, found {keep_agent!r}")
     checkpoint_s = CHECKPOINT_S
     if checkpoint_every is not None:
         checkpoint_s = parse_seconds(checkpoint_every, "--checkpoint-every")
-    return RunOptions(checkpoint_s, kept[keep_agent])
+    return RunOptions(checkpoint_s, kept[keep_agent], track)  # type: ignore[arg-type]
 
 
 def parse_seeds(text: str) -> list[int]:

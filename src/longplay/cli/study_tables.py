@@ -23,7 +23,8 @@ from longplay.tracks.catalogue import track_of
 
 if TYPE_CHECKING:
     from longplay.analysis.intervals import Estimate
-    from longplay.experiments.study import StudyDirectory, StudyResult
+    from longplay.experiments.study import StudyResult
+    from longplay.experiments.study_directory import StudyDirectory
     from longplay.experiments.study_plan import Cell
     from longplay.runs.status import RunView
 

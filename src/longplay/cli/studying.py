@@ -34,9 +34,11 @@ from longplay.cli.running import (
     RayWorkers,
     Retries,
     StallTimeout,
+    Track,
     Where,
 )
 from longplay.cli.settings import make_run_options
+from longplay.cli.supervision import announce_directory
 from longplay.errors import ConfigError, RunCancelled, RunPreempted
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ def run(
     stall_timeout: StallTimeout = 600.0,
     checkpoint_every: CheckpointEvery = None,
     keep_agent: KeepAgent = None,
+    track: Track = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
     ] = False,
@@ -88,12 +91,13 @@ def run(
     part = WHOLE if shard is None else Shard.parse(shard)
     if where.is_ray and shard is not None:
         raise ConfigError("--shard: expected no --ray, which shares the runs itself")
-    options = make_run_options(checkpoint_every, keep_agent)
+    options = make_run_options(checkpoint_every, keep_agent, track)
     with stdout_kept_clean():
         study = Study.from_file(file, out, stall_timeout, options)
     if dry_run:
         _show_plan(study, (ray or 1) * part.count, as_json)
         return
+    announce_directory(study.path)
     with (
         ProgressLine(quiet=quiet) as progress,
         stdout_kept_clean(),
@@ -165,7 +169,7 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show the progress of every cell of a study; live on a terminal."""
-    from longplay.experiments.study import read_study
+    from longplay.experiments.study_directory import read_study
 
     found = read_study(study, stall_timeout)
     views = study_tables.view_cells(found)
@@ -191,7 +195,7 @@ def status(
 @_command
 def show(study: StudyPath, as_json: Json = False) -> None:
     """Show what tuning chose, and the results of a study."""
-    from longplay.experiments.study import read_study
+    from longplay.experiments.study_directory import read_study
 
     found = read_study(study)
     if as_json:

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-_COMMANDS = ("run", "resume", "retry", "verify")
-_ENDED, _DIRECTORY = b"ended", b"directory "
+_COMMANDS = ("run", "resume", "retry", "verify", "study", "check-agent")
+_ENDED, _DIRECTORY = b"ended ", b"directory "
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 # Crashes; any other signal is someone's wish to end the command.
 _CRASHES = (
@@ -45,7 +45,7 @@ def is_supervised(arguments: Sequence[str]) -> bool:
 
 
 def announce_directory(directory: Path) -> None:
-    """Tells the waiting process which experiment this one works on."""
+    """Tells the waiting process which experiment or study this one works on."""
     _report(_DIRECTORY + os.fsencode(directory.absolute()))
 
 
@@ -76,11 +76,17 @@ def run_supervised(command: Callable[[], None], as_json: bool) -> None:
     _die_with_parent()
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     _worker = os.getpid(), pipe
+    exit_code: object = 1
     try:
         command()
+        exit_code = 0
+    except SystemExit as ending:
+        exit_code = 0 if ending.code is None else ending.code
+        raise
     finally:
-        # Reached by every way to end but a sudden one.
-        _report(_ENDED)
+        # Reached by every way to end but a sudden one. What follows is no longer
+        # part of the command, such as an exit handler of the agent.
+        _report(_ENDED + (b"%d" % exit_code if isinstance(exit_code, int) else b"1"))
 
 
 def _die_with_parent() -> None:
@@ -100,8 +106,9 @@ def _wait_and_exit(pid: int, reports: int, as_json: bool) -> NoReturn:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
         os.kill(os.getpid(), number)
-    if number is None and _ENDED in lines:
-        os._exit(os.WEXITSTATUS(status))
+    reported = [line for line in lines if line.startswith(_ENDED)]
+    if number is None and reported:
+        os._exit(int(reported[0].removeprefix(_ENDED)))
     ending = f"ended with exit status {os.WEXITSTATUS(status)}"
     if number is not None:
         ending = f"was killed by {signal.Signals(number).name}"
@@ -147,8 +154,7 @@ def _fail(pid: int, ending: str, announced: list[bytes], as_json: bool) -> None:
     """Marks the worker's runs as FAILED, and prints the error."""
     from longplay.cli.guard import print_error
     from longplay.errors import RunFailed
-    from longplay.experiments.experiment import view_runs
-    from longplay.runs.status import mark_run
+    from longplay.runs.status import mark_run, read_status
 
     error = RunFailed(
         f"the process of this command {ending} before the command was complete; an "
@@ -157,9 +163,9 @@ def _fail(pid: int, ending: str, announced: list[bytes], as_json: bool) -> None:
     )
     for line in announced:
         directory = Path(os.fsdecode(line.removeprefix(_DIRECTORY)))
-        for view in view_runs(directory):
-            status = view.status
+        for path in directory.rglob("status.json"):
+            status = read_status(path.parent)
             if status and status.pid == pid and status.state in ("QUEUED", "RUNNING"):
-                mark_run(view.run_dir, "FAILED", error)
-                error.run_dir = view.run_dir
+                mark_run(path.parent, "FAILED", error)
+                error.run_dir = path.parent
     print_error(error, as_json)

@@ -4,6 +4,9 @@
 <experiment>/episodes/<run>/              a run directory
 <experiment>/episodes/<run>/episode_config.json   the request for the run
 <experiment>/archive/<run>/<try>/         earlier attempts; readers ignore them
+<experiment>/tracking/<run>/              of `--track`; readers ignore it
+
+A study is a folder of experiments: results in cells/, tuning runs in tuning/.
 """
 
 from __future__ import annotations

@@ -298,22 +298,22 @@ def describe_atlas(atlas: Atlas) -> Iterator[str]:
     """What to know about the matrix."""
     matrix = atlas.matrix
     if matrix.errored:
-        yield f"{matrix.errored:,} records with an error, in no mean"
+        yield f"errored records: {matrix.errored:,}, left out of all means"
     if matrix.drift:
         first = next(iter(matrix.drift))
         yield (
-            f"drift: {len(matrix.drift):,} task ids have several versions, kept apart "
-            f"({first}, …)"
+            f"drift: task ids with several versions, which are kept apart: "
+            f"{len(matrix.drift):,} ({first}, …)"
         )
     if matrix.copies:
-        yield f"{matrix.copies:,} lines are copies of runs that were given before"
+        yield f"copies of runs that were given before: {matrix.copies:,} lines"
     if matrix.without_task:
-        yield f"{matrix.without_task:,} lines have no task id and are left out"
+        yield f"lines without a task id, left out: {matrix.without_task:,}"
     unknown = sum(share.n_tasks is None for share in matrix.experiments)
     if unknown:
         yield (
-            f"{unknown:,} experiments without their experiment_record.json: their "
-            "propensity is unknown"
+            f"experiments without their experiment_record.json, of unknown propensity: "
+            f"{unknown:,}"
         )
     if atlas.rasch is None:
         yield "no Rasch model: success is the same in all entries"

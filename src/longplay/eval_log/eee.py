@@ -6,7 +6,7 @@
 Version 0.3.0 of https://github.com/evaleval/every_eval_ever. The aggregate file has one
 result per number of score.json, `longplay.<suite>.<number>`: the mean over runs and its
 uncertainty over seeds. The samples are the records, one row per run or visit. Runs with
-an error are samples with an `error`, and in no result. The uuid derives from the
+an error are samples, and left out of the results. The uuid derives from the
 experiment's id: exporting again replaces the files.
 """
 
@@ -278,7 +278,7 @@ def _read_scores(directory: Path) -> Iterator[tuple[int | None, Score]]:
 
 
 def list_numbers(score: Score) -> dict[str, float]:
-    """The measured numbers of a score that are not null; counts are no results."""
+    """The measured numbers of a score that are not null, without counts."""
     return {
         name: value
         for name in type(score).model_fields

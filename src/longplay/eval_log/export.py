@@ -130,6 +130,8 @@ class EvalLog(Record):
         make_directory(output_dir, exist_ok=True)
         _write_if_changed(output_dir / EXPERIMENT_FILE, self.experiment)
         for record in self.episodes:
+            # The list may have grown since it was validated.
+            _check_experiment_id(record, self.experiment.experiment_id)
             run_dir = run_dir_of(output_dir, record.trajectory_id)
             make_directory(run_dir, exist_ok=True)
             _write_if_changed(run_dir / EPISODE_FILE, record)

@@ -6,8 +6,8 @@
     entry    := mean reward of the records without an error
 
 Lines of one task are merged only if their `task_version_hash` agrees: a task id with
-several hashes has a column for each, and is reported as drift. A run with an error has
-no reward: it is counted, and in no mean. A run that is given twice counts once.
+several hashes has a column for each, and is reported as drift. A run with an error is
+counted and left out of the mean. A run that is given twice counts once.
 
 DuckDB reads the lines and merges them, in a file that is removed afterwards: memory is
 bounded by the number of entries, not of lines.
@@ -64,7 +64,7 @@ class AgentRow:
         agent_id: Digest of the agent's config, or `experiment <id>`.
         name: The agent's name; its id where it has none.
         records: Its records, copies not counted.
-        errored: How many of them have an error; they are in no mean.
+        errored: How many of them have an error; means leave them out.
     """
 
     agent_id: str
@@ -131,7 +131,7 @@ class Matrix:
         drift: Task id -> its hashes, where there are several.
         lines: Lines that were read.
         copies: Lines of runs that were given before.
-        without_task: Lines without a task id; in no entry.
+        without_task: Lines without a task id; they are left out.
     """
 
     agents: tuple[AgentRow, ...]

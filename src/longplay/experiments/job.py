@@ -22,6 +22,7 @@ from longplay.errors import (
     RunCancelled,
     RunPreempted,
 )
+from longplay.experiments.tracking import track_run
 from longplay.plan import RunPlan
 from longplay.runs.checkpoint import read_checkpoint
 from longplay.runs.loop import Observer
@@ -214,6 +215,23 @@ def play_job(
     Raises:
         RunCancelled, RunPreempted: The run was asked to stop.
     """
+    with track_run(job.plan, job.request.agent, job.run_dir, job.options) as tracking:
+        watch = tracking.watch(observer)
+        if session is not None:
+            session.observer = watch
+        result = _play_tracked(job, agent, watch, validation_workers, session)
+        if result.score is not None:
+            tracking.write_score(result.score)
+        return result
+
+
+def _play_tracked(
+    job: Job,
+    agent: LoadedAgent | None,
+    observer: Observer,
+    validation_workers: int,
+    session: Session | None = None,
+) -> RunResult:
     is_start = not _can_resume(job)
     is_announced = is_start or not job.resume_only
     if is_announced:  # before loading the agent, so that a hang there is visible
@@ -231,7 +249,7 @@ def play_job(
         if job.resume_only:
             return job.fail(error, is_refused=True)
         archive_try(job.run_dir)
-        return play_job(job, agent, observer, validation_workers)
+        return _play_tracked(job, agent, observer, validation_workers)
     except (RunCancelled, RunPreempted):
         raise
     except LongplayError as error:

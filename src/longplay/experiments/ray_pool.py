@@ -9,6 +9,7 @@ error is not retried: the same seed would raise it again.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import socket
@@ -29,6 +30,7 @@ from longplay.errors import (
     RunPreempted,
 )
 from longplay.experiments.job import Job, Needs, RunResult, judge_run, play_job
+from longplay.experiments.watchdog import end_with_this_process
 from longplay.runs.status import HEARTBEAT_S, is_lost, mark_run, read_status
 
 # Otherwise Ray takes 127.0.0.1 for the machine's network address and listens there.
@@ -49,6 +51,7 @@ _HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(
 )
 _HTTP2_HEADER_BYTES = 9
 _HTTP2_SETTINGS = 4
+_LOCAL_HOSTS = ("localhost", "127.0.0.1")
 # A process on another node that has not reported for this long is taken to be gone.
 _SILENCE_S = 3 * HEARTBEAT_S
 
@@ -89,6 +92,7 @@ class RayPool:
         self._waiting: deque[Job] = deque()
         self._running: dict[Any, Job] = {}
         self._losses: Counter[Path] = Counter()
+        self._cleanup = contextlib.ExitStack()
         self._on_result: Callable[[Job, RunResult], None] = lambda job, result: None
 
     def __enter__(self) -> RayPool:
@@ -107,6 +111,7 @@ class RayPool:
     def __exit__(self, *ended_by: object) -> None:
         """Shuts Ray down."""
         ray.shutdown()
+        self._cleanup.close()
 
     def check_needs(self, needs: Iterable[Needs]) -> None:
         """Refuses needs that no node of the cluster can meet, now and when idle.
@@ -170,6 +175,7 @@ class RayPool:
             _node_ip_address="127.0.0.1",
             **quiet,
         )
+        self._cleanup.enter_context(end_with_this_process())
 
     # --- jobs in, results out -----------------------------------------------------
 
@@ -264,6 +270,8 @@ def _check_address(address: str) -> None:
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdecimal():
         return  # `auto`: Ray looks for it on this machine
+    if host in _LOCAL_HOSTS and not address.startswith("ray://"):
+        host = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call] # as Ray does
     with socket.create_connection((host, int(port)), _CONNECT_TIMEOUT_S) as connection:
         connection.sendall(_HTTP2_PREFACE)
         header = connection.recv(_HTTP2_HEADER_BYTES)

@@ -6,18 +6,17 @@ pictures give the same bytes: a single encoder thread, no dates.
 
     h264        yuv420p in MP4: plays everywhere; colours at half resolution
     lossless    H.264 in RGB, in MP4: the same pixels after decoding
-    fragments   h264 in fragments of a second, to be sent while it is encoded
     gif         up to 256 colours, exactly; Atari has 128
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
 from types import ModuleType, TracebackType
-from typing import Any, Literal, Protocol
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +24,7 @@ from numpy.typing import NDArray
 from longplay.errors import ConfigError, MissingExtraError
 
 Picture = NDArray[np.uint8]
-Encoding = Literal["h264", "lossless", "fragments", "gif"]
-
-
-class Writable(Protocol):
-    """A file; where `seek` is needed, a real one."""
-
-    def write(self, chunk: bytes, /) -> int:
-        """Writes some bytes."""
+Encoding = Literal["h264", "lossless", "gif"]
 
 
 @dataclass(frozen=True)
@@ -44,7 +36,6 @@ class _Settings:
         codec: Name of the encoder.
         pixel_format: What it encodes.
         codec_options: Options of the encoder.
-        container_options: Options of the file.
         most_per_second: Pictures per second that players show correctly.
     """
 
@@ -52,22 +43,13 @@ class _Settings:
     codec: str
     pixel_format: str
     codec_options: dict[str, str] = field(default_factory=dict)
-    container_options: dict[str, str] = field(default_factory=dict)
     most_per_second: int = 60
 
 
-_H264 = {"preset": "veryfast", "crf": "18"}
 _SETTINGS: dict[Encoding, _Settings] = {
-    "h264": _Settings("mp4", "libx264", "yuv420p", _H264),
+    "h264": _Settings("mp4", "libx264", "yuv420p", {"preset": "veryfast", "crf": "18"}),
     "lossless": _Settings(
         "mp4", "libx264rgb", "rgb24", {"preset": "veryfast", "qp": "0"}
-    ),
-    "fragments": _Settings(
-        "mp4",
-        "libx264",
-        "yuv420p",
-        _H264,
-        {"movflags": "frag_keyframe+empty_moov+default_base_moof"},
     ),
     # Delays are whole hundredths of a second, and browsers slow down below two.
     "gif": _Settings("gif", "gif", "pal8", most_per_second=50),
@@ -107,7 +89,7 @@ class VideoWriter:
     """Encodes pictures into a file; use as a context manager.
 
     Args:
-        file: Written to; only fragments can do without seeking.
+        file: Written to; must be able to seek.
         encoding: What to encode.
         size: Width and height of a picture.
         per_second: Pictures per second.
@@ -118,7 +100,7 @@ class VideoWriter:
 
     def __init__(
         self,
-        file: Writable,
+        file: BinaryIO,
         encoding: Encoding,
         size: tuple[int, int],
         per_second: Fraction,
@@ -126,9 +108,7 @@ class VideoWriter:
         self._av = _import_av()
         settings = _SETTINGS[encoding]
         self._is_gif = encoding == "gif"
-        self._container = self._av.open(
-            file, "w", format=settings.container, options=settings.container_options
-        )
+        self._container = self._av.open(file, "w", format=settings.container)
         stream = self._container.add_stream(
             settings.codec, rate=per_second, options=settings.codec_options
         )
@@ -151,9 +131,14 @@ class VideoWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
-            self._container.mux(self._stream.encode())
-        self._container.close()
+        try:
+            if kind is None:
+                self._container.mux(self._stream.encode())
+                self._container.close()
+        finally:
+            # After an error this fails again; otherwise the file is closed already.
+            with suppress(self._av.FFmpegError, OSError):
+                self._container.close()
 
     def write(self, picture: Picture) -> None:
         """Encodes the next picture."""
@@ -167,37 +152,6 @@ class VideoWriter:
         if self._is_gif:
             return make(self._palette.index(picture), format="pal8")
         return make(picture, format="rgb24")
-
-
-def iter_fragments(
-    pictures: Iterable[Picture], size: tuple[int, int], per_second: Fraction
-) -> Iterator[bytes]:
-    """Encodes pictures as `fragments`; yields bytes as soon as there are some.
-
-    Raises:
-        MissingExtraError: av is not installed.
-    """
-    chunks = _Chunks()
-    with VideoWriter(chunks, "fragments", size, per_second) as writer:
-        for picture in pictures:
-            writer.write(picture)
-            yield from chunks.take()
-    yield from chunks.take()
-
-
-class _Chunks:
-    """Collects written bytes; has no `seek`, so libav does not seek."""
-
-    def __init__(self) -> None:
-        self._chunks: list[bytes] = []
-
-    def write(self, chunk: bytes) -> int:
-        self._chunks.append(bytes(chunk))
-        return len(chunk)
-
-    def take(self) -> list[bytes]:
-        taken, self._chunks = self._chunks, []
-        return taken
 
 
 def _import_av() -> ModuleType:

@@ -155,7 +155,12 @@ def _line(series: Series) -> list[dict[str, Any]]:
     style: dict[str, Any] = {"line": {"color": series.colour, "width": 1.5}}
     if series.links:
         marker = {"color": series.colour, "size": 5}
-        style = {"mode": "markers", "marker": marker, "customdata": list(series.links)}
+        style = {
+            "mode": "markers",
+            "marker": marker,
+            "customdata": list(series.links),
+            "cliponaxis": False,  # the last episode ends at the edge
+        }
     if series.key:
         style["meta"] = series.key
     return [*traces, {**group, **points, **style}]

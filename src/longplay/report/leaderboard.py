@@ -54,7 +54,7 @@ class Entry(Document):
     seeds: tuple[int, ...]
     missing_seeds: tuple[int, ...] = Field(description="Official ones without a run.")
     errored_seeds: tuple[int | None, ...] = Field(
-        description="Seeds of runs that ended with an error; in no number."
+        description="Seeds of runs that ended with an error; left out of means."
     )
     numbers: dict[str, Estimate] = Field(description="None if it is incomplete.")
     packs: dict[str, str] = Field(description="Seed -> address in the site.")

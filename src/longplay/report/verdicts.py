@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from longplay.contract.files import (
     read_document,
     write_document,
 )
-from longplay.contract.records import Document, ProofLevel
+from longplay.contract.records import Document, ProofLevel, VerificationRecord
 from longplay.contract.rundir import VERIFIED_FILES, RunDirectory, list_changed
 from longplay.errors import (
     CannotVerifyError,
@@ -66,15 +66,9 @@ def open_pack(path: Path) -> OpenedPack:
 def read_trust(run: MeasuredRun) -> ProofLevel:
     """The trust level from a run's verification.json, if it matches the files."""
     if run.path.is_file():
-        with PackFile(run.path) as packed:
-            documents, hashes = packed.read_documents(), packed.manifest.sha256
-    else:
-        documents = RunDirectory(run.path)
-        hashes = documents.hash_verified_files() if documents.verification else {}
-    record = documents.verification
-    if record is None or not record.passed or list_changed(record, hashes):
-        return "claimed"
-    return record.level
+        return read_recorded_trust(open_pack(run.path).run)
+    documents = RunDirectory(run.path)
+    return _level_of(documents.verification, documents.hash_verified_files)
 
 
 def read_recorded_trust(run: RunDirectory) -> ProofLevel:
@@ -83,26 +77,30 @@ def read_recorded_trust(run: RunDirectory) -> ProofLevel:
     Reads no rows where the summary records them: fast, but blind to rows that were
     changed later without changing their length.
     """
-    record = run.verification
-    if record is None or not record.passed:
-        return "claimed"
     if run.path.is_file():
         with PackFile(run.path) as packed:
-            hashes = packed.manifest.sha256
-        is_same = all(
-            hashes.get(name) == found for name, found in record.sha256.items()
-        )
-    else:
-        is_same = all(
-            _hash_recorded(run, name) == found for name, found in record.sha256.items()
-        )
-    return record.level if is_same else "claimed"
+            return _level_of(run.verification, lambda: packed.manifest.sha256)
+    return _level_of(run.verification, lambda: _read_recorded_hashes(run))
+
+
+def _level_of(
+    record: VerificationRecord | None, read_hashes: Callable[[], Mapping[str, str]]
+) -> ProofLevel:
+    """The level of a verification if it is about the files as they are."""
+    if record is None or not record.passed or list_changed(record, read_hashes()):
+        return "claimed"
+    return record.level
+
+
+def _read_recorded_hashes(run: RunDirectory) -> dict[str, str]:
+    hashes = {name: _hash_recorded(run, name) for name in VERIFIED_FILES}
+    return {name: found for name, found in hashes.items() if found is not None}
 
 
 def _hash_recorded(run: RunDirectory, name: str) -> str | None:
     """The hash of a file, without reading it if its length is the recorded one."""
     path = run.path / name
-    if name not in VERIFIED_FILES or not path.is_file():
+    if not path.is_file():
         return None
     rows = run.summary.rows if run.summary else None
     recorded = rows.get(name) if rows else None

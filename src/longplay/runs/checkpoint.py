@@ -5,9 +5,10 @@
                                             those of the global random generators
     <run>/checkpoint/<n>/agent/             what the agent saved, if it can save
 
-A checkpoint is written at visit ends, every minute, and when a run is asked to stop. It
-is never changed: the next one has its own folder, and this one stays the current one
-until `current.json` names the next. Nothing in here is ever unpickled.
+A checkpoint is written at visit ends, every minute or as `--checkpoint-every` says, and
+when a run is asked to stop. It is never changed: the next one has its own folder, and
+this one stays the current one until `current.json` names the next. At the end of the
+run, the agent's part becomes `<run>/agent/`. Nothing in here is ever unpickled.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class Session:
         self._plan = plan
         self._agent = agent
         self._run_dir = run_dir
-        self._observer = observer
+        self.observer = observer
         self._output = agent.output
         self._config = complete_config(plan, agent)
         self._randomness = GlobalRandom(agent_seed(plan.seed))
@@ -316,7 +316,7 @@ class Session:
                 self._output.save()
         noun = track_of(self._config).frame_noun
         with self._output.release(), self._randomness.released():
-            self._observer(replace(progress, frame_noun=noun))
+            self.observer(replace(progress, frame_noun=noun))
 
     def _checkpoint(self) -> None:
         if self._checkpoints is None or self._recorder is None:

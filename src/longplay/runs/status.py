@@ -201,7 +201,7 @@ def is_lost(status: RunStatus, stall_timeout_s: float) -> bool:
 def _is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):  # no process has such a number
+    except ProcessLookupError:
         return False
     except PermissionError:
         return True

@@ -333,7 +333,8 @@ class PackedRun(ReplayedRun):
         raise PackError(f"{self.path}: found no episode {episode_id} in visit {wanted}")
 
     def _first_visit(self, visit_idx: int) -> int:
-        # Without it, the number of segments is the number of episodes.
+        # The summary counts episodes. With life-loss termination there are fewer
+        # segments, and only a replay from the start tells how many.
         return 0 if self.config.life_loss_termination else visit_idx
 
     def _open_visit(

@@ -173,7 +173,7 @@ LEARNING: Mapping[str, tuple[str, str]] = {
         "return [name for name in sys.modules if name.startswith('longplay.runs')]",
     ),
     "audit hook": (
-        "status.json",
+        "out/episodes",
         """
         if not hasattr(builtins, "_opened"):
             builtins._opened = []
@@ -181,7 +181,7 @@ LEARNING: Mapping[str, tuple[str, str]] = {
                 lambda event, args: event == "os.rename"
                 and builtins._opened.append(str(args))
             )
-        return [path for path in builtins._opened if "status.json" in path][-1:]
+        return [path for path in builtins._opened if "episodes" in path][-1:]
         """,
     ),
     "trace": (
@@ -215,7 +215,13 @@ LEARNING: Mapping[str, tuple[str, str]] = {
     ),
     "environments above": (
         "the secret",
-        "return [open(f'/proc/{pid}/environ').read() for pid in ancestors()]",
+        """
+        found = []
+        for pid in ancestors():
+            if os.access(f"/proc/{pid}/environ", os.R_OK):
+                found.append(open(f"/proc/{pid}/environ").read())
+        return found
+        """,
     ),
     "open files": (
         "events.jsonl",

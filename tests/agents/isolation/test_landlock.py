@@ -176,3 +176,15 @@ REFUSED_OPTIONS = [
 def test_refused_options(options: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Isolation(**options)  # type: ignore[arg-type]
+
+
+def test_warnings_name_what_the_level_does_not_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    assert "this runs as root" in (Isolation("process").warning or "")
+    assert Isolation("sandbox").warning is None
+    allowed = Isolation("sandbox", allowed=(f"{tmp_path}:rw",)).warning
+    assert f"may also access {tmp_path}:rw" in (allowed or "")
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert Isolation("process").warning is None

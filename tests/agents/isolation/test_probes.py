@@ -79,8 +79,9 @@ def play(scene: Scene, level: str, agent: Path, *suite: str) -> int:
 
 def leaks(scene: Scene) -> set[str]:
     """The probes that learned something."""
-    (output,) = scene.out.glob("episodes/*/agent_output.txt")
-    lines = output.read_text().splitlines()
+    # A run whose agent prints nothing has no such file.
+    outputs = scene.out.glob("episodes/*/agent_output.txt")
+    lines = [line for path in outputs for line in path.read_text().splitlines()]
     pairs = [json.loads(line[6:]) for line in lines if line.startswith("FOUND ")]
     return {name for name, found in pairs if LEARNING[name][0] in found}
 

@@ -20,7 +20,7 @@ from typing import Self, get_args
 from longplay.agents.isolation.landlock import SandboxError, check_available
 from longplay.agents.isolation.sandbox import parse_allowed
 from longplay.contract.records import AgentIsolation, IsolationLevel
-from longplay.errors import ConfigError
+from longplay.errors import ConfigError, escape_controls
 
 LEVELS: tuple[IsolationLevel, ...] = get_args(IsolationLevel)
 
@@ -109,6 +109,9 @@ class Isolation:
                 "--isolate process: this runs as root, so the agent can read and "
                 "change everything; only a sandbox protects the run"
             )
+        if self.allowed:  # on resuming, a file asks for it and not the user
+            paths = ", ".join(map(escape_controls, self.allowed))
+            return f"--isolate sandbox: the agent may also access {paths}"
         return None
 
     def make_environment(self, own: Mapping[str, str]) -> dict[str, str]:

@@ -45,7 +45,7 @@ function fitWidth(place, layout) {
   const axes = Object.keys(layout).filter((name) => /^xaxis\d*$/.test(name));
   const columns = new Set(axes.map((name) => layout[name].domain?.[0])).size;
   place.style.minWidth = columns > 1 ? `${columns * PANEL_PX}px` : "";
-  if (innerWidth < 600) Object.assign(layout.margin, { l: 50, r: 8 });
+  if (innerWidth < 600 && columns < 2) Object.assign(layout.margin, { l: 50, r: 8 });
 }
 
 function drawFigure(place) {
@@ -83,8 +83,14 @@ let positions = null;
 
 async function fetchJson(address) {
   const response = await fetch(address);
-  if (!response.ok) throw new Error(`${response.status} of ${address}`);
+  if (!response.ok) throw new Error(await readProblem(response));
   return response.json();
+}
+
+// An error is a page, too.
+async function readProblem(response) {
+  const page = new DOMParser().parseFromString(await response.text(), "text/html");
+  return page.querySelector(".problem")?.textContent ?? `${response.status}`;
 }
 
 async function loadFigure(place) {
@@ -95,8 +101,8 @@ async function loadFigure(place) {
     if (caption) caption.textContent = figure.caption;
     sources.set(place, figure);
     drawFigure(place);
-  } catch {
-    place.textContent = "The rows of this run cannot be shown.";
+  } catch (error) {
+    place.textContent = `The rows of this run cannot be shown: ${error.message}`;
   }
 }
 document.querySelectorAll(".plot[data-source]").forEach(loadFigure);
@@ -299,7 +305,11 @@ class Player {
     if (!this.chunks.has(number)) {
       const end = Math.min(start + this.chunk, this.end);
       const entry = { isReady: false, start };
-      entry.done = this.queue.then(() => this.fetchChunk(entry, end));
+      entry.done = this.queue.then(() => {
+        // Passed by while the slider moved: replaying it would delay the one chosen.
+        if (Math.abs(number - this.chunkOf(this.frame)) > 2) throw new Error("passed by");
+        return this.fetchChunk(entry, end);
+      });
       this.queue = entry.done.catch(() => this.chunks.delete(number));
       this.chunks.set(number, entry);
     }
@@ -331,6 +341,7 @@ class Player {
     try {
       await chunk.done;
     } catch (error) {
+      if (this.frame !== frame) return;
       this.role("status").textContent = `This cannot be replayed: ${error.message}`;
       return;
     }
@@ -449,11 +460,6 @@ class Player {
       }),
     );
   }
-}
-
-async function readProblem(response) {
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  return page.querySelector(".problem")?.textContent ?? `${response.status}`;
 }
 
 const playerRoot = document.getElementById("player");

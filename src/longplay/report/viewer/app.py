@@ -222,7 +222,9 @@ class _Pages:
         name = request.path_params["name"]
         if name not in _STATIC:
             raise PageNotFoundError("there is no such file")
-        headers = {"cache-control": "max-age=3600"}
+        # Ours change with longplay; plotly.js is large and changes with its version.
+        is_ours = name != "plotly.min.js"
+        headers = {"cache-control": "no-cache" if is_ours else "max-age=3600"}
         return Response(_read_asset(name), media_type=_STATIC[name], headers=headers)
 
     def nothing(self, request: Request) -> Response:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from longplay.console.base import ACTION_NAMES, OBSERVATION_SHAPE
+from longplay.contract.records import ScheduledVisit
 from longplay.report.viewer.index import RunEntry
 from longplay.report.viewer.kept import PageNotFoundError
 from longplay.report.viewer.replays import CHUNK_FRAMES, Chunk
@@ -86,10 +88,10 @@ def render_clip(
     )
 
 
-def _find_game(schedule: Any, frame: int) -> str:
+def _find_game(schedule: Sequence[ScheduledVisit], frame: int) -> str:
     for visit in schedule:
         if frame < visit.visit_frames:
-            return str(visit.game_id)
+            return visit.game_id
         frame -= visit.visit_frames
     return ""
 

@@ -1,0 +1,255 @@
+"""A script in the words of the EvalLog's specification runs; only its import differs.
+
+Every class, method and field that the specification names is used once, with a harness
+that knows nothing of longplay.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+from pydantic import BaseModel
+
+import longplay
+from longplay.eval_log.matrix import read_matrix
+from longplay.eval_log.schema import EVAL_LOG
+
+SCRIPT = """
+from cube_harness.eval_log import (
+    AgentInfo,
+    BenchmarkSubset,
+    EpisodeRecord,
+    EvalLog,
+    ExperimentRecord,
+    Findings,
+    InvestigatorLLMConfig,
+    UsageSummary,
+    Verifier,
+)
+
+info = AgentInfo.from_agent_config(agent_config, git_cwd=None)
+assert info.description is None
+info.description = "Reads the page, then clicks."
+
+subset = BenchmarkSubset.from_benchmark(benchmark)
+assert subset.filter is None
+subset.filter = "level=l1"
+
+experiment = ExperimentRecord.from_experiment(
+    exp_name="demo",
+    output_dir=output_dir,
+    agent_config=agent_config,
+    benchmark=benchmark,
+    git_cwd=None,
+)
+experiment.agent = info
+experiment.benchmark_subset = subset
+experiment.investigator_llm_config = InvestigatorLLMConfig(
+    model="claude-opus-4-7", prompt_version="v3", investigated_at=None
+)
+
+eval_log = EvalLog(experiment=experiment)
+for trajectory in trajectories:
+    task_id = trajectory.metadata.get("task_id")
+    record = EpisodeRecord.from_trajectory(
+        trajectory,
+        experiment_id=experiment.experiment_id,
+        task_metadata=benchmark.task_metadata.get(task_id),
+        task_config=task_configs.get(task_id),
+    )
+    eval_log.episodes.append(record)
+
+usage = UsageSummary.from_summary_stats(trajectories[0].summary_stats)
+assert eval_log.episodes[0].usage == usage
+assert UsageSummary.from_summary_stats(None) == UsageSummary()
+
+failed = eval_log.episodes[1]
+failed.findings = Findings(
+    difficulty="hard", feasible=True, failure_root_cause="The page never loaded."
+)
+failed.verifier = Verifier(ref="https://github.com/o/r/blob/c/v.py#L1", source=None)
+
+eval_log.save(output_dir)
+loaded = EvalLog.load(output_dir)
+loaded.to_jsonl(output_dir / "submission" / "atlas.jsonl")
+"""
+
+
+class LLMConfig(BaseModel):
+    model_name: str = "claude-opus-4-7"
+    temperature: float = 0.0
+
+
+class BrowserAgentConfig(BaseModel):
+    llm_config: LLMConfig = LLMConfig()
+    max_steps: int = 20
+
+
+class ClickConfig(BaseModel):
+    task_id: str
+    seed: int = 42
+    setup: str = "open the page"
+
+
+def make_trajectory(task_id: str, reward: float, error: Any = None) -> SimpleNamespace:
+    outputs = [
+        SimpleNamespace(reward=0.0, done=False),
+        SimpleNamespace(actions=["click"], error=error),
+        SimpleNamespace(reward=reward, done=True),
+    ]
+    return SimpleNamespace(
+        id=f"{task_id}_ep0",
+        metadata={
+            "task_id": task_id,
+            "action_schemas": [
+                {"type": "function", "function": {"name": "click"}},
+                {"name": "scroll"},
+            ],
+        },
+        steps=[SimpleNamespace(output=output) for output in outputs],
+        start_time=100.0,
+        end_time=110.0,
+        reward_info={},
+        summary_stats={
+            "prompt_tokens": 500,
+            "completion_tokens": 200,
+            "cached_tokens": 50,
+            "cache_creation_tokens": 10,
+            "cost": 0.05,
+            "total_llm_calls": 3,
+        },
+    )
+
+
+@pytest.fixture
+def names(tmp_path: Path) -> dict[str, Any]:
+    """What the script finds: a harness's own objects."""
+    timeout = SimpleNamespace(error_type="TimeoutError", exception_str="late")
+    task = SimpleNamespace(split="test", abstract_description="Click a button.")
+    return {
+        "agent_config": BrowserAgentConfig(),
+        "benchmark": SimpleNamespace(
+            benchmark_metadata=SimpleNamespace(name="Web_[level=l1]", version="2"),
+            task_metadata={"click": task, "type": task, "scroll": task},
+        ),
+        "task_configs": {"click": ClickConfig(task_id="click")},
+        "trajectories": [
+            make_trajectory("click", 1.0),
+            make_trajectory("type", 0.0, timeout),
+        ],
+        "output_dir": tmp_path / "experiment",
+    }
+
+
+def run_script(names: dict[str, Any]) -> None:
+    assert SCRIPT.count("cube_harness") == 1
+    exec(SCRIPT.replace("cube_harness.eval_log", "longplay.eval_log"), names)
+
+
+def test_script_runs_with_only_its_import_changed(names):
+    run_script(names)
+    output_dir, loaded = names["output_dir"], names["loaded"]
+    assert loaded == names["eval_log"]
+    assert sorted(
+        path.relative_to(output_dir).as_posix()
+        for path in output_dir.rglob("*")
+        if path.is_file()
+    ) == [
+        "episodes/click_ep0/episode_record.json",
+        "episodes/type_ep0/episode_record.json",
+        "experiment_record.json",
+        "submission/atlas.jsonl",
+    ]
+
+
+def test_records_of_the_script_say_what_the_specification_says(names):
+    run_script(names)
+    click, typed = names["loaded"].episodes
+    config = names["task_configs"]["click"]
+    text = config.model_dump_json(serialize_as_any=True)
+    assert click.task_version_hash == hashlib.sha256(text.encode()).hexdigest()
+    assert typed.task_version_hash is None
+    assert (click.seed, typed.seed) == (42, None)
+    assert (click.split, click.task_description) == ("test", "Click a button.")
+    assert click.tool_names == typed.tool_names == ["click", "scroll"]
+    assert (click.reward, click.success, click.error_type) == (1.0, True, None)
+    assert (typed.reward, typed.success) == (0.0, False)
+    assert typed.error_type == "TimeoutError"
+    assert (click.n_steps, click.n_agent_steps, click.n_env_steps) == (3, 1, 2)
+    assert (click.wall_time_s, click.timestamp) == (10.0, 100.0)
+    assert click.usage.model_dump(exclude={"type_", "schema_version"}) == {
+        "prompt_tokens": 500,
+        "completion_tokens": 200,
+        "total_tokens": 700,
+        "cached_tokens": 50,
+        "cache_creation_tokens": 10,
+        "total_cost_usd": 0.05,
+        "n_llm_calls": 3,
+    }
+    experiment = names["loaded"].experiment
+    agent = experiment.agent
+    plain = json.dumps(agent.config, sort_keys=True).encode()
+    assert agent.agent_id == hashlib.sha256(plain).hexdigest()
+    assert agent.llm_model == "claude-opus-4-7"
+    assert agent.description == "Reads the page, then clicks."
+    name = f"demo{names['output_dir']}".encode()
+    assert experiment.experiment_id == hashlib.sha256(name).hexdigest()[:16]
+    assert (experiment.benchmark_name, experiment.benchmark_version) == (
+        "Web_[level=l1]",
+        "2",
+    )
+    assert (
+        experiment.benchmark_subset.n_tasks,
+        experiment.benchmark_subset.filter,
+    ) == (
+        3,
+        "level=l1",
+    )
+
+
+def test_lines_of_the_script_are_valid_and_fit_the_matrix(names):
+    run_script(names)
+    path = names["output_dir"] / "submission" / "atlas.jsonl"
+    validator = Draft202012Validator(EVAL_LOG.make_schemas()["episode_record.json"])
+    for line in path.read_text().splitlines():
+        assert list(validator.iter_errors(json.loads(line))) == []
+    record = names["output_dir"] / "experiment_record.json"
+    matrix = read_matrix([path, record])
+    assert [row.name for row in matrix.agents] == ["BrowserAgentConfig"]
+    assert (matrix.reward.tolist(), matrix.errored) == ([1.0], 1)
+    (share,) = matrix.experiments
+    assert (share.n_tasks, share.completed, share.errored) == (3, 1, 1)
+
+
+def test_record_of_another_experiment_is_not_saved(names):
+    run_script(names)
+    log = names["eval_log"]
+    log.episodes.append(log.episodes[0].model_copy(update={"experiment_id": "other"}))
+    with pytest.raises(longplay.DocumentError, match="experiment_id: expected"):
+        log.save(names["output_dir"])
+
+
+# --- the page -----------------------------------------------------------------------
+
+PAGE = Path(__file__).parents[2] / "docs" / "eval_log.md"
+
+
+def test_script_of_the_page_runs(tmp_path, monkeypatch):
+    """The whole life of a log, from playing to the matrix."""
+    text = PAGE.read_text(encoding="utf-8")
+    (script,) = re.findall(r"<!-- life -->\n```python\n(.*?)```", text, flags=re.S)
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    exec(script, names)
+    assert names["log"].episodes[0].findings.difficulty == "easy"
+    assert len(list((tmp_path / "eee").rglob("*.json"))) == 1
+    assert (tmp_path / "lines" / "repeat-visits.jsonl").read_text().count("\n") == 18
+    assert names["atlas"].labels == ("random", "repeat")
+    assert (tmp_path / "atlas" / "agents.csv").is_file()

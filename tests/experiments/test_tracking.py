@@ -1,0 +1,116 @@
+"""Trackers: what they get, and that the run does not depend on them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from longplay.contract.rundir import ROW_FILES
+from longplay.experiments import tracking
+from longplay.experiments.experiment import plan_experiment
+from longplay.runs.loop import Progress
+from longplay.runs.options import RunOptions
+
+SHORT = {"games": ["qbert"], "num_cycles": 1, "base_visit_frames": 400, "jitter_pct": 0}
+
+pytestmark = [
+    # Of the trackers, about the packages they use themselves.
+    pytest.mark.filterwarnings("default::DeprecationWarning"),
+    pytest.mark.filterwarnings("default::UserWarning"),
+    pytest.mark.filterwarnings("default::ResourceWarning"),
+]
+
+
+def play(out: Path, tracker: str | None) -> Path:
+    experiment = plan_experiment("stream-smoke-v1", "random", out=out, overrides=SHORT)
+    experiment.options = RunOptions(tracker=tracker)  # type: ignore[arg-type]
+    (result,) = experiment.run_sequentially()
+    assert result.is_valid, result.error
+    return result.run_dir
+
+
+@pytest.fixture(scope="module")
+def untracked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return play(tmp_path_factory.mktemp("untracked") / "out", None)
+
+
+def check_same(run_dir: Path, untracked: Path) -> None:
+    assert {p.name for p in run_dir.iterdir()} == {p.name for p in untracked.iterdir()}
+    for name in ROW_FILES:
+        assert (run_dir / name).read_bytes() == (untracked / name).read_bytes()
+
+
+def test_tensorboard_reads_the_score(tmp_path, untracked):
+    run_dir = play(tmp_path / "out", "tensorboard")
+    check_same(run_dir, untracked)
+    from tensorboard.backend.event_processing.event_accumulator import (
+        EventAccumulator,
+    )
+
+    (folder,) = (tmp_path / "out/tracking").iterdir()
+    assert folder.name == run_dir.name
+    events = EventAccumulator(str(folder))
+    events.Reload()
+    assert "score/final_score" in events.Tags()["scalars"]
+
+
+def test_wandb_works_offline(tmp_path, untracked, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    run_dir = play(tmp_path / "out", "wandb")
+    check_same(run_dir, untracked)
+    (logged,) = (tmp_path / "out/tracking").glob("*/wandb/offline-run-*/*.wandb")
+    assert logged.stat().st_size > 0
+
+
+class Written:
+    def __init__(self) -> None:
+        self.rows: list[tuple[int, dict[str, float]]] = []
+
+    def write(self, frame, values) -> None:
+        self.rows.append((frame, dict(values)))
+
+    def close(self) -> None:
+        pass
+
+
+def make_progress(frame: int) -> Progress:
+    return Progress(
+        frame=frame,
+        frames_total=100,
+        game_id="qbert",
+        visit_idx=0,
+        visits_total=1,
+        cycle_idx=0,
+        last_return=None,
+        elapsed_s=2.0,
+        reward_rate=0.5,
+        metrics={"loss": 0.25},
+    )
+
+
+def test_at_most_one_write_per_second(monkeypatch):
+    clock = iter([0.0, 0.5, 0.999, 1.0, 1.5, 2.5])
+    monkeypatch.setattr(tracking.time, "monotonic", lambda: next(clock))
+    written = Written()
+    seen: list[int] = []
+    watch = tracking.Tracking(written).watch(
+        lambda progress: seen.append(progress.frame)
+    )
+    for frame in range(6):
+        watch(make_progress(frame))
+    assert seen == [0, 1, 2, 3, 4, 5]
+    assert [frame for frame, _ in written.rows] == [0, 3, 5]
+    assert written.rows[1][1] == {
+        "reward_rate": 0.5,
+        "fps": 1.5,
+        "visit": 0.0,
+        "agent/loss": 0.25,
+    }
+
+
+def test_another_tracker_is_refused(invoke):
+    answer = invoke("run", "stream-smoke-v1", "--agent", "random", "--track", "paper")
+    assert answer.exit_code == 2
+    assert "--track: expected tensorboard or wandb, found 'paper'" in answer.stderr
