@@ -131,6 +131,11 @@ SHELL = {
         1,
         "No space left on device",
     ),
+    "an error as JSON on a full device": (
+        "$0 show $1/nowhere --json > /dev/full",
+        1,
+        "No space left on device",
+    ),
     "a reader that went away": ("$0 suites --json | head -c 1 > /dev/null", 0, ""),
     "a removed working folder": (
         "mkdir $1/gone && cd $1/gone && rmdir $1/gone && $0 validate x",

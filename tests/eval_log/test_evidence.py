@@ -189,6 +189,12 @@ def test_experiment_of_another_agent_is_refused(played: Path) -> None:
         export(played)
 
 
+def test_record_of_another_experiment_is_refused(played: Path) -> None:
+    change(played.parent.parent / "experiment_record.json", "experiment_id", "0" * 16)
+    with pytest.raises(DocumentError, match=r"record\.json experiment_id: expected"):
+        export(played)
+
+
 def test_scoring_again_keeps_the_hash_up_to_date(
     played: Path, invoke: Callable[..., Any]
 ) -> None:

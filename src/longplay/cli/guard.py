@@ -144,7 +144,7 @@ def guard(function: Callable[..., None]) -> Callable[..., None]:
     def guarded(*args: Any, **kwargs: Any) -> None:
         as_json = bool(kwargs.get("as_json"))
         try:
-            with _reporting(as_json):
+            with _reporting_refusals(), _reporting_errors(as_json):
                 function(*args, **kwargs)
                 sys.stdout.flush()
         except KeyboardInterrupt as error:
@@ -154,13 +154,21 @@ def guard(function: Callable[..., None]) -> Callable[..., None]:
 
 
 @contextlib.contextmanager
-def _reporting(as_json: bool) -> Iterator[None]:
-    """Prints errors, and exits with their code."""
+def _reporting_errors(as_json: bool) -> Iterator[None]:
+    """Prints longplay's own errors, and exits with their code."""
     try:
         yield
     except LongplayError as error:
         print_error(error, as_json)
+        sys.stdout.flush()
         raise typer.Exit(error.exit_code) from error
+
+
+@contextlib.contextmanager
+def _reporting_refusals() -> Iterator[None]:
+    """Prints what the operating system refused, be it the output of a command."""
+    try:
+        yield
     except BrokenPipeError:
         raise  # `longplay … | head`: Typer ends the command quietly
     except (OSError, MemoryError) as error:

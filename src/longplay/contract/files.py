@@ -327,6 +327,11 @@ class RowFile:
         try:
             if not stat.S_ISREG(path.lstat().st_mode):
                 raise RecordingError(f"cannot reopen {path}: not a regular file")
+            if path.lstat().st_size < size_bytes:
+                raise RecordingError(
+                    f"cannot reopen {path}: expected at least {size_bytes:,} bytes, "
+                    f"found {path.lstat().st_size:,}"
+                )
             fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
             os.ftruncate(fd, size_bytes)
             return cls(path, fd, size_bytes)

@@ -330,6 +330,12 @@ class CheckedRuns:
         if is_experiment(self._experiment):
             self._plan = read_experiment_config(self._experiment)
             self._planned = frozenset(self._plan.seeds)
+            if self._experiment_id != self._plan.experiment_id:
+                raise DocumentError(
+                    f"{EXPERIMENT_FILE} experiment_id: expected "
+                    f"{self._plan.experiment_id} from {EXPERIMENT_CONFIG}, found "
+                    f"{self._experiment_id}"
+                )
         self._expects_all = not options.partial and directory == self._experiment
         self._names_by_seed: dict[int | None, str] = {}
 

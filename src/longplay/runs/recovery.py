@@ -19,7 +19,7 @@ from typing import BinaryIO, Self
 import msgspec
 
 from longplay.contract.digests import Chain, iter_blocks
-from longplay.contract.files import RowFile, iter_rows, open_regular
+from longplay.contract.files import RowFile, iter_rows, open_regular, shorten
 from longplay.contract.records import (
     GLOBAL_ACTION_SET,
     DigestRow,
@@ -31,7 +31,8 @@ from longplay.contract.rundir import ROW_FILES
 from longplay.errors import DifferenceError, DocumentError, ResumeError
 from longplay.runs.checked_rows import CheckedRows, LinePosition
 from longplay.runs.checkpoint import Checkpoint, covered_part, hash_part
-from longplay.runs.recorder import RowFiles
+from longplay.runs.recorder import RecorderState, RowFiles
+from longplay.stream import StreamState
 
 _encode = msgspec.json.Encoder().encode
 _NOT_A_ROW = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -47,26 +48,33 @@ def check_position(config: RunConfig, checkpoint: Checkpoint) -> None:
         ResumeError: Names the field that was edited; a stream restored from it could
             play past the end of its schedule.
     """
-    for field, is_sound, found in _list_positions(config, checkpoint):
+    stream, recorder = checkpoint.record.stream, checkpoint.record.recorder
+    hashed = checkpoint.record.sha256
+    for field, is_sound, found in (
+        *_check_stream(config, stream),
+        *_check_recorder(recorder, stream),
+        ("sha256", set(ROW_FILES) <= hashed.keys(), sorted(hashed)),
+    ):
         if not is_sound:
             raise ResumeError(
                 f"checkpoint.json {field}: expected a value that fits config.json and "
-                f"the row files, found {found}; the run cannot be resumed from it"
+                f"the row files, found {shorten(found)}; the run cannot be resumed "
+                "from it"
             )
 
 
-def _list_positions(
-    config: RunConfig, checkpoint: Checkpoint
-) -> Iterator[tuple[str, bool, object]]:
-    """Field, whether it is sound, and its value; later ones rely on earlier ones."""
-    stream, recorder = checkpoint.record.stream, checkpoint.record.recorder
+# Field, whether it is sound, and its value.
+_Check = tuple[str, bool, object]
+
+
+def _check_stream(config: RunConfig, stream: StreamState) -> Iterator[_Check]:
     schedule, actions = config.played_schedule, range(len(GLOBAL_ACTION_SET))
     visit, frame = stream.visit_idx, stream.visit_frame_idx
     # After the last frame there is no visit left.
     yield "stream.visit_idx", 0 <= visit <= len(schedule), visit
-    left = schedule[visit].visit_frames if visit < len(schedule) else 1
+    left = schedule[visit].visit_frames if 0 <= visit < len(schedule) else 1
     yield "stream.visit_frame_idx", 0 <= frame < left, frame
-    before = sum(one.visit_frames for one in schedule[:visit])
+    before = sum(one.visit_frames for one in schedule[: max(0, visit)])
     position = stream.global_frame_idx
     yield "stream.global_frame_idx", position == before + frame, position
     for name in ("episode_id", "segment_id", "episode_start", "segment_start"):
@@ -79,18 +87,20 @@ def _list_positions(
     is_queue = len(stream.queue) in (0, config.delay)
     yield "stream.queue", is_queue, f"{len(stream.queue)} actions"
     yield "stream.queue", all(one in actions for one in stream.queue), "other actions"
-    sizes = recorder.sizes_bytes
+
+
+def _check_recorder(recorder: RecorderState, stream: StreamState) -> Iterator[_Check]:
+    sizes, frames = recorder.sizes_bytes, stream.global_frame_idx
     is_complete = set(ROW_FILES) <= sizes.keys() and min(sizes.values()) >= 0
     yield "recorder.sizes_bytes", is_complete, sizes
     for name in ("chained_bytes", "visit_bytes"):
         value = getattr(recorder, name)
-        yield f"recorder.{name}", 0 <= value <= sizes[ROW_FILES[0]], value
+        yield f"recorder.{name}", 0 <= value <= sizes.get(ROW_FILES[0], 0), value
     is_hex = re.fullmatch("[0-9a-f]{64}", recorder.chain) is not None
     yield "recorder.chain", is_hex, recorder.chain[:80]
-    yield "recorder.segments", 0 <= recorder.segments <= position, recorder.segments
-    yield "recorder.visits", len(recorder.visits) <= visit, len(recorder.visits)
-    hashes = checkpoint.record.sha256
-    yield "sha256", set(ROW_FILES) <= hashes.keys(), sorted(hashes)
+    yield "recorder.segments", 0 <= recorder.segments <= frames, recorder.segments
+    visits = len(recorder.visits)
+    yield "recorder.visits", visits <= stream.visit_idx, visits
 
 
 def is_covered(run_dir: Path, checkpoint: Checkpoint) -> bool:
