@@ -13,7 +13,6 @@ from longplay.cli import (
     proving,
     reading,
     running,
-    viewing,
     watching,
 )
 from longplay.cli.guard import Command, CommandGroup, guard
@@ -49,7 +48,7 @@ _COMMANDS = (
     comparing.report,
     comparing.leaderboard,
     exporting.atlas,
-    viewing.view,
+    watching.view,
     watching.video,
     proving.verify,
     proving.pack,

@@ -114,15 +114,15 @@ def enlarge(picture: Picture, scale: int) -> Picture:
     return picture.repeat(scale, axis=1).repeat(scale, axis=0)
 
 
-def render_png(picture: Picture) -> bytes:
-    """A picture as PNG.
+def render_png(picture: Picture, *, is_small: bool = True) -> bytes:
+    """A picture as PNG, small or made fast.
 
     Raises:
         MissingExtraError: PIL is not installed.
     """
     buffer = io.BytesIO()
     image: Any = _import_pil().Image.fromarray(picture)
-    image.save(buffer, "PNG", optimize=True)
+    image.save(buffer, "PNG", optimize=is_small, compress_level=9 if is_small else 1)
     return buffer.getvalue()
 
 

@@ -11,8 +11,9 @@ import pytest
 from PIL import Image
 
 from bare_replay import replay_bare
+from longplay.report.frame_pictures import render_png
 from longplay.report.viewer import replays
-from longplay.report.viewer.replays import CHUNK_FRAMES, Replays, encode_png
+from longplay.report.viewer.replays import CHUNK_FRAMES, Replays
 from longplay.verify.pack import pack_run
 from viewer_requests import open_viewer
 
@@ -22,11 +23,11 @@ def decode(picture: bytes) -> np.ndarray:
     return pixels.reshape(-1, 210, 160, 3)
 
 
-def test_png_keeps_every_pixel():
+@pytest.mark.parametrize("is_small", [True, False])
+def test_png_keeps_every_pixel(is_small):
     pixels = np.random.default_rng(0).integers(0, 256, (420, 160, 3), np.uint8)
-    np.testing.assert_array_equal(
-        decode(encode_png(pixels)).reshape(pixels.shape), pixels
-    )
+    shown = decode(render_png(pixels, is_small=is_small))
+    np.testing.assert_array_equal(shown.reshape(pixels.shape), pixels)
 
 
 @pytest.mark.parametrize("name", ["finished_run", "control_run"])

@@ -7,9 +7,7 @@ a chunk before it starts again at its visit.
 
 from __future__ import annotations
 
-import struct
 import threading
-import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +15,9 @@ from itertools import islice
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from longplay.errors import IncompleteRunError
+from longplay.report.frame_pictures import render_png
 from longplay.report.viewer.index import RunEntry, fingerprint
 from longplay.report.viewer.kept import Kept, PageNotFoundError
 from longplay.verify.frames import ReplayedRun, open_frames
@@ -154,27 +152,7 @@ class Replays:
 def _make_chunk(frames: list[ReplayedFrame]) -> Chunk:
     pixels = np.concatenate([frame.observation for frame in frames])
     return Chunk(
-        encode_png(pixels),
+        render_png(pixels, is_small=False),
         tuple(msgspec.json.encode(frame.row).decode() for frame in frames),
         tuple(frame.episode_return for frame in frames),
     )
-
-
-def encode_png(pixels: NDArray[np.uint8]) -> bytes:
-    """(height, width, 3) -> PNG; fast rather than small."""
-    height, width, _ = pixels.shape
-    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    # Each line begins with its filter: 0, none.
-    lines = np.zeros((height, 1 + 3 * width), np.uint8)
-    lines[:, 1:] = pixels.reshape(height, 3 * width)
-    parts = (
-        (b"IHDR", header),
-        (b"IDAT", zlib.compress(lines.tobytes(), 1)),
-        (b"IEND", b""),
-    )
-    return b"\x89PNG\r\n\x1a\n" + b"".join(_png_part(*part) for part in parts)
-
-
-def _png_part(kind: bytes, content: bytes) -> bytes:
-    check = zlib.crc32(kind + content)
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", check)
