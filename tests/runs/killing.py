@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from longplay.agents.isolation.keeper import list_descendants
+from longplay.cli import settings
 from longplay.contract import files
 from longplay.contract.rundir import ROW_FILES
 from longplay.runs import loop
@@ -129,7 +130,9 @@ def _run_main(args: list[str], fault: Fault | None, folder: Path) -> None:
     os.dup2(output, 2)
     reads = count()
     loop.monotonic = lambda: float(next(reads))
-    loop._TICK_S, loop._CHECKPOINT_S = TICK_S, CHECKPOINT_S
+    # A checkpoint takes one read of the clock, so no share of it is too small.
+    loop._TICK_S, loop._CHECKPOINT_SHARE = TICK_S, 1.0
+    settings.CHECKPOINT_S = CHECKPOINT_S
     injector = _FaultInjector(fault)
     injector.install()
     sys.argv = ["longplay", *args]
