@@ -431,9 +431,9 @@ def test_kill_before_the_first_checkpoint(
     check_whole(run_dir, reference)
 
 
-# The last renames: run_summary.json, score.json, status.json, then the experiment's
-# summary, the run's record and the experiment's.
-@pytest.mark.parametrize("renames_left", [6, 5, 4])
+# The last renames: run_summary.json, score.json, status.json, then the agent's state,
+# the experiment's summary, the run's record and the experiment's.
+@pytest.mark.parametrize("renames_left", [7, 6, 5])
 def test_kill_after_the_last_frame(
     renames_left: int, reference_of: Callable[[str], Reference], tmp_path: Path
 ) -> None:
@@ -450,7 +450,7 @@ def test_kill_after_the_last_frame(
     check_whole(run_dir, reference)
 
 
-@pytest.mark.parametrize("renames_left", [3, 2, 1])
+@pytest.mark.parametrize("renames_left", [4, 3, 2, 1])
 def test_kill_after_completion_leaves_records_to_write(
     renames_left: int, reference_of: Callable[[str], Reference], tmp_path: Path
 ) -> None:
