@@ -112,13 +112,12 @@ def bench_evidence(trials: int, visit_frames: int) -> list[Row]:
 
 def measure_resume(folder: Path, killed_at: int) -> tuple[float, float]:
     """Seconds to the frame of a kill: of a resumed run, and of the bare loops."""
-    from unittest import mock
-
     from longplay.agents.loading import load_agent
     from longplay.agents.random import RandomAgent
     from longplay.errors import AgentError
     from longplay.plan import plan_run
     from longplay.runs.checkpoint import read_checkpoint
+    from longplay.runs.options import RunOptions
     from longplay.runs.session import Session
 
     class StoppedAgent(RandomAgent):
@@ -135,11 +134,11 @@ def measure_resume(folder: Path, killed_at: int) -> tuple[float, float]:
     plan, agent = plan_run("stream-3x2-v1", 0, settings), load_agent(StoppedAgent)
     run_dir = folder / "run"
     # So that the last checkpoint is some way before the kill.
-    with mock.patch("longplay.runs.loop._CHECKPOINT_S", killed_at / 16_000):
-        try:
-            Session(plan, agent, run_dir).run()
-        except AgentError:
-            StoppedAgent.is_stopped = False
+    options = RunOptions(checkpoint_s=killed_at / 16_000)
+    try:
+        Session(plan, agent, run_dir, options=options).run()
+    except AgentError:
+        StoppedAgent.is_stopped = False
     checkpoint = read_checkpoint(run_dir)
     assert checkpoint is not None
     start_s = time.perf_counter()

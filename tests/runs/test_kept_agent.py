@@ -176,7 +176,8 @@ def test_a_slow_save_lengthens_the_interval(
 ):
     from longplay.runs import loop
 
-    monkeypatch.setattr(loop, "monotonic", lambda: Clocked.now_s)
+    for clock in ("monotonic", "perf_counter"):
+        monkeypatch.setattr(loop, clock, lambda: Clocked.now_s)
     monkeypatch.setattr(Clocked, "now_s", 0.0)
     monkeypatch.setattr(Clocked, "save_s", save_s)
     monkeypatch.setattr(Clocked, "saves", [], raising=False)

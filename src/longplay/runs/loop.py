@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import NoReturn, TypeVar
 
 from longplay.contract.records import EventRow
@@ -223,17 +223,16 @@ class Run:
     def _make_checkpoint(self) -> None:
         self._settle()
         self.ask(self.fork_guard.check)
-        started_s = monotonic()
+        started_s = perf_counter()
         self.ask(self._checkpoint)
-        now_s = monotonic()
-        taken_s = now_s - started_s
+        taken_s = perf_counter() - started_s
         interval_s = max(self._checkpoint_s, taken_s / _CHECKPOINT_SHARE)
         if interval_s > self._checkpoint_s:
             self._notice = (
                 f"a checkpoint took {taken_s:.1f} s: the next one is due in "
                 f"{interval_s:.0f} s instead of {self._checkpoint_s:g} s"
             )
-        self._next_checkpoint_s = now_s + interval_s
+        self._next_checkpoint_s = monotonic() + interval_s
 
     def _stop_if_asked(self) -> None:
         if self._stop.reason is not None:
