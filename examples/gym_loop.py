@@ -1,7 +1,7 @@
 """A research script with its own loop, on a recorded stream of longplay.
 
     python examples/gym_loop.py --env-id longplay/ControlSmoke-v1 --record runs/mine
-    longplay show runs/mine/control-smoke-v1_seed-0
+    longplay show runs/mine
 
 The agent tracks the mean reward of each action with a constant step size. It is not
 told when the game changes, so it never stops learning.
@@ -19,7 +19,7 @@ def parse_args(args=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--env-id", default="longplay/ControlSmoke-v1")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--record", default=None, help="a folder for the run directory")
+    parser.add_argument("--record", default=None, help="the experiment directory")
     parser.add_argument("--epsilon", type=float, default=0.1)
     parser.add_argument("--step-size", type=float, default=0.02)
     return parser.parse_args(args)

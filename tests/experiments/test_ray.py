@@ -224,8 +224,10 @@ def test_ray_gives_the_same_bytes(both, seed):
 @pytest.mark.parametrize("seed", range(4))
 def test_ray_gives_equal_records(both, seed):
     one, other = (read(lab.run_dir(seed) / "episode_record.json") for lab in both)
-    for key in CLOCKS_AND_IDS:
-        del one[key], other[key]
+    for record in (one, other):
+        for key in CLOCKS_AND_IDS:
+            del record[key]
+        del record["evidence"]["score_sha256"]  # score.json has the speed in it
     assert one == other
 
 

@@ -293,7 +293,8 @@ def test_a_false_value_error_is_found(shipped: Path, tmp_path: Path) -> None:
     score = json.loads(path.read_text())
     path.write_text(json.dumps(score | {"value_mse": score["value_mse"] - 0.1}))
     report = validate_run(run.run_dir)
-    assert [finding.field for finding in report.findings.shown] == ["value_mse"]
+    found = [finding.field for finding in report.findings.shown]
+    assert found == ["value_mse", "score_sha256"]
 
 
 def damage_file(folder: Path) -> None:
