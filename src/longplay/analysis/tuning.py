@@ -147,8 +147,10 @@ def score_tuning(
     if track_of(run.config).predicts:
         nmse = read_curves(run, cache).normalised_errors()
         games = [visit.game_id for visit in run.summary.visits]
+        # A stopped run has a summary of the visits it played, and errors of all.
+        played = zip(games, nmse, strict=False)
         return score_predictions(
-            {g: None if np.isnan(e) else float(e) for g, e in zip(games, nmse)}  # noqa: B905 - visits not started
+            {game: None if np.isnan(e) else float(e) for game, e in played}
         )
     suite = run.config.suite or ""
     return score_play(

@@ -67,7 +67,9 @@ def export(
     ] = None,
     partial: Annotated[
         bool,
-        typer.Option("--partial", help="Planned runs that have not ended may miss."),
+        typer.Option(
+            "--partial", help="Allow planned runs to be missing or unfinished."
+        ),
     ] = False,
     require: Annotated[
         str | None,

@@ -84,7 +84,7 @@ def run_supervised(command: Callable[[], None], as_json: bool) -> None:
         exit_code = 0 if ending.code is None else ending.code
         raise
     finally:
-        # Reached by every way to end but a sudden one. What follows is no longer
+        # Runs on every exit but a sudden one. What follows is no longer
         # part of the command, such as an exit handler of the agent.
         _report(_ENDED + (b"%d" % exit_code if isinstance(exit_code, int) else b"1"))
 
