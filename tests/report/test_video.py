@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from fractions import Fraction
@@ -75,6 +77,24 @@ def test_pack_gives_the_same_video_as_its_run(
         answer = invoke("video", source, "--visit", 1, "--hud", "-o", tmp_path / name)
         assert answer.exit_code == 0
     assert (tmp_path / "a.mp4").read_bytes() == (tmp_path / "b.mp4").read_bytes()
+
+
+@pytest.mark.parametrize("options", ([], ["--lossless"]))
+def test_video_does_not_depend_on_what_memory_contained(
+    run: Path, tmp_path: Path, options: list[str]
+) -> None:
+    videos = set()
+    for filling in ("1", "85", "255"):
+        path = tmp_path / f"{filling}.mp4"
+        command = ["video", str(run), "--visit", "1", "--hud", "-o", str(path)]
+        subprocess.run(
+            [sys.executable, "-m", "longplay", *command, *options],
+            # glibc fills the memory that it hands out.
+            env={**os.environ, "MALLOC_PERTURB_": filling},
+            check=True,
+        )
+        videos.add(path.read_bytes())
+    assert len(videos) == 1
 
 
 def test_gif_has_exact_colours(
