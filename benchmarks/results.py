@@ -1,11 +1,14 @@
-"""Plays the runs of results/, packs them, and verifies the packs.
+"""Plays the runs of results/, packs them, collects their numbers, verifies the packs.
 
     python benchmarks/results.py play [--suite S] [--agent A] [--folder runs/results]
+    python benchmarks/results.py collect [--folder runs/results]
     python benchmarks/results.py verify [--sample N]
 
 `play` plays what is missing on the official seeds, one run after the other, and can be
 stopped and restarted: a run that was started is resumed, and a run whose pack exists is
 never played again. `results/manifest.json` lists the packs, their hashes and scores.
+`collect` writes the numbers of new packs into the package; rows that are no longer in
+FOLDER are made again from the pack.
 `verify` unpacks every pack into a temporary folder and replays it.
 """
 
@@ -21,18 +24,28 @@ from pathlib import Path
 
 from pydantic import Field
 
-from longplay.analysis.runs import name_agent
+import longplay.analysis
+from longplay.analysis.curves import cache_folder
+from longplay.analysis.results import (
+    RESULTS_FILE,
+    ResultRun,
+    Results,
+    read_results,
+    record_result,
+)
+from longplay.analysis.runs import RunReader, name_agent
 from longplay.contract.files import read_document, write_document
 from longplay.contract.records import Document
 from longplay.contract.rundir import RunDirectory
 from longplay.contract.versions import SCHEMA_VERSION
-from longplay.suites import get_suite
+from longplay.suites import SUITES, get_suite
 from longplay.verify.pack import pack_run, unpack_run
 from longplay.verify.verification import verify_run
 from measured_runs import Job, measure
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
+SHIPPED = Path(longplay.analysis.__file__).parent / "data" / RESULTS_FILE
 
 LEARNERS = ("linear-sarsa", "stream-q", "stream-q-l2init", "dqn")
 PREDICTORS = ("linear-td", "stream-td")
@@ -150,6 +163,30 @@ def play(runs: Sequence[PlannedRun], folder: Path, results: Path) -> None:
         add_pack(results, run.name, run.seed, measure(job))
 
 
+def collect(folder: Path, results: Path) -> None:
+    """Adds the packs that are not in the package's data; drops those that are gone."""
+    known = {run.pack_sha256: run for run in read_results(SHIPPED).runs}
+    found = []
+    for packed in read_manifest(results).packs:
+        if packed.suite not in SUITES:
+            continue  # A specialist: the anchors have its numbers.
+        run = known.get(packed.sha256) or _measure_pack(packed, folder, results)
+        found.append(run)
+    write_document(SHIPPED, Results(runs=tuple(found)))
+    print(f"{len(found)} runs in {SHIPPED.name}")
+
+
+def _measure_pack(packed: PackedRun, folder: Path, results: Path) -> ResultRun:
+    print(packed.path, flush=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        run_dir = folder / packed.path.removesuffix(".longplay")
+        if not run_dir.exists():
+            run_dir = Path(temporary) / "run"
+            unpack_run(results / packed.path, run_dir)
+        (run,) = RunReader(cache_folder()).read([run_dir]).runs
+    return record_result(run, packed.path, packed.sha256)
+
+
 def verify(packs: Sequence[PackedRun], results: Path) -> None:
     """Replays packs; ends with an error if one is not what the manifest says."""
     for number, packed in enumerate(packs, start=1):
@@ -167,7 +204,7 @@ def verify(packs: Sequence[PackedRun], results: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("action", choices=("play", "verify"))
+    parser.add_argument("action", choices=("play", "collect", "verify"))
     parser.add_argument("--suite", help="only runs of this suite")
     parser.add_argument("--agent", help="only runs of this agent")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "results")
@@ -177,6 +214,9 @@ def main() -> None:
     if given.action == "verify":
         packs = read_manifest(given.results).packs
         verify(packs[:: given.sample], given.results)
+        return
+    if given.action == "collect":
+        collect(given.folder, given.results)
         return
     runs = [
         run

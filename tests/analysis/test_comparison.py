@@ -16,12 +16,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from generated_runs import edit, make_score, make_status, write
+from longplay.analysis import baselines
 from longplay.analysis.agent_arrays import AgentArrays
 from longplay.analysis.anchors import Anchors
 from longplay.analysis.comparison import Request, compare
 from longplay.analysis.intervals import t_quantile
 from longplay.analysis.measures import VisitTotals
 from longplay.analysis.records import Comparison, SuiteComparison
+from longplay.analysis.results import Results, record_result
 from longplay.analysis.runs import (
     AgentKey,
     Conditions,
@@ -323,6 +325,30 @@ def test_runs_without_a_seed_are_paired_with_none():
 
 def test_changed_suite_has_no_shipped_baseline(tmp_path):
     write_agent(tmp_path, "alpha", {0: 2.0})
+    assert len(compare_one(tmp_path, with_baselines=True).agents) == 1
+
+
+def test_shipped_results_give_the_numbers_of_their_runs(tmp_path, monkeypatch):
+    rng = np.random.default_rng(5)
+    frames = make_config(seed=0).total_frames
+    write_agent(tmp_path, "alpha", {s: rng.random(frames) for s in (0, 1, 2)})
+    found = RunReader().read([tmp_path])
+    runs = tuple(record_result(run, "", "") for run in reversed(found.runs))
+    monkeypatch.setattr(baselines, "shipped_results", lambda: Results(runs=runs))
+    alpha, shipped = compare_one(tmp_path, with_baselines=True).agents
+    assert shipped.label == "alpha (shipped)"
+    assert "retention" in alpha.per_run
+    assert shipped.per_run == alpha.per_run
+    assert shipped.games == alpha.games
+    assert shipped.difference is not None
+    assert shipped.difference.mean == 0
+
+
+def test_results_of_another_emulator_do_not_stand_beside_a_run(tmp_path, monkeypatch):
+    write_agent(tmp_path, "alpha", {0: 2.0})
+    (run,) = RunReader().read([tmp_path]).runs
+    result = record_result(run, "", "").model_copy(update={"emulator": "0.0.1"})
+    monkeypatch.setattr(baselines, "shipped_results", lambda: Results(runs=(result,)))
     assert len(compare_one(tmp_path, with_baselines=True).agents) == 1
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import results
+from longplay.analysis.results import read_results
+from longplay.suites import get_suite
 
 RUN = results.PlannedRun("control-smoke-v1", "random", 0)
 
@@ -58,3 +61,23 @@ def test_packs_are_replayed(
     copy.write_bytes((played / "results" / manifest.packs[0].path).read_bytes()[:-1])
     with pytest.raises(SystemExit, match="does not have the hash"):
         results.verify(manifest.packs, tmp_path)
+
+
+def test_numbers_are_collected_with_and_without_the_run(
+    played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected = []
+    for folder in (played / "runs", tmp_path / "gone"):
+        shipped = tmp_path / f"{folder.name}.json"
+        shipped.write_text('{"schema_version": 1, "runs": []}')
+        monkeypatch.setattr(results, "SHIPPED", shipped)
+        results.collect(folder, played / "results")
+        collected.append(shipped.read_bytes())
+        results.collect(tmp_path / "not read again", played / "results")
+        assert shipped.read_bytes() == collected[-1]
+    assert collected[0] == collected[1]
+    (run,) = read_results(shipped).runs
+    (packed,) = results.read_manifest(played / "results").packs
+    assert (run.headline, run.pack_sha256) == (packed.headline, packed.sha256)
+    games = get_suite("control-smoke-v1").games
+    assert not np.isnan(run.game_rates(games).final).any()

@@ -14,7 +14,8 @@ from longplay.contract import files
 from longplay.errors import DocumentError, NotARunError, RecordingError
 from longplay.eval_log import EvalLog, Findings, InvestigatorLLMConfig, Verifier
 from longplay.eval_log.assessments import apply_findings
-from longplay.eval_log.export import export_jsonl, save_records
+from longplay.eval_log.export import export_jsonl
+from longplay.eval_log.log import save_records
 from longplay.eval_log.records import ExperimentRecord
 from longplay.eval_log.tasks import Benchmark
 from rows import read_rows

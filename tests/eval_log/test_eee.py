@@ -20,8 +20,10 @@ import longplay
 from generated_runs import make_experiment, make_status, run_dir_of, write
 from longplay.errors import ConfigError, DocumentError, NotARunError
 from longplay.eval_log.eee import Submission, export_eee
-from longplay.eval_log.export import ExportOptions, iter_records, save_records
+from longplay.eval_log.export import ExportOptions
+from longplay.eval_log.log import save_records
 from longplay.eval_log.records import ExperimentRecord
+from longplay.eval_log.run_records import iter_records
 from longplay.eval_log.tasks import Benchmark
 from rows import read_rows
 

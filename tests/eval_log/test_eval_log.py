@@ -34,15 +34,10 @@ from generated_runs import (
 )
 from longplay.contract.names import folder_name
 from longplay.errors import ConfigError, DocumentError, NotARunError
-from longplay.eval_log.export import (
-    EvalLog,
-    ExportOptions,
-    export_jsonl,
-    export_records,
-    iter_records,
-    save_records,
-)
+from longplay.eval_log.export import ExportOptions, export_jsonl, export_records
+from longplay.eval_log.log import EvalLog, save_records
 from longplay.eval_log.records import EpisodeRecord, ExperimentRecord, UsageSummary
+from longplay.eval_log.run_records import iter_records
 from longplay.eval_log.schema import EVAL_LOG
 from longplay.eval_log.tasks import Benchmark
 from longplay.plan import name_benchmark

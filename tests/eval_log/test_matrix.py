@@ -15,7 +15,8 @@ import pytest
 from generated_records import make_line, write_experiment_record, write_lines
 from generated_runs import AGENT_ID, SUITE, make_experiment
 from longplay.errors import DocumentError, NotARunError
-from longplay.eval_log.export import export_jsonl, save_records
+from longplay.eval_log.export import export_jsonl
+from longplay.eval_log.log import save_records
 from longplay.eval_log.matrix import Matrix, read_matrix
 from longplay.eval_log.records import AgentInfo, ExperimentRecord
 from longplay.eval_log.tasks import Benchmark

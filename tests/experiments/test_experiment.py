@@ -13,8 +13,9 @@ import pytest
 
 import longplay
 from longplay.errors import LongplayError, OutputError, RecordingError
-from longplay.eval_log.export import EvalLog, iter_records
+from longplay.eval_log.log import EvalLog
 from longplay.eval_log.records import Findings
+from longplay.eval_log.run_records import iter_records
 from longplay.experiments.experiment import Experiment, plan_experiment
 from playing import play_run
 

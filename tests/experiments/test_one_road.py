@@ -11,7 +11,7 @@ import pytest
 
 import longplay
 from longplay import plan
-from longplay.eval_log.export import iter_records
+from longplay.eval_log.run_records import iter_records
 from longplay.experiments import experiment as experiments
 from longplay.experiments.experiment import Experiment, Mode, plan_experiment
 

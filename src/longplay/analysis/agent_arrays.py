@@ -87,22 +87,45 @@ def measure_play(
         alone: Rates of the same agent on single games.
     """
     rates = [run.measure() for run in runs]
-    per_game = {"rate": _stack(rates, "average")}
-    found = AgentArrays(
-        seeds=tuple(run.seed for run in runs),
-        per_run={},
-        per_game=per_game,
-        contest=per_game["rate"],
+    found = arrays_of_rates(
+        tuple(run.seed for run in runs),
+        np.array([_headline(run) for run in runs]),
+        rates,
+        scale,
+        has_rows=all(run.curves for run in runs),
     )
-    _add_headlines(found, np.array([_headline(run) for run in runs]))
+    if scale.has_z.any():
+        _add_transfer(found, runs, rates, scale, alone)
+    return found
+
+
+def arrays_of_rates(
+    seeds: tuple[int | None, ...],
+    headlines: Reals,
+    rates: Sequence[GameRates],
+    scale: Scale,
+    *,
+    has_rows: bool,
+) -> AgentArrays:
+    """Rates of the runs of one agent -> its numbers.
+
+    Args:
+        seeds: (R,) of the runs.
+        headlines: (R,) of the runs.
+        rates: Of the R runs.
+        scale: Of the suite's games.
+        has_rows: Whether the rates over windows are known.
+    """
+    per_game = {"rate": _stack(rates, "average")}
+    found = AgentArrays(seeds, {}, per_game, contest=per_game["rate"])
+    _add_headlines(found, headlines)
     if not scale.has_z.any():
         reason = "no game of this suite has z"
         names = ("average", "median", "optimality_gap", "final", "retention")
         found.absent.update(dict.fromkeys((*names, "forgetting", "recovery"), reason))
         return found
     _add_performance(found, rates, scale)
-    _add_revisits(found, rates, scale, has_rows=all(run.curves for run in runs))
-    _add_transfer(found, runs, rates, scale, alone)
+    _add_revisits(found, rates, scale, has_rows=has_rows)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Shipped baselines -> agents to compare with."""
+"""Shipped results and baselines -> agents to compare with."""
 
 from __future__ import annotations
 
@@ -6,8 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from longplay.analysis.agent_arrays import AgentArrays, arrays_of_errors
+from longplay.analysis.agent_arrays import (
+    AgentArrays,
+    arrays_of_errors,
+    arrays_of_rates,
+)
 from longplay.analysis.intervals import Estimate
+from longplay.analysis.normalisation import Scale
+from longplay.analysis.results import ResultRun, shipped_results
 from longplay.analysis.runs import AgentKey, MeasuredRun
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import (
@@ -18,8 +24,26 @@ from longplay.scoring.prediction_baselines import (
 _NOT_BY_RUN = "the shipped figures have no rates run by run"
 
 
-def shipped_agents(run: MeasuredRun) -> dict[AgentKey, AgentArrays]:
-    """The baselines of a suite; none for a customised suite."""
+def shipped_agents(
+    run: MeasuredRun, scale: Scale, error: str | None
+) -> dict[AgentKey, AgentArrays]:
+    """The agents that were measured on a suite; none for a customised suite.
+
+    Args:
+        run: A run of the suite.
+        scale: Of its games.
+        error: `nmse` or `value_nmse`; None of a suite to play.
+    """
+    found = _baselines(run)
+    for name, runs in shipped_results().agents_of(run.conditions).items():
+        key = AgentKey(f"{name} (shipped)", runs[0].agent_id)
+        # Instead of the same agent's means over seeds.
+        found = {other: found[other] for other in found if other.name != key.name}
+        found[key] = _result(runs, run.config.games, scale, error)
+    return found
+
+
+def _baselines(run: MeasuredRun) -> dict[AgentKey, AgentArrays]:
     suite, games = run.conditions.suite, run.config.games
     if run.track.predicts:
         return {
@@ -30,6 +54,20 @@ def shipped_agents(run: MeasuredRun) -> dict[AgentKey, AgentArrays]:
     if baseline is None or baseline.suite_id != suite:
         return {}
     return {AgentKey("random (shipped)", None): _random(baseline, games)}
+
+
+def _result(
+    runs: Sequence[ResultRun], games: Sequence[str], scale: Scale, error: str | None
+) -> AgentArrays:
+    seeds = tuple(run.seed for run in runs)
+    headlines = np.array(
+        [np.nan if run.headline is None else run.headline for run in runs]
+    )
+    if error is not None:
+        errors = np.array([run.game_errors(error, games) for run in runs])
+        return arrays_of_errors(seeds, errors, headlines)
+    rates = [run.game_rates(games) for run in runs]
+    return arrays_of_rates(seeds, headlines, rates, scale, has_rows=True)
 
 
 def _random(baseline: RandomBaseline, games: Sequence[str]) -> AgentArrays:

@@ -249,9 +249,10 @@ class _Table:
                 nothing = AgentArrays((), {}, {}, np.empty((0, len(self.games))))
                 contestants.append(Contestant(left.agent, nothing))
         if self.request.with_baselines:
-            shipped = shipped_agents(self.runs[0]).items()
+            shipped = shipped_agents(self.runs[0], self.scale, self.error)
             contestants += [
-                Contestant(key, arrays, is_shipped=True) for key, arrays in shipped
+                Contestant(key, arrays, is_shipped=True)
+                for key, arrays in shipped.items()
             ]
         return contestants
 

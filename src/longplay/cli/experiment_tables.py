@@ -18,6 +18,7 @@ from longplay.cli.layout import (
     make_table,
 )
 from longplay.cli.progress import describe_learning
+from longplay.cli.result_lines import describe_results
 from longplay.contract.records import Score
 from longplay.contract.rundir import RunDirectory
 from longplay.scoring.baselines import random_baseline
@@ -101,6 +102,7 @@ def show_experiment(directory: Path, views: Sequence[RunView]) -> list[Renderabl
         _describe_aggregate(views),
         _describe_random(views[0]),
         _describe_predictors(views[0]),
+        *describe_results(views[0].plan.config),
     ]
     notes = [_indent(line, "dim") for line in lines if line]
     return [table, *notes, *describe_errors(views)]

@@ -86,7 +86,8 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Export the EvalLog of an experiment: one JSONL file, or Every Eval Ever."""
-    from longplay.eval_log import export as eval_log
+    from longplay.eval_log.export import ExportOptions, export_records
+    from longplay.eval_log.log import describe_agent
 
     runs = find_started_runs(directory)
     if jsonl is None and eee is None:
@@ -94,15 +95,15 @@ def export(
     check_output("--jsonl", jsonl)
     check_output("--eee", eee)
     _check_requirement(require, agent)
-    options = eval_log.ExportOptions(level, partial, require, completed_only)  # type: ignore[arg-type]
+    options = ExportOptions(level, partial, require, completed_only)  # type: ignore[arg-type]
     submission = _make_submission(eee, organization, relationship, options)
     if description is not None:
-        eval_log.describe_agent(directory, description)
+        describe_agent(directory, description)
     if require is not None:
         _certify(runs, require, agent, quiet)
     exported: Exported | None = None
     if jsonl is not None:
-        exported = eval_log.export_records(directory, jsonl, options)
+        exported = export_records(directory, jsonl, options)
     files: ExportedFiles | None = None
     if eee is not None and submission is not None:
         from longplay.eval_log.eee import export_eee
@@ -142,7 +143,7 @@ def _make_submission(
 
 def _certify(runs: Sequence[Path], level: str, agent: str | None, quiet: bool) -> None:
     """Verifies the runs that have ended; `export` then reads the verdicts."""
-    from longplay.eval_log.export import ENDED
+    from longplay.eval_log.run_records import ENDED
     from longplay.verify.verification import certify
 
     for run_dir in runs:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from longplay.analysis.tuning import TUNING_FILE, TuningRecord
 from longplay.cli.layout import add_row, format_number, make_facts, make_table
+from longplay.cli.result_lines import shipped_to_json
 from longplay.cli.score_tables import show_score
 from longplay.contract.files import read_document
 from longplay.contract.records import RunConfig
@@ -184,6 +185,7 @@ def run_to_json(run: RunDirectory) -> dict[str, Any]:
             **_totals_to_json(baseline),
         },
         "baselines": _predictors_to_json(run.config),
+        "results": shipped_to_json(run.config),
     }
 
 

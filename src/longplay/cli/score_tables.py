@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from longplay.cli.layout import add_row, format_number, make_table
+from longplay.cli.result_lines import describe_results
 from longplay.contract.records import ControlScore, PredictionScore, RunConfig, Score
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import (
@@ -26,6 +27,8 @@ def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
     """The table of the run's track, and a caption that explains its columns."""
     table, captions = _TABLES.get(type(score), (_tabulate_totals, _caption_nothing))
     lines = [*captions(score, config), *_caption_play(score, config)]
+    # A part of a run is not comparable.
+    lines += describe_results(config) if score.complete else ()
     tables = [table(score, config)]
     if isinstance(score, PredictionScore) and score.rollouts_sha256 is not None:
         tables.insert(0, _tabulate_values(score, config))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from longplay.contract.usage import UsageSummary
 from longplay.eval_log.evidence import Evidence, Trust
-from longplay.eval_log.export import EvalLog
+from longplay.eval_log.log import EvalLog
 from longplay.eval_log.records import (
     AgentInfo,
     BenchmarkSubset,

@@ -30,7 +30,6 @@ from longplay.contract.files import (
 )
 from longplay.contract.typed_record import Record
 from longplay.errors import DocumentError, NotARunError, UnknownNameError
-from longplay.eval_log.export import EPISODE_FILE, EXPERIMENT_FILE
 from longplay.eval_log.records import (
     EpisodeRecord,
     ExperimentRecord,
@@ -38,6 +37,7 @@ from longplay.eval_log.records import (
     InvestigatorLLMConfig,
     Verifier,
 )
+from longplay.eval_log.run_records import EPISODE_FILE, EXPERIMENT_FILE
 
 _INVESTIGATOR = "investigator_llm_config"
 _KEYS = ("trajectory_id", "findings", "verifier", _INVESTIGATOR)

@@ -42,14 +42,9 @@ from longplay.contract.files import (
 from longplay.contract.layout import find_started_runs, read_experiment_config
 from longplay.contract.records import Score
 from longplay.errors import ConfigError, NotARunError
-from longplay.eval_log.export import (
-    EXPERIMENT_FILE,
-    CheckedRuns,
-    ExportOptions,
-    Level,
-    experiment_of,
-)
+from longplay.eval_log.export import CheckedRuns, ExportOptions
 from longplay.eval_log.records import AgentInfo, EpisodeRecord, ExperimentRecord
+from longplay.eval_log.run_records import EXPERIMENT_FILE, Level, experiment_of
 from longplay.eval_log.trajectory import Trajectory
 
 EEE_VERSION = "0.3.0"

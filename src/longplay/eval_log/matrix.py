@@ -29,8 +29,8 @@ from longplay.analysis.runs import name_agent
 from longplay.contract.files import read_document
 from longplay.contract.rundir import escape_pattern
 from longplay.errors import DocumentError, NotARunError
-from longplay.eval_log.export import EPISODE_FILE, EXPERIMENT_FILE
 from longplay.eval_log.records import ExperimentRecord
+from longplay.eval_log.run_records import EPISODE_FILE, EXPERIMENT_FILE
 
 if TYPE_CHECKING:
     import duckdb

@@ -54,8 +54,9 @@ from longplay.contract.records import IsolationLevel
 from longplay.contract.rundir import is_readable_path
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import ConfigError, LongplayError, OutputError
-from longplay.eval_log.export import EXPERIMENT_FILE, EvalLog, save_records
+from longplay.eval_log.log import EvalLog, save_records
 from longplay.eval_log.records import ExperimentRecord
+from longplay.eval_log.run_records import EXPERIMENT_FILE
 from longplay.eval_log.tasks import Benchmark
 from longplay.experiments.differences import describe_differences
 from longplay.experiments.job import (
