@@ -2,81 +2,102 @@
 
     python benchmarks/atlas_order.py PATH…
 
-Paths are runs, experiments, packs or folders of them. For every suite, prints the order
-by the number that `compare` leads with and the order by the matrix's standardised
-reward, which is fitted to the same runs. Exits with 1 if a suite's orders differ;
-docs/eval_log.md says when they may.
+Paths are runs, experiments, packs or folders of them, such as `results/control-v1`. For
+every suite, prints a table of the agents with the number that `compare` leads with, the
+matrix's standardised reward, which is fitted to the same runs, and the rank by either.
+Exits with 1 if the orders of a suite differ; docs/eval_log.md says when they may.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
 
 from longplay.analysis.anchors import Anchors, shipped_anchors
 from longplay.analysis.comparison import Request, compare, runs_by_label
 from longplay.analysis.curves import cache_folder
+from longplay.analysis.intervals import Estimate
 from longplay.analysis.records import SuiteComparison
 from longplay.analysis.runs import FoundRuns, MeasuredRun, RunReader
+from longplay.cli.layout import add_row, format_number, make_table
 from longplay.contract.files import render_line, write_chunks
-from longplay.eval_log.atlas import make_atlas
+from longplay.contract.usage import UsageSummary
+from longplay.eval_log.atlas import list_agents, make_atlas
 from longplay.eval_log.matrix import read_matrix
 from longplay.eval_log.records import EpisodeRecord, hash_task_config
 from longplay.eval_log.tasks import TaskConfig, TaskMetadata
+from longplay.report.tables import format_estimate, head_metric
 from longplay.report.verdicts import open_pack
+
+WIDTH = 80
 
 
 @dataclass(frozen=True)
 class Orders:
-    """The agents of a suite, the best first."""
+    """The agents of a suite by two numbers, the best first.
+
+    Attributes:
+        suite: The suite.
+        lead: The number that `compare` leads with, as a heading.
+        compared: Agent -> that number.
+        matrix: Agent -> its standardised reward; None if no other agent shares a task.
+    """
 
     suite: str
     lead: str
-    compared: tuple[str, ...]
-    matrix: tuple[str, ...]
+    compared: dict[str, Estimate]
+    matrix: dict[str, float | None]
 
     @property
     def agree(self) -> bool:
         """Whether both orders are the same."""
-        return self.compared == self.matrix
+        return list(self.compared) == list(self.matrix)
 
 
 def order_agents(found: FoundRuns, anchors: Anchors) -> list[Orders]:
     """Both orders, for every suite with two agents or more."""
-    suites = compare(found, Request(anchors)).suites
-    return [
-        Orders(
-            suite.suite, suite.lead, _order_compared(suite), _order_matrix(found, suite)
-        )
-        for suite in suites
-        if sum(suite.lead in agent.numbers for agent in suite.agents) > 1
-    ]
+    orders = []
+    for suite in compare(found, Request(anchors)).suites:
+        compared = _order_compared(suite)
+        if len(compared) > 1:
+            lead = head_metric(suite.lead, suite.headline, suite.error)
+            matrix = _order_matrix(found, suite, compared)
+            orders.append(Orders(suite.suite, lead, compared, matrix))
+    return orders
 
 
-def _order_compared(suite: SuiteComparison) -> tuple[str, ...]:
+def _order_compared(suite: SuiteComparison) -> dict[str, Estimate]:
     sign = -1 if suite.lead_is_better == "more" else 1
-    means = {
-        agent.label: sign * agent.numbers[suite.lead].mean
+    numbers = {
+        agent.label: agent.numbers[suite.lead]
         for agent in suite.agents
         if suite.lead in agent.numbers
     }
-    return tuple(sorted(means, key=lambda label: (means[label], label)))
+    return dict(
+        sorted(numbers.items(), key=lambda item: (sign * item[1].mean, item[0]))
+    )
 
 
-def _order_matrix(found: FoundRuns, suite: SuiteComparison) -> tuple[str, ...]:
+def _order_matrix(
+    found: FoundRuns, suite: SuiteComparison, labels: Collection[str]
+) -> dict[str, float | None]:
     records = [
         _make_record(run, label)
         for label, runs in runs_by_label(found, suite).items()
         for run in runs
+        if label in labels
     ]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "records.jsonl"
         write_chunks(path, map(render_line, records))
         atlas = make_atlas(read_matrix([path]))
-    return tuple(atlas.labels[row] for row in atlas.order)
+    return {row["agent"]: row["standardised_reward"] for row in list_agents(atlas)}
 
 
 def _make_record(run: MeasuredRun, label: str) -> EpisodeRecord:
@@ -100,22 +121,32 @@ def _make_record(run: MeasuredRun, label: str) -> EpisodeRecord:
         n_agent_steps=0,
         n_env_steps=0,
         wall_time_s=None,
-        usage={},
+        usage=UsageSummary(),
         trajectory_id=task.task_id,
         timestamp=0.0,
     )
 
 
+def show_orders(orders: Orders) -> Table:
+    """A row per agent, in the order of `compare`."""
+    word = "the matrix has the same order" if orders.agree else "the orders differ"
+    columns = ("agent", orders.lead, "rank", "standardised reward", "rank")
+    table = make_table(f"{orders.suite}: {word}", *columns)
+    ranks = {agent: rank for rank, agent in enumerate(orders.matrix, start=1)}
+    for rank, (agent, estimate) in enumerate(orders.compared.items(), start=1):
+        reward = format_number(orders.matrix[agent], 3)
+        number = format_estimate(estimate)
+        add_row(table, agent, number, str(rank), reward, str(ranks[agent]))
+    return table
+
+
 def main(paths: Sequence[str]) -> int:
     found = RunReader(cache_folder(), open_pack).read(map(Path, paths))
-    differ = 0
-    for orders in order_agents(found, shipped_anchors()):
-        word = "same order" if orders.agree else "orders differ"
-        differ += not orders.agree
-        print(f"{orders.suite}: {word}")
-        print(f"  compare, by {orders.lead}: {', '.join(orders.compared)}")
-        print(f"  matrix: {', '.join(orders.matrix)}")
-    return 1 if differ else 0
+    orders = order_agents(found, shipped_anchors())
+    console = Console(width=WIDTH)
+    for suite in orders:
+        console.print(show_orders(suite))
+    return 0 if all(suite.agree for suite in orders) else 1
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import longplay
 from atlas_order import main, order_agents
 from longplay.analysis.anchors import shipped_anchors
 from longplay.analysis.runs import RunReader
+from longplay.verify.pack import pack_run
 from written_runs import SHORT, make_config, write_run
 
 
@@ -27,9 +28,9 @@ def test_matrix_orders_agents_as_compare_does(tmp_path, capsys):
     write_agent(tmp_path, "best", [2.0, 3.0, 2.5])
     write_agent(tmp_path, "middle", [1.0, 2.0, 1.5])
     assert main([str(tmp_path)]) == 0
-    assert "same order" in capsys.readouterr().out
+    assert "the matrix has the same order" in capsys.readouterr().out
     (orders,) = order_agents(RunReader().read([tmp_path]), shipped_anchors())
-    assert orders.compared == orders.matrix == ("best", "middle", "worst")
+    assert list(orders.compared) == list(orders.matrix) == ["best", "middle", "worst"]
 
 
 def test_one_great_seed_moves_compare_and_not_the_matrix(tmp_path, capsys):
@@ -37,10 +38,14 @@ def test_one_great_seed_moves_compare_and_not_the_matrix(tmp_path, capsys):
     write_agent(tmp_path, "lucky", [0.0, 0.0, 10.0])
     write_agent(tmp_path, "steady", [1.0, 1.0, 0.0])
     assert main([str(tmp_path)]) == 1
-    assert "orders differ" in capsys.readouterr().out
-    (orders,) = order_agents(RunReader().read([tmp_path]), shipped_anchors())
-    assert orders.compared == ("lucky", "steady")
-    assert orders.matrix == ("steady", "lucky")
+    title, _, *rows = capsys.readouterr().out.splitlines()
+    assert title.endswith(": the orders differ")
+    # z is 1, 1 and -1 or the opposite; ridge 1 on three entries leaves 3/4 of the mean.
+    assert [row.split()[0] for row in rows] == ["lucky", "steady"]
+    assert [row.split()[-3:] for row in rows] == [
+        ["1", "-0.25", "2"],
+        ["2", "0.25", "1"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -50,10 +55,36 @@ def test_one_great_seed_moves_compare_and_not_the_matrix(tmp_path, capsys):
         "control-smoke-v1",
     ],
 )
-def test_played_experiments_have_both_orders(tmp_path, suite):
+def test_folder_of_packs_becomes_a_table(tmp_path, capsys, suite):
+    """As results/ has them: <suite>/<agent>/seed-<n>.longplay."""
     short = {"base_visit_frames": 150}
-    for agent in ("random", "repeat", "noop"):
-        out = tmp_path / agent
-        longplay.run(suite, agent, seeds=[1000, 1001], out=out, overrides=short)
-    (orders,) = order_agents(RunReader().read([tmp_path]), shipped_anchors())
-    assert set(orders.compared) == set(orders.matrix) == {"random", "repeat", "noop"}
+    packs = tmp_path / "results" / suite
+    for agent in ("random", "noop"):
+        out = tmp_path / "runs" / agent
+        longplay.run(suite, agent, seeds=[1000], out=out, overrides=short)
+        (packs / agent).mkdir(parents=True)
+        pack_run(out, packs / agent / "seed-1000.longplay")
+    assert main([str(packs)]) == 0
+    printed = capsys.readouterr().out
+    _, _, *rows = printed.splitlines()
+    assert [row.split()[0] for row in rows] == ["random", "noop"]
+    assert main([str(tmp_path / "runs")]) == 0
+    assert capsys.readouterr().out == printed
+
+
+def test_table_has_eighty_columns(tmp_path, capsys):
+    write_agent(tmp_path, "a" * 70, [1.0, 2.0, 3.0])
+    write_agent(tmp_path, "b" * 70, [0.0, 1.0, 2.0])
+    assert main([str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line.split()[-3:] for line in lines[2:]] == [
+        ["1", "0.75", "1"],
+        ["2", "-0.75", "2"],
+    ]
+
+
+def test_suite_of_one_agent_has_no_order(tmp_path, capsys):
+    write_agent(tmp_path, "alone", [1.0, 2.0])
+    assert main([str(tmp_path)]) == 0
+    assert capsys.readouterr().out == ""
