@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import json
 import subprocess
 import sys
@@ -95,6 +96,18 @@ class QuizConfig(BaseModel):
 
 class SeededQuizConfig(QuizConfig):
     seed: int
+
+
+class Room(BaseModel):
+    """A part of a config whose class is a base class of the value's."""
+
+
+class LoudRoom(Room):
+    decibel: int
+
+
+class PlaceConfig(BaseModel):
+    room: Room
 
 
 def play_quiz(agent: Chatter, config: QuizConfig) -> SimpleNamespace:
@@ -234,14 +247,40 @@ def test_steps_are_counted_where_statistics_lack_them():
     trajectory.steps, trajectory.summary_stats = make_steps(), None
     record = EpisodeRecord.from_trajectory(trajectory, "cafe")
     assert (record.n_steps, record.n_agent_steps, record.n_env_steps) == (5, 3, 2)
+    trajectory.n_agent_steps, trajectory.n_env_steps = 7, 8
+    record = EpisodeRecord.from_trajectory(trajectory, "cafe")
+    assert (record.n_steps, record.n_agent_steps, record.n_env_steps) == (5, 7, 8)
     trajectory.summary_stats = {"n_steps": 9, "n_agent_steps": 0, "n_env_steps": 4}
     record = EpisodeRecord.from_trajectory(trajectory, "cafe")
     assert (record.n_steps, record.n_agent_steps, record.n_env_steps) == (9, 0, 4)
 
 
 @pytest.mark.parametrize(
+    ("start", "end", "timestamp", "wall_time_s"),
+    [(100.0, 110.0, 100.0, 10.0), (100.0, None, 100.0, None), (None, None, 0.0, None)],
+)
+def test_time_that_is_unknown_is_not_made_up(start, end, timestamp, wall_time_s):
+    trajectory = play_quiz(Chatter(), QuizConfig())
+    trajectory.start_time, trajectory.end_time = start, end
+    record = EpisodeRecord.from_trajectory(trajectory, "cafe")
+    assert (record.timestamp, record.wall_time_s) == (timestamp, wall_time_s)
+
+
+def test_task_without_metadata_has_no_split_and_no_description():
+    record = make_episode()
+    assert (record.split, record.task_description) == (None, None)
+    assert (record.verifier, record.findings, record.evidence) == (None, None, None)
+
+
+@pytest.mark.parametrize(
     ("reward_info", "reward"),
-    [({"reward": 0.0}, 0.0), ({"reward": 2}, 2.0), ({}, 0.5), (None, 0.5)],
+    [
+        ({"reward": 0.0}, 0.0),
+        ({"reward": 2}, 2.0),
+        ({"reward": -4.0}, -4.0),
+        ({}, 0.5),
+        (None, 0.5),
+    ],
 )
 def test_last_environment_reward_counts_without_another(reward_info, reward):
     trajectory = play_quiz(Chatter(), QuizConfig())
@@ -371,6 +410,13 @@ def test_agent_id_is_the_hash_of_the_sorted_config(monkeypatch):
     assert AgentInfo.from_agent_config(other).agent_id != expected
 
 
+def test_agent_id_sees_the_fields_of_subclasses():
+    info = AgentInfo.from_agent_config(PlaceConfig(room=LoudRoom(decibel=90)))
+    assert info.config == {"room": {"decibel": 90}}
+    text = '{"room": {"decibel": 90}}'
+    assert info.agent_id == hashlib.sha256(text.encode()).hexdigest()
+
+
 @pytest.mark.parametrize(
     ("config", "model"),
     [
@@ -398,7 +444,17 @@ def test_agent_info_has_no_tools_and_no_description(tmp_path):
         f"{ChatterConfig.__module__}.ChatterConfig"
     )
     assert info.description is None
-    assert "tools" not in AgentInfo.model_fields
+    assert not {"tools", "tool_names"} & AgentInfo.model_fields.keys()
+
+
+def test_agent_info_names_the_versions_it_ran_with(tmp_path):
+    info = AgentInfo.from_agent_config({"_type": "a.B"}, str(tmp_path))
+    assert info.framework_version == importlib.metadata.version("longplay")
+    pydantic = importlib.metadata.version("pydantic")
+    assert info.dependency_versions["pydantic"] == pydantic
+    assert (info.git_commit, info.git_remote_url, info.git_is_dirty) == (None,) * 3
+    assert info.cube_standard_git_commit is None
+    assert info.cube_standard_git_is_dirty is None
 
 
 # --- invariant 2: experiment_id -----------------------------------------------------
@@ -427,6 +483,15 @@ def test_experiment_names_its_benchmark_verbatim(tmp_path):
     assert record.investigator_llm_config is None
 
 
+def test_experiment_is_described_at_the_time_of_the_call(tmp_path, monkeypatch):
+    monkeypatch.setattr(records.time, "time", lambda: 1234.5)
+    record = make_experiment(tmp_path)
+    assert (record.experiment_name, record.timestamp) == ("quiz", 1234.5)
+    assert record.framework_version == record.agent.framework_version
+    expected = AgentInfo.from_agent_config(ChatterConfig(), str(tmp_path))
+    assert record.agent == expected
+
+
 @pytest.mark.parametrize("benchmark", [None, object(), SimpleNamespace(name="other")])
 def test_unknown_benchmark_is_called_unknown(tmp_path, benchmark):
     expected = BenchmarkSubset(name="unknown", n_tasks=0, filter=None)
@@ -452,6 +517,14 @@ def test_task_version_hash_sees_more_than_the_id():
     )
     assert one.task_id == other.task_id
     assert one.task_version_hash != other.task_version_hash
+
+
+def test_task_version_hash_sees_the_fields_of_subclasses():
+    config = PlaceConfig(room=LoudRoom(decibel=90))
+    trajectory = play_quiz(Chatter(), QuizConfig())
+    record = EpisodeRecord.from_trajectory(trajectory, "cafe", task_config=config)
+    text = '{"room":{"decibel":90}}'
+    assert record.task_version_hash == hashlib.sha256(text.encode()).hexdigest()
 
 
 # --- reading ------------------------------------------------------------------------

@@ -218,7 +218,9 @@ def test_subset_from_glob(benchmark):
     assert list(subset.task_metadata) == [f"{SUITE}/seed-1", f"{SUITE}/seed-10"]
     assert subset.task_configs.keys() == subset.task_metadata.keys()
     assert subset.benchmark_metadata.name == "stream-smoke-v1_[seed=1*]"
-    assert BenchmarkSubset.from_benchmark(subset).n_tasks == 2
+    assert BenchmarkSubset.from_benchmark(subset) == BenchmarkSubset(
+        name="stream-smoke-v1_[seed=1*]", n_tasks=2, filter=None
+    )
     assert len(benchmark.task_metadata) == 4
 
 
