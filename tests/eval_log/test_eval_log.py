@@ -373,6 +373,9 @@ def test_visits_of_a_log_without_folder_are_refused(experiment, tmp_path):
     alone.to_jsonl(tmp_path / "runs.jsonl")
     with pytest.raises(ConfigError, match="visits are read from the experiment dir"):
         alone.to_jsonl(tmp_path / "visits.jsonl", level="visit")
+    alone.save(experiment)
+    alone.to_jsonl(tmp_path / "visits.jsonl", level="visit")
+    assert len(read_rows(tmp_path / "visits.jsonl")) == 18
 
 
 def test_unknown_level_is_refused(experiment, tmp_path):
@@ -418,6 +421,14 @@ def test_damaged_visits_are_refused_by_name(experiment, tmp_path, text, message)
     with pytest.raises(DocumentError, match=rf"^{SUITE}_seed-1{message}"):
         log.to_jsonl(tmp_path / "visits.jsonl", level="visit")
     assert not (tmp_path / "visits.jsonl").exists()
+
+
+def test_saved_visits_of_another_experiment_are_refused(experiment, tmp_path):
+    EvalLog.from_directory(experiment, describe(experiment)).save(tmp_path / "else")
+    path = run_dir_of(tmp_path / "else", 1) / "visit_records.jsonl"
+    path.write_text(path.read_text().replace(EXPERIMENT_ID, "fedcba9876543210"))
+    with pytest.raises(DocumentError, match="experiment_id: expected 0123456789abcdef"):
+        EvalLog.load(tmp_path / "else").to_jsonl(tmp_path / "visits.jsonl", "visit")
 
 
 def test_folder_of_the_lines_is_made(experiment, tmp_path):

@@ -207,9 +207,10 @@ def test_tools_have_two_forms():
 def test_seed_of_the_task_config_counts():
     trajectory = play_quiz(Chatter(), QuizConfig())
     trajectory.metadata["seed"] = 3
-    config = SeededQuizConfig(seed=42)
-    record = EpisodeRecord.from_trajectory(trajectory, "cafe", task_config=config)
-    assert record.seed == 42
+    for seed in (42, 0):
+        config = SeededQuizConfig(seed=seed)
+        record = EpisodeRecord.from_trajectory(trajectory, "cafe", task_config=config)
+        assert record.seed == seed
     assert EpisodeRecord.from_trajectory(trajectory, "cafe").seed == 3
 
 
@@ -483,6 +484,13 @@ def test_experiment_names_its_benchmark_verbatim(tmp_path):
     assert record.investigator_llm_config is None
 
 
+def test_version_of_a_benchmark_may_be_a_number(tmp_path):
+    benchmark = make_benchmark()
+    benchmark.benchmark_metadata.version = 7
+    record = ExperimentRecord.from_experiment("quiz", tmp_path, {}, benchmark)
+    assert record.benchmark_version == "7"
+
+
 def test_experiment_is_described_at_the_time_of_the_call(tmp_path, monkeypatch):
     monkeypatch.setattr(records.time, "time", lambda: 1234.5)
     record = make_experiment(tmp_path)
@@ -492,7 +500,15 @@ def test_experiment_is_described_at_the_time_of_the_call(tmp_path, monkeypatch):
     assert record.agent == expected
 
 
-@pytest.mark.parametrize("benchmark", [None, object(), SimpleNamespace(name="other")])
+@pytest.mark.parametrize(
+    "benchmark",
+    [
+        None,
+        object(),
+        SimpleNamespace(name="other"),
+        SimpleNamespace(benchmark_metadata=None, task_metadata=None),
+    ],
+)
 def test_unknown_benchmark_is_called_unknown(tmp_path, benchmark):
     expected = BenchmarkSubset(name="unknown", n_tasks=0, filter=None)
     assert BenchmarkSubset.from_benchmark(benchmark) == expected

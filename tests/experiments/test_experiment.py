@@ -13,7 +13,7 @@ import pytest
 
 import longplay
 from longplay.errors import LongplayError, OutputError, RecordingError
-from longplay.eval_log.log import EvalLog
+from longplay.eval_log.log import EvalLog, describe_agent
 from longplay.eval_log.records import Findings
 from longplay.eval_log.run_records import iter_records
 from longplay.experiments.experiment import Experiment, plan_experiment
@@ -299,8 +299,10 @@ def test_eval_log_can_be_saved_elsewhere(tmp_path):
 def test_provenance_of_another_checkout(tmp_path):
     """A folder without git says so, and changes nothing else."""
     experiment = play(tmp_path / "out", (0,))
+    describe_agent(tmp_path / "out", "moves at random")
     log = experiment.export_eval_log(tmp_path / "elsewhere", git_cwd=str(tmp_path))
     assert log.experiment.agent.git_commit is None
+    assert log.experiment.agent.description == "moves at random"
     planned = read(tmp_path / "out/experiment_record.json")
     assert log.experiment.experiment_id == planned["experiment_id"]
     assert log.experiment.agent.agent_id == planned["agent"]["agent_id"]

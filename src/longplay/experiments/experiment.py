@@ -538,6 +538,7 @@ class Experiment:
         record = self._read_record()
         if git_cwd is not None:
             agent = self._make_record(git_cwd).agent
+            agent.description = record.agent.description
             record = record.model_copy(update={"agent": agent})
         log = EvalLog.from_directory(self.directory, record)
         log.save(output_dir or self.directory)
