@@ -243,6 +243,19 @@ def test_runs_with_an_error_can_be_left_out(generated, tmp_path):
     assert aggregate["detailed_evaluation_results"]["total_rows"] == 2
 
 
+@pytest.mark.parametrize("level", ["run", "visit"])
+def test_run_that_failed_before_its_first_frame_is_counted(generated, tmp_path, level):
+    run_dir = run_dir_of(generated, 1)
+    for name in ("score.json", "run_summary.json", "config.json"):
+        (run_dir / name).unlink()
+    submission = Submission("A Lab", "other", ExportOptions(level))
+    files = export_eee(generated, tmp_path / "eee", submission)
+    details = find_result(check(files.aggregate), "final_score")["score_details"]
+    assert details["details"]["errored_runs"] == "1"
+    errors = [row["error"] for row in check(files.samples)]
+    assert errors == ([None, "KeyError", None] if level == "run" else [None] * 12)
+
+
 def test_usage_of_a_language_model_is_kept(generated, tmp_path):
     path = run_dir_of(generated, 0) / "run_summary.json"
     usage = {"prompt_tokens": 5, "completion_tokens": 2, "cached_tokens": 1}

@@ -284,6 +284,27 @@ def test_saving_again_replaces_records(experiment):
     assert [r.reward for r in EvalLog.load(experiment).episodes] == [9.0, 1.25, 2.25]
 
 
+def test_record_that_is_the_same_is_not_written_again(experiment):
+    save_records(experiment, describe(experiment))
+    paths = sorted(experiment.rglob("episode_record.json"))
+    before = [path.stat().st_ino for path in paths]
+    write(run_dir_of(experiment, 0) / "score.json", make_score(9.0))
+    save_records(experiment, describe(experiment))
+    after = [path.stat().st_ino for path in paths]
+    assert [a == b for a, b in zip(after, before, strict=True)] == [False, True, True]
+
+
+def test_findings_of_another_experiment_are_not_taken_over(experiment):
+    save_records(experiment, describe(experiment))
+    path = run_dir_of(experiment, 0) / "episode_record.json"
+    findings = {"difficulty": "hard", "feasible": None, "failure_root_cause": None}
+    edit(path, findings=findings)
+    assert next(iter_records(experiment)).findings is not None
+    assert [r.findings for r in iter_records(experiment, "visit")] == [None] * 18
+    edit(path, findings=findings, experiment_id="other")
+    assert next(iter_records(experiment)).findings is None
+
+
 def test_stored_experiment_id_survives_a_move(experiment, tmp_path):
     save_records(experiment, describe(experiment))
     moved = experiment.rename(tmp_path / "moved")

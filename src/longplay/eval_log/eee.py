@@ -229,10 +229,7 @@ def _list_results(
     directory: Path, experiment: ExperimentRecord, samples: _Samples
 ) -> Iterator[dict[str, Any]]:
     """One result per number that a run has."""
-    numbers: dict[str, dict[int | None, float]] = {}
-    for seed, score in _read_scores(directory):
-        for name, value in list_numbers(score).items():
-            numbers.setdefault(name, {})[seed] = value
+    numbers, errored = _read_numbers(directory)
     if samples.rewards:
         numbers[REWARD] = samples.rewards
     config = {
@@ -258,18 +255,23 @@ def _list_results(
                 ),
             },
             "metric_config": _describe_metric(experiment.benchmark_name, name),
-            "score_details": _summarise(by_seed, samples.errored),
+            "score_details": _summarise(by_seed, errored),
             "generation_config": config,
         }
 
 
-def _read_scores(directory: Path) -> Iterator[tuple[int | None, Score]]:
-    """Seed and score of every run that counts."""
+def _read_numbers(directory: Path) -> tuple[dict[str, dict[int | None, float]], int]:
+    """Name -> seed -> number, of completed runs; and how many runs have an error."""
+    numbers: dict[str, dict[int | None, float]] = {}
+    errored = 0
     for run_dir in find_started_runs(directory):
         trajectory = Trajectory(run_dir)
+        errored += trajectory.state == "FAILED"
         score = trajectory.run.score
         if trajectory.state == "COMPLETED" and score is not None:
-            yield trajectory.config.seed, score
+            for name, value in list_numbers(score).items():
+                numbers.setdefault(name, {})[trajectory.config.seed] = value
+    return numbers, errored
 
 
 def list_numbers(score: Score) -> dict[str, float]:
