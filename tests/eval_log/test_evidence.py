@@ -15,7 +15,7 @@ from generated_runs import edit, make_experiment, run_dir_of, write_plan
 from longplay.contract.rundir import ROW_FILES, RunDirectory
 from longplay.errors import DocumentError
 from longplay.eval_log.evidence import read_evidence
-from longplay.eval_log.export import export_jsonl
+from longplay.eval_log.export import ExportOptions, export_jsonl, export_records
 from longplay.verify.verification import certify
 from rows import read_rows, rehash
 
@@ -241,9 +241,10 @@ def test_run_without_evidence_is_noted_and_never_required(
 ) -> None:
     experiment = make_experiment(tmp_path / "experiment", range(2))
     out = tmp_path / "out.jsonl"
-    noted: list[str] = []
-    assert export_jsonl(experiment, out, on_no_evidence=noted.append) == 2
-    assert noted == ["stream-smoke-v1_seed-0", "stream-smoke-v1_seed-1"]
+    exported = export_records(experiment, out, ExportOptions())
+    assert exported.lines == 2
+    runs = ("stream-smoke-v1_seed-0", "stream-smoke-v1_seed-1")
+    assert exported.no_evidence == runs
     answer = invoke("export", experiment, "--jsonl", out)
     assert "no evidence (no digests or hashes, only claimed)" in answer.stdout
     with pytest.raises(DocumentError, match="no evidence: it has no digests or hash"):

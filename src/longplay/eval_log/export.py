@@ -5,7 +5,7 @@ One run is in memory at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,10 +69,6 @@ class Exported:
     no_evidence: tuple[str, ...]
 
 
-def ignore_note(trajectory_id: str) -> None:
-    """The default observer of an export: does nothing."""
-
-
 def export_jsonl(
     directory: str | Path,
     path: str | Path,
@@ -81,7 +77,6 @@ def export_jsonl(
     partial: bool = False,
     require: ProofLevel | None = None,
     completed_only: bool = False,
-    on_no_evidence: Callable[[str], None] = ignore_note,
 ) -> int:
     """Writes the records of an experiment or run directory to one JSONL file.
 
@@ -95,8 +90,6 @@ def export_jsonl(
         partial: Whether planned runs that have not ended may be missing.
         require: The level that the verification of every run must have reached.
         completed_only: Whether to leave out runs that ended with an error.
-        on_no_evidence: Called with the id of each run that has no digests or hashes
-            and can only be claimed.
 
     Returns:
         The number of lines.
@@ -107,16 +100,13 @@ def export_jsonl(
             as required.
     """
     options = ExportOptions(level, partial, require, completed_only)
-    exported = export_records(directory, path, options)
-    for trajectory_id in exported.no_evidence:
-        on_no_evidence(trajectory_id)
-    return exported.lines
+    return export_records(directory, path, options).lines
 
 
 def export_records(
     directory: str | Path, path: str | Path, options: ExportOptions
 ) -> Exported:
-    """As `export_jsonl`, and says what the lines are."""
+    """As `export_jsonl`; also counts errors and names the runs without evidence."""
     checked = CheckedRuns(Path(directory), options)
     lines, errored = write_lines(
         Path(path), checked.iter_records(), options.completed_only
