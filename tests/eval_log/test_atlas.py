@@ -209,6 +209,17 @@ def test_files_of_an_atlas(tmp_path):
     assert (summary["agents"], summary["tasks"], summary["entries"]) == (3, 3, 9)
 
 
+@pytest.mark.parametrize("name", ["drift.csv", "missing.csv"])
+def test_table_without_rows_has_its_head(tmp_path, name):
+    whole = make_lines({"alpha": [2.0, 1.0], "beta": [1.0, 3.0]})
+    other = make_line("beta", "t0", 1.0, task_version_hash="other", trajectory_id="x")
+    write_atlas(tmp_path / "without", read(tmp_path, whole))
+    write_atlas(tmp_path / "with", read(tmp_path, [*whole, other]))
+    head, *rows = (tmp_path / "with" / name).read_text().splitlines()
+    assert rows
+    assert (tmp_path / "without" / name).read_text() == f"{head}\n"
+
+
 def test_entries_are_the_matrix(tmp_path):
     write_atlas(tmp_path / "out", read(tmp_path, make_lines(REWARDS)))
     rows = duckdb.sql(

@@ -643,6 +643,12 @@ def test_experiment_without_an_id_is_refused(experiment):
         list(iter_records(experiment))
 
 
+def test_run_outside_its_experiment_is_refused(experiment, tmp_path):
+    alone = shutil.copytree(run_dir_of(experiment, 1), tmp_path / "a" / "b" / "alone")
+    with pytest.raises(NotARunError, match="expected a run in its experiment"):
+        list(iter_records(alone))
+
+
 def test_folder_without_runs_is_refused(tmp_path):
     with pytest.raises(NotARunError, match=r"or an experiment directory \(episodes"):
         export_jsonl(tmp_path, tmp_path / "out.jsonl")

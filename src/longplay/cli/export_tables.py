@@ -115,7 +115,7 @@ def _show_tasks(atlas: Atlas) -> RenderableType:
 
 
 def _format_estimate(value: float | None, error: float | None) -> str:
-    return "–" if value is None else f"{value:.2f} ±{error:.2f}"
+    return "–" if value is None else f"{value:z.2f} ±{error:.2f}"
 
 
 def _describe(atlas: Atlas) -> Iterator[str]:

@@ -19,7 +19,7 @@ import io
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -51,6 +51,11 @@ Reals = NDArray[np.float64]
 RANDOM_AGENT = "random"
 RANK = 2
 _MOST_MISSING = 1_000_000
+# Of tables without rows where nothing drifted or is missing.
+_HEADS = {
+    "drift.csv": ("task_id", "task_version_hash"),
+    "missing.csv": ("agent", "task_id", "task_version_hash", "propensity"),
+}
 _CHUNK_BYTES = 2**20
 
 
@@ -346,13 +351,13 @@ def write_atlas(directory: Path, atlas: Atlas) -> None:
     if atlas.matrix.missing <= _MOST_MISSING:
         tables["missing.csv"] = list_missing(atlas)
     for name, rows in tables.items():
-        write_file(directory / name, _render_csv(rows))
+        write_file(directory / name, _render_csv(rows, _HEADS.get(name, ())))
     _write_entries(directory / "entries.parquet", atlas)
     write_document(directory / "atlas.json", summarise_atlas(atlas))
 
 
-def _render_csv(rows: Iterable[dict[str, Any]]) -> bytes:
-    """A CSV file; None is an empty cell. Empty without rows."""
+def _render_csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> bytes:
+    """A CSV file; None is an empty cell. `columns` are the head if there is no row."""
     text = io.StringIO()
     writer = None
     for row in rows:
@@ -360,7 +365,7 @@ def _render_csv(rows: Iterable[dict[str, Any]]) -> bytes:
             writer = csv.DictWriter(text, list(row), lineterminator="\n")
             writer.writeheader()
         writer.writerow(row)
-    return text.getvalue().encode()
+    return text.getvalue().encode() or f"{','.join(columns)}\n".encode()
 
 
 def _write_entries(path: Path, atlas: Atlas) -> None:
