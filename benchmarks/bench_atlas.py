@@ -117,7 +117,8 @@ def main() -> None:
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         fitted = read_abilities(folder / "atlas" / "agents.csv", planted.agents)
         print(f"{size_gb:.1f} GB of records")
-        print(f"{minutes:.1f} minutes; {usage.ru_utime / 60:.1f} of processor time")
+        processor = (usage.ru_utime + usage.ru_stime) / 60
+        print(f"{minutes:.1f} minutes; {processor:.1f} of processor time")
         print(f"peak memory {usage.ru_maxrss / 1024:.0f} MiB")
         correlation = correlate_ranks(plant_abilities(planted), fitted)
         print(f"rank correlation of abilities {correlation:.4f}")

@@ -199,9 +199,10 @@ def test_tools_have_two_forms():
         {"type": "function", "function": {"description": "nameless"}},
         {"description": "nameless, too"},
         {"type": "function", "function": {"name": "ask"}},
+        {"name": "wave", "function": {"description": "named outside"}},
     ]
     record = EpisodeRecord.from_trajectory(trajectory, "cafe")
-    assert record.tool_names == ["say", "pass", "ask"]
+    assert record.tool_names == ["say", "pass", "ask", "wave"]
 
 
 def test_seed_of_the_task_config_counts():

@@ -142,6 +142,19 @@ def test_retry_replaces_the_record_of_the_crash(tmp_path):
     assert (matrix.errored, matrix.copies) == (0, 1)
 
 
+@pytest.mark.parametrize("rewards", [(-1.0, 0.0), (1.0, 0.0)])
+def test_run_that_was_resumed_is_not_errored(tmp_path, rewards):
+    """A resumed run keeps its start; what it earned does not decide."""
+    completed, crashed = rewards
+    matrix = read(
+        tmp_path,
+        make_line("alpha", "t", crashed, error_type="KeyError"),
+        make_line("alpha", "t", completed),
+    )
+    assert entries(matrix) == {("alpha", "t"): completed}
+    assert (matrix.errored, matrix.copies) == (0, 1)
+
+
 # --- other harnesses ----------------------------------------------------------------
 
 
@@ -227,6 +240,36 @@ def test_errored_tasks_are_not_observed(tmp_path):
     assert (share.completed, share.errored, share.propensity) == (2, 1, 0.5)
 
 
+@pytest.mark.parametrize(("n_tasks", "propensity"), [(0, None), (1, 1.0), (3, 2 / 3)])
+def test_propensity_is_a_probability(tmp_path, n_tasks, propensity):
+    """An unknown benchmark has 0 tasks; a plan may have grown since the record."""
+    lines = [make_line("alpha", "t1", 1.0), make_line("alpha", "t2", 1.0)]
+    record = write_experiment_record(tmp_path / "a", "alpha", "quiz", n_tasks)
+    path = write_lines(tmp_path / "lines.jsonl", lines)
+    (share,) = read_matrix([path, record, record]).experiments
+    assert (share.n_tasks, share.propensity) == (n_tasks, propensity)
+
+
+def test_run_is_observed_if_all_its_visits_are(tmp_path):
+    """Visits of a run share the hash of its task; the second one crashed."""
+    visits = [
+        make_line("alpha", "pong", 1.0, task_version_hash="run"),
+        make_line("alpha", "qbert", 0.0, task_version_hash="run", error_type="E"),
+    ]
+    record = write_experiment_record(tmp_path / "a", "alpha", "quiz", 1)
+    path = write_lines(tmp_path / "lines.jsonl", visits)
+    matrix = read_matrix([path, record])
+    (share,) = matrix.experiments
+    assert (share.completed, share.errored, share.propensity) == (0, 1, 0.0)
+    assert entries(matrix) == {("alpha", "pong"): 1.0}
+
+
+@pytest.mark.parametrize("name", ["timestamp", "error_type", "agent_name"])
+def test_line_may_lack_what_the_matrix_can_do_without(tmp_path, name):
+    twice = [make_line("alpha", "t", 1.0, **{name: "absent"})] * 2
+    assert read(tmp_path, *twice).reward.tolist() == [1.0]
+
+
 # --- bad input ----------------------------------------------------------------------
 
 
@@ -236,7 +279,10 @@ def test_errored_tasks_are_not_observed(tmp_path):
         ({"reward": "3"}, 'reward: expected an episode record, found "3"'),
         ({"reward": None}, "reward: expected an episode record, found no value"),
         ({"reward": True}, "reward: expected an episode record, found true"),
+        ({"reward": float("nan")}, "reward: expected an episode record, found NaN"),
+        ({"reward": float("inf")}, "reward: expected an episode record, found Inf"),
         ({"success": 1}, "success: expected an episode record, found 1"),
+        ({"success": None}, "success: expected an episode record, found no value"),
         ({"task_id": None}, "task_id: expected an episode record, found no"),
         ({"experiment_id": None}, "experiment_id: expected an episode record"),
     ],

@@ -89,9 +89,9 @@ def list_tool_names(trajectory: Any) -> list[str]:
     names = []
     for tool in (trajectory.metadata or {}).get("action_schemas") or ():
         function = tool.get("function")
-        named = function if isinstance(function, Mapping) else tool
-        if named.get("name"):
-            names.append(str(named["name"]))
+        inner = function.get("name") if isinstance(function, Mapping) else None
+        if name := inner or tool.get("name"):
+            names.append(str(name))
     return names
 
 
