@@ -13,6 +13,8 @@ import pytest
 
 from generated_records import make_line, write_experiment_record, write_lines
 from longplay.errors import ConfigError, OutputError
+from longplay.eval_log import atlas as atlas_module
+from longplay.eval_log import latent
 from longplay.eval_log.atlas import (
     beat_random,
     describe_atlas,
@@ -167,6 +169,51 @@ def test_missing_entries_have_their_propensity(tmp_path):
     assert atlas.matrix.missing == len(found)
 
 
+def test_propensity_is_that_of_the_fullest_experiment(tmp_path):
+    lines = [
+        make_line("alpha", "t1", 1.0),
+        make_line("alpha", "t1", 1.0, experiment_id="experiment-again"),
+        make_line("alpha", "t2", 1.0, experiment_id="experiment-again"),
+        make_line("beta", "t3", 2.0),
+    ]
+    paths = [write_lines(tmp_path / "lines.jsonl", lines)]
+    for agent in ("again", "alpha", "beta"):
+        paths.append(write_experiment_record(tmp_path / agent, agent, "quiz", 4))
+    found = {
+        (row["agent"], row["task_id"]): row["propensity"]
+        for row in list_missing(make_atlas(read_matrix(paths)))
+    }
+    assert found == {
+        ("alpha", "t3"): 0.5,
+        ("beta", "t1"): 0.25,
+        ("beta", "t2"): 0.25,
+    }
+
+
+# --- notes --------------------------------------------------------------------------
+
+
+def test_notes_say_what_was_left_out_or_kept_apart(tmp_path):
+    line = make_line("alpha", "t0", 2.0)
+    other = make_line("alpha", "t0", 2.0, task_version_hash="other", trajectory_id="x")
+    nameless = make_line("alpha", "", 2.0)
+    notes = list(describe_atlas(read(tmp_path, [line, line, other, nameless])))
+    assert notes == [
+        "drift: task ids with several versions, which are kept apart: 1 (t0, …)",
+        "lines that are copies of a run given before: 1",
+        "lines without a task id, left out: 1",
+        "experiments without their experiment_record.json, of unknown propensity: 1",
+        "no Rasch model: success is the same in all entries",
+        "no standardised rewards: no task has two different rewards",
+    ]
+
+
+def test_model_that_did_not_converge_is_noted(tmp_path, monkeypatch):
+    monkeypatch.setattr(latent, "_MOST_ROUNDS", 1)
+    atlas = read(tmp_path, make_lines({"alpha": [1.0, -1.0], "beta": [1.0, 1.0]}))
+    assert "the Rasch model did not converge" in list(describe_atlas(atlas))
+
+
 # --- files --------------------------------------------------------------------------
 
 REWARDS = {
@@ -207,6 +254,14 @@ def test_files_of_an_atlas(tmp_path):
     summary = json.loads((tmp_path / "out" / "atlas.json").read_text())
     assert summary == json.loads(json.dumps(summarise_atlas(atlas)))
     assert (summary["agents"], summary["tasks"], summary["entries"]) == (3, 3, 9)
+
+
+def test_too_many_missing_entries_are_not_listed(tmp_path, monkeypatch):
+    monkeypatch.setattr(atlas_module, "_MOST_MISSING", 0)
+    atlas = read(tmp_path, make_lines({"alpha": [2.0, 1.0], "beta": [1.0, None]}))
+    write_atlas(tmp_path / "out", atlas)
+    assert not (tmp_path / "out" / "missing.csv").exists()
+    assert (tmp_path / "out" / "experiments.csv").is_file()
 
 
 @pytest.mark.parametrize("name", ["drift.csv", "missing.csv"])

@@ -311,7 +311,7 @@ def describe_atlas(atlas: Atlas) -> Iterator[str]:
             f"{len(matrix.drift):,} ({first}, …)"
         )
     if matrix.copies:
-        yield f"copies of runs that were given before: {matrix.copies:,} lines"
+        yield f"lines that are copies of a run given before: {matrix.copies:,}"
     if matrix.without_task:
         yield f"lines without a task id, left out: {matrix.without_task:,}"
     unknown = sum(share.n_tasks is None for share in matrix.experiments)
