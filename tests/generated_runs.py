@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from longplay.contract.files import render_document
+from longplay.eval_log.records import ExperimentRecord
+from longplay.eval_log.tasks import Benchmark
 from longplay.plan import plan_run
 
 SUITE = "stream-smoke-v1"
@@ -65,6 +67,18 @@ def make_experiment(directory: Path, seeds: Iterable[int]) -> Path:
     for seed in seeds:
         make_run(run_dir_of(directory, seed), seed)
     return directory
+
+
+def describe_experiment(directory: Path, n_seeds: int = 3) -> ExperimentRecord:
+    """experiment_record.json of an experiment made here."""
+    record = ExperimentRecord.from_experiment(
+        "generated",
+        directory,
+        AGENT_CONFIG,
+        Benchmark.from_suite(SUITE, range(n_seeds)),
+        git_cwd=str(directory.parent),
+    )
+    return record.model_copy(update={"experiment_id": EXPERIMENT_ID})
 
 
 def make_run(run_dir: Path, seed: int) -> Path:

@@ -23,6 +23,33 @@ GIB = 2**30
 # Far beyond any recursion limit, and small.
 DEPTH = 100_000
 
+# Texts that must not become the name of a folder as they are.
+HOSTILE_NAMES = [
+    "../../outside",
+    "..",
+    ".",
+    "",
+    "/etc/passwd",
+    "a/b",
+    "a\\b",
+    "C:\\windows",
+    "a:b",
+    ".hidden",
+    "trailing.",
+    "trailing ",
+    "NUL",
+    "nul.txt",
+    "com1",
+    "a\0b",
+    "a\nb",
+    "~",
+    "~root",
+    "-rf",
+    "x" * 300,
+    "ünï",
+    "quiz:1/try",
+]
+
 
 @dataclass(frozen=True)
 class Place:
