@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from generated_runs import SUITE, make_experiment
+from generated_runs import SUITE, describe_experiment
 from longplay.contract import files
 from longplay.errors import DocumentError, NotARunError, RecordingError
 from longplay.eval_log import EvalLog, Findings, InvestigatorLLMConfig, Verifier
 from longplay.eval_log.assessments import apply_findings
 from longplay.eval_log.export import export_jsonl
 from longplay.eval_log.log import save_records
-from longplay.eval_log.records import ExperimentRecord
-from longplay.eval_log.tasks import Benchmark
 from rows import read_rows
 
 RUNS = [f"{SUITE}_seed-{seed}" for seed in range(3)]
@@ -25,18 +23,11 @@ HARD = {"difficulty": "hard", "feasible": True, "failure_root_cause": "slow"}
 INVESTIGATOR = {"model": "m", "prompt_version": "1", "investigated_at": None}
 
 
-def describe(directory: Path) -> ExperimentRecord:
-    benchmark = Benchmark.from_suite(SUITE, range(3))
-    record = ExperimentRecord.from_experiment("generated", directory, {}, benchmark)
-    record.experiment_id = "0123456789abcdef"
-    return record
-
-
 @pytest.fixture
-def experiment(tmp_path: Path) -> Path:
-    directory = make_experiment(tmp_path / "experiment", range(3))
-    save_records(directory, describe(directory))
-    return directory
+def experiment(experiment: Path) -> Path:
+    """The same, with its records."""
+    save_records(experiment, describe_experiment(experiment))
+    return experiment
 
 
 def write(tmp_path: Path, *lines: Any) -> Path:
@@ -80,7 +71,7 @@ def test_findings_survive_a_new_export(experiment, tmp_path):
     apply_findings(
         experiment, write(tmp_path, {"trajectory_id": RUNS[0], "findings": HARD})
     )
-    save_records(experiment, describe(experiment))
+    save_records(experiment, describe_experiment(experiment))
     assert EvalLog.load(experiment).episodes[0].findings == Findings(**HARD)
 
 

@@ -17,14 +17,18 @@ import pytest
 from jsonschema import Draft7Validator
 
 import longplay
-from generated_runs import make_experiment, make_status, run_dir_of, write
+from generated_runs import (
+    describe_experiment,
+    make_experiment,
+    make_status,
+    run_dir_of,
+    write,
+)
 from longplay.errors import ConfigError, DocumentError, NotARunError
 from longplay.eval_log.eee import Submission, export_eee
 from longplay.eval_log.export import ExportOptions
 from longplay.eval_log.log import save_records
-from longplay.eval_log.records import ExperimentRecord
 from longplay.eval_log.run_records import iter_records
-from longplay.eval_log.tasks import Benchmark
 from rows import read_rows
 
 SCHEMAS = Path(__file__).parent / "eee-0.3.0"
@@ -199,11 +203,7 @@ def test_exporting_again_replaces_the_files(experiment, tmp_path):
 def generated(tmp_path: Path) -> Path:
     """Three runs; rewards are 0.25, 1.25 and 2.25, but the second crashed."""
     directory = make_experiment(tmp_path / "experiment", range(3))
-    benchmark = Benchmark.from_suite("stream-smoke-v1", range(3))
-    config = {"_type": "longplay.agents.random.RandomAgent", "args": {}}
-    record = ExperimentRecord.from_experiment("g", directory, config, benchmark)
-    record.experiment_id = "0123456789abcdef"
-    save_records(directory, record)
+    save_records(directory, describe_experiment(directory))
     write(run_dir_of(directory, 1) / "status.json", make_status("FAILED", "KeyError"))
     return directory
 

@@ -13,13 +13,12 @@ import numpy as np
 import pytest
 
 from generated_records import make_line, write_experiment_record, write_lines
-from generated_runs import AGENT_ID, SUITE, make_experiment
+from generated_runs import AGENT_ID, SUITE, describe_experiment
 from longplay.errors import DocumentError, NotARunError
 from longplay.eval_log.export import export_jsonl
 from longplay.eval_log.log import save_records
 from longplay.eval_log.matrix import Matrix, read_matrix
-from longplay.eval_log.records import AgentInfo, ExperimentRecord
-from longplay.eval_log.tasks import Benchmark
+from longplay.eval_log.records import AgentInfo
 
 
 def entries(matrix: Matrix) -> dict[tuple[str, str], float]:
@@ -195,14 +194,10 @@ def test_parquet_is_read_like_jsonl(tmp_path):
 
 
 @pytest.fixture
-def experiment(tmp_path: Path) -> Path:
-    directory = make_experiment(tmp_path / "experiment", range(3))
-    record = ExperimentRecord.from_experiment(
-        "generated", directory, {}, Benchmark.from_suite(SUITE, range(5))
-    )
-    record.experiment_id = "0123456789abcdef"
-    save_records(directory, record)
-    return directory
+def experiment(experiment: Path) -> Path:
+    """The same, with its records; five runs were planned."""
+    save_records(experiment, describe_experiment(experiment, 5))
+    return experiment
 
 
 def test_experiment_directory_is_read_like_its_export(experiment, tmp_path):
