@@ -186,6 +186,13 @@ def test_baseline_is_exact_on_additive_rewards():
     assert errors.baseline < 0.25
 
 
+def test_held_out_rewards_do_not_set_their_own_scale():
+    """Of two agents, one remains where the other is held out: it has no deviation."""
+    agent, task = draw_entries(2, 300, 1.0)
+    reward = np.random.default_rng(6).normal(size=len(agent))
+    assert measure_held_out(agent, task, reward, (2, 300), rank=1) is None
+
+
 def test_few_entries_have_no_held_out_error():
     agent, task = draw_entries(3, 5, 1.0)
     assert measure_held_out(agent, task, 1.0 * agent, (3, 5), rank=1) is None
