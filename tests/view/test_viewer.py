@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -176,8 +177,12 @@ def test_timeline_zooms_and_leads_to_an_episode(browser: Browser, served):
     wait_for(page, f"{ranges}[1] < {whole[1] * 0.9}")
     lower = "document.getElementById('timeline-plot').layout.xaxis2.range"
     assert page.evaluate(lower) == page.evaluate(ranges)  # both panels zoom
-    page.reload()
-    wait_until_drawn(page)
+    wait_for(page, "location.search.startsWith('?from=')")
+    page.get_by_role("button", name="Whole run").press("Enter")
+    wait_for(
+        page, f"JSON.stringify({ranges}) === '{json.dumps(whole)}'".replace(" ", "")
+    )
+    assert page.evaluate("location.search") == ""
     dot = page.locator("#timeline-plot .scatterlayer .points path").nth(1)
     spot = dot.bounding_box()
     assert spot is not None
@@ -190,6 +195,96 @@ def test_timeline_zooms_and_leads_to_an_episode(browser: Browser, served):
     page.locator("#episodes td a").first.press("Enter")
     page.wait_for_url("**/episodes/0*")
     assert opened.complaints == []
+
+
+def test_zoom_by_keyboard_shows_every_frame_and_a_table(browser: Browser, served):
+    """Rewards of single frames, as in the rows; also after a reload and coming back."""
+    lines = (served.runs["streaming"] / "events.jsonl").read_text().splitlines()
+    rewards = [json.loads(line)["reward"] for line in lines]
+    first = next(n for n, reward in enumerate(rewards) if reward) - 5
+    opened = open_page(browser, served.of("streaming"))
+    page = opened.page
+    wait_until_drawn(page)
+    page.get_by_label("frames", exact=True).fill(str(first))
+    page.get_by_label("to", exact=True).fill(str(first + 40))
+    page.get_by_label("to", exact=True).press("Enter")
+    plot = "document.getElementById('timeline-plot')"
+    rate = f"{plot}?.data?.find(t => t.meta === 'rate')"
+
+    def is_zoomed() -> None:
+        wait_for(page, f"{rate}?.x.filter(x => x >= {first}).at(1) === {first + 1}")
+        at = page.evaluate(f"{rate}.x.indexOf({first})")
+        shown = page.evaluate(f"{rate}.y.slice({at}, {at + 40})")
+        assert shown == rewards[first : first + 40]
+
+    is_zoomed()
+    page.get_by_text("Numbers as a table").press("Enter")
+    table = page.locator("details[open] tbody tr")
+    cells = [row.locator("td").all_inner_texts() for row in table.all()]
+    rates = [cell for cell in cells if cell[0] == "rate"]
+    expected = [(f"{first + n:,}", rewards[first + n]) for n in range(40)]
+    assert [(frame, float(value)) for _, frame, value in rates[:40]] == expected
+    with page.expect_download() as download:
+        page.get_by_role("link", name="CSV").first.click()
+    text = download.value.path().read_text()
+    assert f"reward rate,{first + 5}.0,{rewards[first + 5]}," in text
+    page.reload()
+    is_zoomed()
+    page.locator("#episodes td a").first.press("Enter")
+    page.wait_for_url("**/episodes/0*")
+    page.go_back()
+    is_zoomed()
+    assert opened.complaints == []
+
+
+def test_everything_on_a_page_is_reached_by_tab(browser: Browser, served):
+    """Tab leads to every link, button and field, and what has the focus is marked."""
+    for name in ("runs", "run", "episode", "comparison"):
+        page = open_page(browser, list_pages(served)[name]).page
+        wait_until_drawn(page)
+        wanted = page.evaluate(
+            """() => {
+                const all = "a[href], button, input, select, summary";
+                const shown = [...document.querySelectorAll(all)].filter(
+                    (e) => e.checkVisibility() && !e.disabled && !e.closest(".plot"));
+                shown.forEach((e, n) => { e.dataset.tabTest = n; });
+                return shown.length;
+            }"""
+        )
+        missing = {str(n) for n in range(wanted)}
+        for _ in range(wanted + 60):  # plotly has buttons, too
+            page.keyboard.press("Tab")
+            found = page.evaluate(
+                """() => {
+                    const e = document.activeElement;
+                    const outline = getComputedStyle(e).outlineStyle;
+                    return [e.dataset.tabTest ?? null, outline !== "none"];
+                }"""
+            )
+            assert found[0] is None or found[1], name
+            missing.discard(found[0])
+            if not missing:
+                break
+        assert missing == set(), name
+        page.close()
+
+
+def test_names_of_narrow_visits_are_sideways_and_do_not_touch(browser: Browser, served):
+    games = re.compile("^(centipede|ms_pacman|qbert)$")
+    for width in (1280, 390):
+        page = open_page(browser, served.of("streaming"), width).page
+        wait_until_drawn(page)
+        angles = page.evaluate(
+            """document.getElementById('timeline-plot').layout.annotations
+                .map(a => a.textangle)"""
+        )
+        assert (90 in angles) == (width == 390)
+        names = page.locator("#timeline-plot .annotation-text", has_text=games).all()
+        boxes = [box for name in names if (box := name.bounding_box())]
+        edges = sorted((box["x"], box["x"] + box["width"]) for box in boxes)
+        assert len(edges) == 6
+        assert all(end < start for (_, end), (start, _) in pairwise(edges))
+        page.close()
 
 
 def seek(page: Page, frame: int) -> np.ndarray:
