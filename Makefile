@@ -106,8 +106,9 @@ bench-learners: $(INSTALLED_LEARN) ## measure the time per decision of every lea
 learning: $(INSTALLED_DEV) ## compare examples/control_linear_q.py with random (minutes)
 	$(BIN)/python benchmarks/learning.py examples/control_linear_q.py --games qbert,road_runner
 
-pictures: $(INSTALLED_DEV) ## regenerate the pictures of README and docs (minutes)
+pictures: $(INSTALLED_DEV) ## regenerate the pictures of README and docs (minutes; needs Chromium)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/pictures.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/viewer_pictures.py
 
 doctor-traces: $(INSTALLED_DEV) ## regenerate the traces that `longplay doctor` compares with
 	$(BIN)/python -m longplay.verify.doctor

@@ -69,6 +69,7 @@ def make_figure(drawing: Drawing) -> dict[str, Any]:
         figure.update_xaxes(range=[spans[0].start, spans[-1].end])
     if is_timeline:
         figure.update_yaxes(fixedrange=True)  # zooming chooses frames
+        figure.update_xaxes(tickformat=",d")
     found: dict[str, Any] = json.loads(figure.to_json())
     # Defaults that every figure would repeat: 7 KB each.
     found["layout"].pop("template", None)
