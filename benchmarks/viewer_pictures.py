@@ -157,7 +157,7 @@ def reduce_colours(content: bytes) -> bytes:
     return buffer.getvalue()
 
 
-def take_pictures(run_dir: Path, cache: Path) -> dict[str, bytes]:
+def take_pictures(browser: Browser, run_dir: Path, cache: Path) -> dict[str, bytes]:
     """Name of a picture -> its content."""
     columns = longplay.read_run(run_dir).episodes.numpy(
         "episode_id", "start_global_frame_idx", "length"
@@ -167,7 +167,7 @@ def take_pictures(run_dir: Path, cache: Path) -> dict[str, bytes]:
     frame = start + min(SHOWN_FRAME, length - 1)
     run = f"runs/{identify(run_dir.resolve())}"
     # The experiment's folder: its name is in the picture, not the path to it.
-    with serve(run_dir.parent.parent, cache) as address, launch() as browser:
+    with serve(run_dir.parent.parent, cache) as address:
         here = f"{address}/{run}"
         clip = f"{here}/episodes/{episode}"
         return {
@@ -185,11 +185,11 @@ def main() -> None:
         make_directory(options.folder, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="longplay-pictures-") as name:
             run_dir = play(Path(name))
-            for picture, content in take_pictures(
-                run_dir, Path(name) / "cache"
-            ).items():
-                write_file(options.folder / picture, content)
-                print(f"wrote {options.folder / picture}")
+            with launch() as browser:
+                taken = take_pictures(browser, run_dir, Path(name) / "cache")
+        for picture, content in taken.items():
+            write_file(options.folder / picture, content)
+            print(f"wrote {options.folder / picture}")
     except LongplayError as error:
         sys.exit(str(error))
 

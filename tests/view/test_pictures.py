@@ -11,10 +11,10 @@ import viewer_pictures
 from longplay.report.colours import game_colour
 
 
-def test_pictures_have_the_colours_of_the_pages(tmp_path, monkeypatch):
+def test_pictures_have_the_colours_of_the_pages(browser, tmp_path, monkeypatch):
     monkeypatch.setitem(viewer_pictures.OVERRIDES, "base_visit_frames", 300)
     run_dir = viewer_pictures.play(tmp_path)
-    taken = viewer_pictures.take_pictures(run_dir, tmp_path / "cache")
+    taken = viewer_pictures.take_pictures(browser, run_dir, tmp_path / "cache")
     assert set(taken) == {"viewer-run.png", "viewer-episode.png"}
     pixels = {
         name: np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
