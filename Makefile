@@ -54,7 +54,7 @@ test-learn: $(INSTALLED_LEARN) ## test training with torch and numba (seconds)
 	$(BIN)/python -m pytest tests/learn
 
 test-view: $(INSTALLED_DEV) ## open the pages in Chromium (Debian: apt install chromium)
-	$(BIN)/python -m pytest tests/view
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/view
 
 # Loops of other packages; --no-deps, because theirs ask for other versions.
 $(INSTALLED_LOOPS): $(INSTALLED_LEARN)
@@ -110,8 +110,9 @@ bench-learners: $(INSTALLED_LEARN) ## measure the time per decision of every lea
 learning: $(INSTALLED_DEV) ## compare examples/control_linear_q.py with random (minutes)
 	$(BIN)/python benchmarks/learning.py examples/control_linear_q.py --games qbert,road_runner
 
-pictures: $(INSTALLED_DEV) ## regenerate the pictures of README and docs (minutes)
+pictures: $(INSTALLED_DEV) ## regenerate the pictures of README and docs (minutes; needs Chromium)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/pictures.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/viewer_pictures.py
 
 doctor-traces: $(INSTALLED_DEV) ## regenerate the traces that `longplay doctor` compares with
 	$(BIN)/python -m longplay.verify.doctor

@@ -18,7 +18,16 @@ from longplay.analysis.normalisation import make_scale
 from longplay.analysis.runs import RunReader
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.report.colours import OKABE_ITO, agent_colour, game_colour
-from longplay.report.drawings import KINDS, POINTS, Drawing, Shown, draw, drawing_to_csv
+from longplay.report.drawings import (
+    KINDS,
+    POINTS,
+    Drawing,
+    Panel,
+    Series,
+    Shown,
+    draw,
+    drawing_to_csv,
+)
 from longplay.report.figures import make_figure
 from longplay.report.paper import render_paper
 from longplay.suites import SUITES
@@ -249,3 +258,27 @@ def test_figure_is_small(compared):
     data = json.dumps(make_figure(draw("curves", compared.shown)))
     assert len(data) < 60_000
     assert len(zlib.compress(data.encode())) < 10_000
+
+
+def test_series_of_a_panel_differ_without_colour(compared):
+    names = [agent.label for agent in compared.shown.suite.agents]
+    assert len(names) >= 2
+    lines = {
+        trace["name"]: trace["line"]["dash"]
+        for trace in make_figure(draw("curves", compared.shown))["data"]
+        if "name" in trace
+    }
+    assert len(set(lines.values())) == len(lines) == len(names)
+    dots = {
+        trace["name"]: trace["marker"]["symbol"]
+        for trace in make_figure(draw("games", compared.shown))["data"]
+    }
+    assert len(set(dots.values())) == len(dots) == len(names)
+
+
+def test_series_alone_in_their_panels_are_drawn_alike():
+    point = ((1.0,), (2.0,), (None,), (None,))
+    panels = [Panel(n, (Series(n, "#000000", *point),)) for n in ("a", "b")]
+    drawing = Drawing("timeline", "", "x", "y", tuple(panels))
+    dashes = [trace["line"]["dash"] for trace in make_figure(drawing)["data"]]
+    assert dashes == ["solid", "solid"]

@@ -1,15 +1,29 @@
-"""Pages in a browser, with what they complain about and ask for."""
+"""A viewer, its pages in a browser, and what they complain about and ask for."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, Page
 
+from longplay.report.viewer.index import identify
+
 # Pages are fast; a machine that does other things may not be.
 _PATIENCE_MS = 120_000
+
+
+@dataclass(frozen=True)
+class Served:
+    """A viewer in a process, and the runs it shows, by name."""
+
+    address: str
+    runs: dict[str, Path]
+
+    def of(self, name: str) -> str:
+        return f"{self.address}/runs/{identify(self.runs[name].resolve())}"
 
 
 @dataclass
@@ -45,3 +59,25 @@ def wait_for(page: Page, expression: str) -> None:
     while not page.evaluate(expression):
         assert time.monotonic() < deadline_s, expression
         page.wait_for_timeout(50)
+
+
+def wait_until_settled(page: Page) -> None:
+    """Rows and frames were read, or the page says why they cannot be."""
+    wait_for(
+        page,
+        """(() => {
+            const waiting = document.querySelector('.plot[data-source] .waiting');
+            const status = document.querySelector('[data-role="status"]');
+            const isReplaying = status?.textContent === 'Replaying …';
+            return document.readyState === 'complete' && !waiting && !isReplaying;
+        })()""",
+    )
+
+
+def wait_until_drawn(page: Page) -> None:
+    """Figures near the window are there, and frames are on the canvas."""
+    wait_until_settled(page)
+    if page.locator("#player").count():
+        page.locator("canvas[data-shown]").wait_for()
+    if page.locator(".plot").count():
+        page.locator(".plot svg.main-svg").first.wait_for()

@@ -11,7 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from browsing import Served
 from playwright.sync_api import Browser, sync_playwright
+
+from compared_runs import make_compared
+from longplay.verify.pack import pack_run
+from playing import play_run
 
 
 @pytest.fixture(scope="session")
@@ -57,3 +62,33 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., st
         process.wait(timeout=20)
         if process.stdout is not None:
             process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def served(
+    serve: Callable[..., str],
+    finished_run: Path,
+    control_run: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Served:
+    """A viewer of runs of all tracks, a pack, and two agents with three runs each."""
+    folder = tmp_path_factory.mktemp("agents")
+    make_compared(folder, {"alpha": 2.0, "<b>beta</b>": 0.5})
+    out = tmp_path_factory.mktemp("prediction") / "experiment"
+    settings = {"base_visit_frames": 200}
+    prediction_run = play_run(
+        "prediction-smoke-v1", "linear-td", seed=1000, out=out, overrides=settings
+    ).run_dir
+    pack = tmp_path_factory.mktemp("packs") / "control.longplay"
+    pack_run(control_run, pack)
+    runs = {
+        "streaming": finished_run,
+        "control": control_run,
+        "prediction": prediction_run,
+        "pack": pack,
+        "alpha": folder / "0" / "0",
+        "beta": folder / "1" / "0",
+    }
+    played = (finished_run, control_run, prediction_run)
+    experiments = (run.parent.parent for run in played)
+    return Served(serve(folder, pack, *experiments), runs)

@@ -10,6 +10,7 @@ import html
 import json
 import math
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from longplay.errors import MissingExtraError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _ACROSS = 4
 _PANEL_PX = 210
 _CATEGORY_PX = 16
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star")
 
 
 def make_figure(drawing: Drawing) -> dict[str, Any]:
@@ -48,10 +51,11 @@ def make_figure(drawing: Drawing) -> dict[str, Any]:
         x_title=_escape(drawing.x_label),
         y_title=_escape(drawing.y_label),
     )
+    marks = _choose_marks(drawing)
     told: set[str] = set()
     for n, panel in enumerate(drawing.panels):
         place = {"row": n // across + 1, "col": n % across + 1}
-        _add_panel(figure, panel, place, told)
+        _add_panel(figure, panel, place, marks, told)
     figure.update_layout(
         template="plotly_white",
         height=_height(drawing, down),
@@ -63,6 +67,9 @@ def make_figure(drawing: Drawing) -> dict[str, Any]:
     if is_timeline and drawing.panels[0].spans:
         spans = drawing.panels[0].spans
         figure.update_xaxes(range=[spans[0].start, spans[-1].end])
+    if is_timeline:
+        figure.update_yaxes(fixedrange=True)  # zooming chooses frames
+        figure.update_xaxes(tickformat=",d")
     found: dict[str, Any] = json.loads(figure.to_json())
     # Defaults that every figure would repeat: 7 KB each.
     found["layout"].pop("template", None)
@@ -99,11 +106,25 @@ def _height(drawing: Drawing, down: int) -> int:
     return 130 + down * max(_PANEL_PX, _CATEGORY_PX * lines)
 
 
+def _choose_marks(drawing: Drawing) -> dict[str, tuple[str, str]]:
+    """Label of a series -> its dash and symbol, which tell it apart without colour."""
+    series = [series for panel in drawing.panels for series in panel.series]
+    if all(len(panel.series) == 1 for panel in drawing.panels):  # a title each
+        return {one.label: (_DASHES[0], _SYMBOLS[0]) for one in series}
+    labels = dict.fromkeys(one.label for one in series)
+    return dict(zip(labels, zip(cycle(_DASHES), cycle(_SYMBOLS)), strict=False))
+
+
 def _add_panel(
-    figure: Figure, panel: Panel, place: dict[str, int], told: set[str]
+    figure: Figure,
+    panel: Panel,
+    place: dict[str, int],
+    marks: dict[str, tuple[str, str]],
+    told: set[str],
 ) -> None:
     for series in panel.series:
-        traces = _dots(series) if panel.categories else _line(series)
+        dash, symbol = marks[series.label]
+        traces = _dots(series, symbol) if panel.categories else _line(series, dash)
         for trace in traces:
             is_new = series.label not in told and "name" in trace
             told.update({series.label} if is_new else ())
@@ -129,7 +150,7 @@ def _add_panel(
         update(range=bounds, **place)
 
 
-def _line(series: Series) -> list[dict[str, Any]]:
+def _line(series: Series, dash: str) -> list[dict[str, Any]]:
     """A line over its band; a click in the legend takes both away."""
     group = {"type": "scatter", "legendgroup": _escape(series.label), "mode": "lines"}
     known = [
@@ -152,7 +173,8 @@ def _line(series: Series) -> list[dict[str, Any]]:
             }
         )
     points = {"x": list(series.x), "y": list(series.y), "name": _escape(series.label)}
-    style: dict[str, Any] = {"line": {"color": series.colour, "width": 1.5}}
+    line = {"color": series.colour, "width": 1.5, "dash": dash}
+    style: dict[str, Any] = {"line": line}
     if series.links:
         marker = {"color": series.colour, "size": 5}
         style = {
@@ -166,7 +188,7 @@ def _line(series: Series) -> list[dict[str, Any]]:
     return [*traces, {**group, **points, **style}]
 
 
-def _dots(series: Series) -> list[dict[str, Any]]:
+def _dots(series: Series, symbol: str) -> list[dict[str, Any]]:
     """Dots with intervals along x."""
     ends = list(zip(series.x, series.low, series.high, strict=True))
     return [
@@ -177,7 +199,7 @@ def _dots(series: Series) -> list[dict[str, Any]]:
             "legendgroup": _escape(series.label),
             "x": list(series.x),
             "y": list(series.y),
-            "marker": {"color": series.colour, "size": 7},
+            "marker": {"color": series.colour, "size": 7, "symbol": symbol},
             "error_x": {
                 "type": "data",
                 "symmetric": False,

@@ -98,11 +98,11 @@ def table_differences(given: Mapping[str, Mapping[str, Any]]) -> TextTable | Non
     """
     configs = {label: _flatten(config) for label, config in given.items()}
     names = sorted({name for config in configs.values() for name in config})
-    rows = [
-        (Cell(name, name), *(_setting_cell(c.get(name)) for c in configs.values()))
-        for name in names
-        if len({json.dumps(c.get(name)) for c in configs.values()}) > 1
-    ]
+    rows = []
+    for name in names:
+        values = [config.get(name) for config in configs.values()]
+        if len({json.dumps(value) for value in values}) > 1:
+            rows.append((Cell(name, name), *_setting_cells(values)))
     if not rows:
         return None
     return TextTable("settings that differ", ("setting", *configs), tuple(rows))
@@ -118,9 +118,12 @@ def _flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _setting_cell(value: Any) -> Cell:
-    text = "–" if value is None else str(value)
-    return Cell(text if len(text) <= 24 else f"{text[:23]}…", text)
+def _setting_cells(values: Sequence[Any]) -> list[Cell]:
+    """Values cut to a readable length, unless that makes different ones look alike."""
+    texts = [NOTHING if value is None else str(value) for value in values]
+    cut = [text if len(text) <= 24 else f"{text[:23]}…" for text in texts]
+    shown = cut if len(set(cut)) == len(set(texts)) else texts
+    return [Cell(text, whole) for text, whole in zip(shown, texts, strict=True)]
 
 
 def table_provenance(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import shlex
 import shutil
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from compared_runs import Compared
 from generated_runs import edit
 from longplay.report.tables import comparison_to_csv, make_agents_table
+from longplay.verify.pack import pack_run
 from viewer_requests import Viewer, open_viewer
 from written_runs import make_config, write_run
 
@@ -87,6 +89,50 @@ def test_timeline_has_every_episode_as_a_link(played, finished_run):
     table = played.get(f"{address}/timeline.csv").text.splitlines()
     assert table[0] == "panel,series,x,y,low,high"
     assert len(table) == 1 + len(rows) + 60 * len(config["schedule"])
+
+
+def test_pack_shows_visits_and_metrics(finished_run, copy_of, tmp_path):
+    run_dir = copy_of(finished_run)
+    row = {"global_frame_idx": 7, "visit_idx": 0, "<loss>": 1.5}
+    (run_dir / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    pack = tmp_path / "my runs" / "$(one).longplay"
+    pack.parent.mkdir()
+    pack_run(run_dir, pack)
+    viewer = open_viewer(pack)
+    address = viewer.run_address(pack)
+    text = html.unescape(viewer.get(address).text)
+    assert f"longplay unpack '{pack.resolve()}' -o '$(one)'" in text
+    assert 'id="episodes"' not in text
+    figure = viewer.get(f"{address}/timeline.json").json
+    rate, loss = figure["data"]
+    summary = json.loads((run_dir / "run_summary.json").read_text())
+    rates = [visit["reward_sum"] / visit["frames"] for visit in summary["visits"]]
+    assert rate["y"][0::3] == rate["y"][1::3] == rates
+    assert (loss["meta"], loss["x"], loss["y"]) == ("metric:<loss>", [7.0], [1.5])
+    assert viewer.get(f"{address}/timeline.json?from=0&to=50").json == figure
+
+
+def test_pack_has_the_curve_of_a_run_that_was_scanned(finished_run, tmp_path):
+    pack = tmp_path / "one.longplay"
+    pack_run(finished_run, pack)
+    viewer = open_viewer(pack, finished_run, cache=tmp_path / "cache")
+    figures = []
+    for path in (finished_run, pack):  # the run is scanned, the pack is not
+        figure = viewer.get(f"{viewer.run_address(path)}/timeline.json").json
+        figures.append([t for t in figure["data"] if t.get("meta") == "rate"])
+    assert figures[0] == figures[1] != []
+
+
+def test_commands_are_quoted(finished_run, tmp_path):
+    run_dir = tmp_path / "a'; rm -rf $HOME #"
+    shutil.copytree(finished_run, run_dir)
+    viewer = open_viewer(run_dir)
+    address = viewer.run_address(run_dir)
+    quoted = shlex.quote(str(run_dir.resolve()))
+    verify = f"longplay verify {quoted}"
+    assert verify in html.unescape(viewer.get(address).text)
+    video = f"longplay video {quoted} --episode 0 -o episode-0.mp4"
+    assert video in html.unescape(viewer.get(f"{address}/episodes/0").text)
 
 
 def test_experiment_page(played, finished_run):

@@ -219,6 +219,7 @@ def list_addresses(viewer: Viewer) -> Iterator[str]:
     for run_id in viewer.site.index.read().runs:
         run = f"/runs/{run_id}"
         yield from (run, f"{run}/timeline.json", f"{run}/timeline.csv", f"{run}/news")
+        yield f"{run}/timeline.json?from=0&to=50"
         yield from (f"{run}/episodes/0", f"{run}/visits/0")
         yield from (f"{run}/frames.png?from=0&to=8", f"{run}/frames.json?from=0&to=8")
         yield f"/compare?run={run_id}"

@@ -16,6 +16,7 @@ from longplay.report.viewer.timeline import (
     draw_metric,
     draw_rate,
     draw_timeline,
+    draw_visit_rates,
 )
 from written_runs import make_config
 
@@ -42,6 +43,15 @@ def test_rate_continues_where_a_page_stopped():
     line = draw_rate(CONFIG, curves, first_bin=40)
     assert line.y == (1.0,) * 5
     assert draw_rate(CONFIG, curves, first_bin=45).x == ()
+
+
+def test_visits_without_rows_are_level_lines():
+    """Two visits of six were played; the rates are those of the summary."""
+    line = draw_visit_rates(CONFIG, [0.5, 0.25])
+    assert line.x == (0.0, 60.0, 60.0, 60.0, 120.0, 120.0)
+    assert [y for y in line.y if not math.isnan(y)] == [0.5, 0.5, 0.25, 0.25]
+    assert math.isnan(line.y[2])
+    assert math.isnan(line.y[5])
 
 
 def test_many_visits_are_binned_with_minimum_and_maximum():
@@ -100,4 +110,13 @@ def test_panels_share_the_visits():
     first, second = drawing.panels[:2]
     assert [span.label for span in first.spans] == [v.game_id for v in CONFIG.schedule]
     assert [span.end for span in second.spans] == [60, 120, 180, 240, 300, 360]
+    assert {span.label for panel in drawing.panels[1:] for span in panel.spans} == {""}
     assert second.series[0].links == ("/runs/abc/episodes/0",)
+
+
+def test_run_without_rows_has_the_rates_of_its_visits():
+    played = Played("abc", CONFIG, None, None, {}, [0.5] * 6)
+    drawing = draw_timeline(played)
+    assert [panel.title for panel in drawing.panels] == ["reward per frame"]
+    assert "that of whole visits" in drawing.caption
+    assert "episode" not in drawing.caption

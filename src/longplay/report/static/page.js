@@ -40,12 +40,40 @@ function applyTheme(figure) {
 
 // On a narrow screen, panels side by side keep a readable width and the figure scrolls.
 const PANEL_PX = 210;
+const NARROW_PX = 600;
+// Of the names of visits.
+const LETTER_PX = 5.5;
+const LINE_PX = 12;
 
 function fitWidth(place, layout) {
   const axes = Object.keys(layout).filter((name) => /^xaxis\d*$/.test(name));
   const columns = new Set(axes.map((name) => layout[name].domain?.[0])).size;
   place.style.minWidth = columns > 1 ? `${columns * PANEL_PX}px` : "";
-  if (innerWidth < 600 && columns < 2) Object.assign(layout.margin, { l: 50, r: 8 });
+  if (innerWidth >= NARROW_PX) return;
+  layout.dragmode = false; // a finger scrolls the page
+  if (columns < 2) Object.assign(layout.margin, { l: 56, r: 8 });
+}
+
+// Names of visits: sideways where a visit is narrow, and none where there is no room.
+function fitLabels(place, layout) {
+  const shapes = layout.shapes ?? [];
+  const end = Math.max(0, ...shapes.map((shape) => shape.x1));
+  const [from, to] = layout.xaxis?.range ?? [0, end];
+  const width = place.clientWidth - layout.margin.l - layout.margin.r;
+  for (const label of layout.annotations ?? []) {
+    const visit = shapes.find((shape) => shape.xref === label.xref && shape.x0 === label.x);
+    if (!visit) continue;
+    label.x = Math.max(visit.x0, from);
+    const room = ((Math.min(visit.x1, to) - label.x) / (to - from)) * width;
+    label.textangle = label.text.length * LETTER_PX < room ? 0 : 90;
+    label.visible = room > LINE_PX;
+  }
+}
+
+function fitFigure(place, figure) {
+  fitWidth(place, figure.layout);
+  fitLabels(place, figure.layout);
+  return applyTheme(figure);
 }
 
 function drawFigure(place) {
@@ -53,8 +81,7 @@ function drawFigure(place) {
   if (!sources.delete(place)) return;
   place.replaceChildren();
   place.style.minHeight = "";
-  const { data, layout } = applyTheme(figure);
-  fitWidth(place, layout);
+  const { data, layout } = fitFigure(place, figure);
   Plotly.newPlot(place, data, layout, { responsive: true, displaylogo: false });
   place.on("plotly_click", (event) => {
     const address = event.points[0].customdata;
@@ -93,19 +120,115 @@ async function readProblem(response) {
   return page.querySelector(".problem")?.textContent ?? `${response.status}`;
 }
 
-async function loadFigure(place) {
-  try {
-    const figure = await fetchJson(place.dataset.source);
+// --- the timeline of a run --------------------------------------------------------
+// What is visible is asked for in finer bins. Its frames are in the address: they survive
+// reloading and the way back.
+
+const TABLE_ROWS = 600;
+
+class Timeline {
+  constructor(place) {
+    this.place = place;
+    this.form = document.querySelector(`[data-zoom="${place.id}"]`);
+    this.numbers = document.querySelector(`[data-numbers="${place.id}"]`);
+    this.csv = this.form.querySelector("a");
+    this.total = Number(this.form.elements.to.max);
+    this.form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.show(Number(this.form.elements.from.value), Number(this.form.elements.to.value));
+    });
+    this.form.addEventListener("reset", (event) => {
+      event.preventDefault();
+      this.show(0, this.total);
+    });
+    this.numbers.addEventListener("toggle", () => this.fillTable());
+    const given = new URLSearchParams(location.search);
+    this.show(Number(given.get("from")), Number(given.get("to")));
+  }
+
+  // Shows some frames; the whole run if there are none.
+  async show(from, to) {
+    const isPart = from < to && (from > 0 || to < this.total);
+    this.range = isPart ? [Math.max(from, 0), Math.min(to, this.total)] : [0, this.total];
+    [this.form.elements.from.value, this.form.elements.to.value] = this.range;
+    const query = isPart ? `?from=${this.range[0]}&to=${this.range[1]}` : "";
+    this.csv.search = query;
+    this.keep(isPart);
+    const { range, place } = this;
+    try {
+      const figure = await fetchJson(place.dataset.source + query);
+      if (this.range === range) this.draw(figure); // else another part was chosen
+    } catch (error) {
+      place.textContent = `The rows of this run cannot be shown: ${error.message}`;
+    }
+  }
+
+  keep(isPart) {
+    const address = new URL(location.href);
+    for (const [n, name] of ["from", "to"].entries()) {
+      if (isPart) address.searchParams.set(name, this.range[n]);
+      else address.searchParams.delete(name);
+    }
+    if (address.href !== location.href) history.replaceState(null, "", address);
+  }
+
+  draw(figure) {
+    const { place } = this;
     positions = figure.next;
-    const caption = document.querySelector(`[data-caption="${place.id}"]`);
-    if (caption) caption.textContent = figure.caption;
-    sources.set(place, figure);
-    drawFigure(place);
-  } catch (error) {
-    place.textContent = `The rows of this run cannot be shown: ${error.message}`;
+    document.querySelector(`[data-caption="${place.id}"]`).textContent = figure.caption;
+    for (const name of Object.keys(figure.layout)) {
+      if (/^xaxis\d*$/.test(name)) figure.layout[name].range = [...this.range];
+    }
+    if (place.classList.contains("js-plotly-plot")) {
+      const { data, layout } = fitFigure(place, figure);
+      Plotly.react(place, data, layout);
+    } else {
+      sources.set(place, figure);
+      drawFigure(place);
+      place.on("plotly_relayout", (change) => this.follow(change));
+    }
+    this.fillTable();
+  }
+
+  // Zoomed by hand; a change of the size is not.
+  follow(change) {
+    if (!Object.keys(change).some((name) => name.startsWith("xaxis"))) return;
+    const isWhole = Object.keys(change).some((name) => name.endsWith("autorange"));
+    const [from, to] = isWhole ? [0, this.total] : this.place.layout.xaxis.range;
+    this.show(Math.floor(from), Math.ceil(to));
+  }
+
+  fillTable() {
+    if (!this.numbers.open || !this.place.data) return;
+    const [from, to] = this.range;
+    const points = this.place.data.filter((trace) => trace.meta).flatMap((trace) =>
+      trace.x.map((x, n) => [trace.meta.replace("metric:", ""), x, trace.y[n], trace.customdata?.[n]]),
+    );
+    const visible = points.filter(([, x, y]) => y !== null && x >= from && x <= to);
+    const count = visible.length.toLocaleString("en");
+    const isCut = visible.length > TABLE_ROWS;
+    this.numbers.querySelector("caption").textContent = isCut
+      ? `the first ${TABLE_ROWS} of ${count} numbers; zoom in for others, or take the CSV file`
+      : `${count} numbers`;
+    const rows = visible.slice(0, TABLE_ROWS).map(([name, x, y, address]) => {
+      const row = document.createElement("tr");
+      row.append(makeCell(name), makeCell(x.toLocaleString("en"), address), makeCell(Number(y.toPrecision(6))));
+      row.cells[0].className = "name";
+      return row;
+    });
+    this.numbers.querySelector("tbody").replaceChildren(...rows);
   }
 }
-document.querySelectorAll(".plot[data-source]").forEach(loadFigure);
+
+function makeCell(text, address) {
+  const cell = document.createElement("td");
+  const link = address ? cell.appendChild(document.createElement("a")) : cell;
+  if (address) link.href = address;
+  link.textContent = text;
+  return cell;
+}
+
+for (const place of document.querySelectorAll(".plot[data-source]")) new Timeline(place);
 
 // --- tables -----------------------------------------------------------------------
 // A click on a heading sorts by it, another one the other way round. Cells without a
@@ -143,9 +266,13 @@ for (const button of document.querySelectorAll("table.sortable th button")) {
 function filterTable(input) {
   const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
   const table = document.querySelector(input.dataset.filter);
-  for (const row of table.querySelectorAll("tbody tr:not(.group)")) {
-    const text = row.textContent.toLowerCase();
-    row.hidden = !words.every((word) => text.includes(word));
+  for (const body of table.tBodies) {
+    const rows = [...body.querySelectorAll("tr:not(.group)")];
+    for (const row of rows) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !words.every((word) => text.includes(word));
+    }
+    body.hidden = rows.every((row) => row.hidden); // its heading, too
   }
   const address = new URL(location.href);
   if (input.value) address.searchParams.set("q", input.value);
@@ -185,13 +312,16 @@ async function followNews(element) {
     await new Promise((resolve) => setTimeout(resolve, REFRESH_MS));
     if (document.hidden) continue;
     try {
-      const known = positions ? `?${new URLSearchParams(positions)}` : "";
+      const asked = positions;
+      const known = asked ? `?${new URLSearchParams(asked)}` : "";
       const news = await fetchJson(element.dataset.news + known);
       for (const [name, text] of Object.entries(news.texts)) {
         const place = document.querySelector(`[data-live="${CSS.escape(name)}"]`);
         if (place) place.textContent = text;
       }
-      if (positions && news.points && addPoints(news.points)) positions = news.next;
+      // A figure that was loaded meanwhile has these points already.
+      const isNext = asked && asked === positions && news.points;
+      if (isNext && addPoints(news.points)) positions = news.next;
       version ??= news.version;
       if (news.version !== version) location.reload();
     } catch {
@@ -429,7 +559,7 @@ class Player {
     const layout = {
       height: isPrediction ? 460 : 360, margin: { l: 60, r: 10, t: 10, b: 40 }, bargap: 0, uirevision: "kept",
       legend: { orientation: "h", y: 1.12 }, font: { size: 12 },
-      xaxis: { range: [this.frame - CHART_ROWS, this.frame + CHART_ROWS], anchor: "free", position: 0 },
+      xaxis: { range: [this.frame - CHART_ROWS, this.frame + CHART_ROWS], anchor: "free", position: 0, tickformat: ",d" },
       yaxis: { domain: [0, 0.24], visible: isPrediction },
       yaxis2: { domain: [bottom, top(0.45)], title: { text: "action" } },
       yaxis3: { domain: [top(0.5), top(0.7)], title: { text: "lives" }, rangemode: "tozero" },

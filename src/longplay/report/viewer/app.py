@@ -4,7 +4,8 @@
 /news                              what changed there
 /experiments/<id>                  one experiment
 /runs/<id>                         one run; ?page= of its episodes
-/runs/<id>/timeline.json           its figure; .csv for the numbers
+/runs/<id>/timeline.json           its figure; .csv for the numbers; ?from=&to= for
+                                   finer bins of some frames
 /runs/<id>/news                    what was added to a run in progress
 /runs/<id>/episodes/<n>?frame=     an episode, frame by frame; visits/<n> likewise
 /runs/<id>/frames.png?from=&to=    replayed frames; .json for their rows
@@ -150,10 +151,12 @@ class _Pages:
         return _json(run_page.run_news(self._site, self._find_run(request), after))
 
     def timeline(self, request: Request) -> Response:
-        return _json(run_page.timeline_figure(self._site, self._find_run(request)))
+        entry, frames = self._find_run(request), _read_zoom(request)
+        return _json(run_page.timeline_figure(self._site, entry, frames))
 
     def timeline_csv(self, request: Request) -> Response:
-        return _csv(run_page.timeline_csv(self._site, self._find_run(request)))
+        entry, frames = self._find_run(request), _read_zoom(request)
+        return _csv(run_page.timeline_csv(self._site, entry, frames))
 
     # --- frames -----------------------------------------------------------------
 
@@ -171,10 +174,7 @@ class _Pages:
         return _page(episode_page.render_clip(self._site, entry, kind, number, frame))
 
     def _chunk(self, request: Request) -> Chunk:
-        start, end = (
-            _read_number(request.query_params.get(name, "")) for name in ("from", "to")
-        )
-        return self._site.replays.read(self._find_run(request), range(start, end))
+        return self._site.replays.read(self._find_run(request), _read_range(request))
 
     def pixels(self, request: Request) -> Response:
         return Response(self._chunk(request).picture, media_type="image/png")
@@ -242,6 +242,23 @@ def _read_number(text: str) -> int:
     if not _NUMBER.fullmatch(text):
         raise PageNotFoundError("expected a whole number in the address")
     return int(text)
+
+
+def _read_range(request: Request) -> range:
+    """The frames in an address: from ?from= up to, but not including, ?to=."""
+    start, end = (
+        _read_number(request.query_params.get(name, "")) for name in ("from", "to")
+    )
+    return range(start, end)
+
+
+def _read_zoom(request: Request) -> range | None:
+    if not {"from", "to"} & request.query_params.keys():
+        return None
+    frames = _read_range(request)
+    if not frames:
+        raise PageNotFoundError("expected a first frame before the last one")
+    return frames
 
 
 def _page(body: bytes) -> Response:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from longplay.console.base import ACTION_NAMES, OBSERVATION_SHAPE
 from longplay.contract.records import ScheduledVisit
-from longplay.report.viewer.index import RunEntry
+from longplay.report.viewer.index import RunEntry, path_to_text
 from longplay.report.viewer.kept import PageNotFoundError
 from longplay.report.viewer.replays import CHUNK_FRAMES, Chunk
 from longplay.report.viewer.site import Site
@@ -84,8 +85,13 @@ def render_clip(
         experiment=site.index.read().experiments.get(entry.experiment_id or ""),
         delay=config.delay,
         interval=config.decision_interval,
-        command=f"longplay video {entry.path.name} --{kind} {number} -o {kind}.mp4",
+        command=_video_command(entry, kind, number),
     )
+
+
+def _video_command(entry: RunEntry, kind: str, number: int) -> str:
+    words = ["longplay", "video", path_to_text(entry.path), f"--{kind}", str(number)]
+    return shlex.join([*words, "-o", f"{kind}-{number}.mp4"])
 
 
 def _find_game(schedule: Sequence[ScheduledVisit], frame: int) -> str:

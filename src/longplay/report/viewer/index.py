@@ -209,10 +209,14 @@ def identify(path: Path) -> str:
 def _name_below(path: Path, root: Path) -> str:
     """`experiment/episodes/run`, with the given path's own name."""
     try:
-        name = str(Path(root.name) / path.relative_to(root))
+        return path_to_text(Path(root.name) / path.relative_to(root))
     except ValueError:
-        name = path.name
-    return name.encode(errors="surrogateescape").decode(errors="replace")
+        return path_to_text(Path(path.name))
+
+
+def path_to_text(path: Path) -> str:
+    """A path as text for a page: paths may have bytes that are not text."""
+    return str(path).encode(errors="surrogateescape").decode(errors="replace")
 
 
 def _check_files(run_dir: Path) -> None:

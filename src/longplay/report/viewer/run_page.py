@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -17,14 +19,14 @@ from longplay.analysis.records import METRICS
 from longplay.analysis.tuning import TUNING_FILE, TuningRecord
 from longplay.contract.files import read_document
 from longplay.contract.records import EpisodeRow, RunConfig, Score
-from longplay.contract.rundir import RunDirectory
+from longplay.contract.rundir import PACK_SUFFIX, RunDirectory
 from longplay.report.colours import game_colour
-from longplay.report.drawings import Series, drawing_to_csv
+from longplay.report.drawings import Drawing, Series, drawing_to_csv
 from longplay.report.figures import make_figure
 from longplay.report.sections import run_command
 from longplay.report.tables import NOTHING, Cell, TextTable, head_metric
 from longplay.report.viewer.cards import measure_alone
-from longplay.report.viewer.index import RunEntry
+from longplay.report.viewer.index import RunEntry, path_to_text
 from longplay.report.viewer.list_page import live_texts
 from longplay.report.viewer.site import ShownRun, Site
 from longplay.report.viewer.timeline import (
@@ -44,6 +46,7 @@ from longplay.report.viewer.wording import (
     text_cell,
     value_cell,
 )
+from longplay.report.viewer.zoom import Zoom, read_zoom
 from longplay.runs.status import describe_age
 from longplay.tracks.catalogue import track_of
 
@@ -83,7 +86,7 @@ def render_run(site: Site, entry: RunEntry, page: int) -> bytes:
         progress=describe_progress(card),
         learning=describe_learning(card),
         heartbeat=describe_age(card.heartbeat_utc) if card.heartbeat_utc else NOTHING,
-        has_rows=not entry.is_pack,
+        unpack=_unpack_command(entry) if entry.is_pack else None,
         score=_table_score(run.score),
         numbers=_table_numbers(run, measure_alone(measured, site.anchors))
         if measured
@@ -101,9 +104,9 @@ def render_run(site: Site, entry: RunEntry, page: int) -> bytes:
 
 
 def _list_episodes(entry: RunEntry, shown: ShownRun, page: int) -> EpisodeTable | None:
-    if shown.growing is None:
+    if shown.episodes is None:
         return None
-    rows = shown.growing.episodes
+    rows = shown.episodes
     pages = max(1, math.ceil(len(rows) / EPISODES_PER_PAGE))
     page = min(max(page, 1), pages)
     part = rows[(page - 1) * EPISODES_PER_PAGE : page * EPISODES_PER_PAGE]
@@ -131,6 +134,11 @@ def _episode_cells(entry: RunEntry, row: EpisodeRow) -> tuple[Cell, ...]:
         value_cell(row.return_),
         text_cell(row.ended_by),
     )
+
+
+def _unpack_command(entry: RunEntry) -> str:
+    folder = entry.path.name.removesuffix(PACK_SUFFIX)
+    return shlex.join(["longplay", "unpack", path_to_text(entry.path), "-o", folder])
 
 
 # --- numbers --------------------------------------------------------------------
@@ -254,7 +262,7 @@ def _list_evidence(run: RunDirectory, trust: str) -> list[tuple[str, str]]:
     """What was validated and verified, when, by what."""
     record = run.verification
     if record is None:
-        how = f"longplay verify {run.path.name}"
+        how = shlex.join(["longplay", "verify", path_to_text(run.path)])
         return [("trust", "claimed: it was not verified"), ("to verify it", how)]
     result = "passed" if record.passed else "failed"
     versions = ", ".join(f"{name} {found}" for name, found in record.versions.items())
@@ -303,22 +311,45 @@ def _list_settings(config: RunConfig) -> list[tuple[str, str]]:
 # --- the timeline ---------------------------------------------------------------
 
 
-def _gather(entry: RunEntry, shown: ShownRun) -> Played:
-    growing = shown.growing
+def _gather(entry: RunEntry, shown: ShownRun, zoom: Zoom | None = None) -> Played:
     return Played(
         entry.id,
         shown.run.config,
         shown.curves,
-        growing.episodes if growing else (),
-        growing.metrics() if growing else {},
+        shown.episodes,
+        shown.metrics,
+        _visit_rates(shown.run),
+        zoom,
     )
 
 
-def timeline_figure(site: Site, entry: RunEntry) -> dict[str, Any]:
-    """The timeline as a figure, and where it continues."""
+@contextmanager
+def _draw_part(
+    site: Site, entry: RunEntry, frames: range | None
+) -> Iterator[tuple[Played, Drawing]]:
+    """The timeline, a part of it in finer bins if frames are given."""
     with site.show_run(entry, with_curves=True) as shown:
-        played = _gather(entry, shown)
-        drawing = draw_timeline(played)
+        part = range(shown.run.config.total_frames)
+        if frames is not None:
+            part = part[frames.start : frames.stop]
+        zoom = None
+        if frames is not None and part:
+            zoom = Zoom(part) if entry.is_pack else read_zoom(entry.path, part)
+        played = _gather(entry, shown, zoom)
+        yield played, draw_timeline(played)
+
+
+def timeline_figure(
+    site: Site, entry: RunEntry, frames: range | None = None
+) -> dict[str, Any]:
+    """The timeline as a figure, and where it continues.
+
+    Args:
+        site: The viewer.
+        entry: The run.
+        frames: The part that is shown larger, and so in finer bins; None for none.
+    """
+    with _draw_part(site, entry, frames) as (played, drawing):
         return {
             **make_figure(drawing),
             "caption": drawing.caption,
@@ -326,17 +357,18 @@ def timeline_figure(site: Site, entry: RunEntry) -> dict[str, Any]:
         }
 
 
-def timeline_csv(site: Site, entry: RunEntry) -> str:
-    """The numbers of the timeline."""
-    with site.show_run(entry, with_curves=True) as shown:
-        return drawing_to_csv(draw_timeline(_gather(entry, shown)))
+def timeline_csv(site: Site, entry: RunEntry, frames: range | None = None) -> str:
+    """The numbers of the timeline; arguments as of `timeline_figure`."""
+    with _draw_part(site, entry, frames) as (_, drawing):
+        return drawing_to_csv(drawing)
 
 
 def _positions(played: Played) -> dict[str, int]:
     """How many points of each kind were sent so far."""
     rows = max((len(points.frames) for points in played.metrics.values()), default=0)
     bins = 0 if played.curves is None else count_bins(played.config, played.curves)
-    return {"rate": bins, "episodes": len(played.episodes), "metrics": rows}
+    episodes = 0 if played.episodes is None else len(played.episodes)
+    return {"rate": bins, "episodes": episodes, "metrics": rows}
 
 
 def run_news(site: Site, entry: RunEntry, after: dict[str, int]) -> dict[str, Any]:
@@ -353,6 +385,7 @@ def run_news(site: Site, entry: RunEntry, after: dict[str, int]) -> dict[str, An
     with site.show_run(entry, with_curves=True) as shown:
         played = _gather(entry, shown)
     assert played.curves is not None
+    assert played.episodes is not None
     added = [
         draw_rate(played.config, played.curves, after["rate"]),
         draw_episodes(entry.id, played.episodes, after["episodes"]),

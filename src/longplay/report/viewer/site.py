@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from longplay.analysis.anchors import Anchors
-from longplay.analysis.curves import Curves, read_curves
+from longplay.analysis.curves import Curves, find_curves, read_curves
 from longplay.analysis.runs import FoundRuns, RunReader
+from longplay.contract.records import EpisodeRow
 from longplay.contract.rundir import RunDirectory
 from longplay.report.pages import render_page
 from longplay.report.verdicts import open_pack
@@ -18,7 +19,12 @@ from longplay.report.viewer.cards import CardReader, RunCard
 from longplay.report.viewer.index import ExperimentEntry, Index, RunEntry, fingerprint
 from longplay.report.viewer.kept import Kept, PageNotFoundError
 from longplay.report.viewer.replays import Replays
-from longplay.report.viewer.tail import GrowingRun
+from longplay.report.viewer.tail import (
+    GrowingRun,
+    MetricPoints,
+    read_packed_metrics,
+)
+from longplay.verify.pack_file import PackFile
 
 # Runs whose rows are kept in memory; the least recently used one is dropped.
 _MOST_GROWING = 8
@@ -31,14 +37,16 @@ class ShownRun:
     Attributes:
         card: Its line in the list.
         run: Its documents.
-        growing: Its rows as far as they were read; None of a pack.
+        episodes: Game episodes that have ended; None of a pack.
         curves: Windows of its visits; None without rows, or where not read.
+        metrics: Metric of the agent -> its points; empty where not read.
     """
 
     card: RunCard
     run: RunDirectory
-    growing: GrowingRun | None
-    curves: Curves | None
+    episodes: Sequence[EpisodeRow] | None
+    curves: Curves | None = None
+    metrics: Mapping[str, MetricPoints] = field(default_factory=dict)
 
 
 class Site:
@@ -84,8 +92,8 @@ class Site:
 
         Args:
             entry: The run.
-            with_curves: Whether its windows are needed: of a complete run that was
-                never scanned, that reads all rows.
+            with_curves: Whether its windows and metrics are needed: of a complete run
+                that was never scanned, that reads all rows.
 
         Raises:
             DocumentError: A file is damaged.
@@ -93,7 +101,7 @@ class Site:
         run = entry.open()
         card = self.cards.read(entry)
         if entry.is_pack:
-            yield ShownRun(card, run, None, None)
+            yield self._show_pack(card, run, with_curves=with_curves)
             return
         config_file = fingerprint(entry.path / "config.json")
         with self._growing.hold((entry.id, config_file)) as place:
@@ -102,14 +110,27 @@ class Site:
             (growing,) = place
             is_whole = card.state == "COMPLETED"
             growing.update(with_windows=with_curves and not is_whole)
-            curves = None
-            if with_curves:
-                curves = (
-                    read_curves(run, self._cache)
-                    if is_whole
-                    else growing.windows.whole_curves()
-                )
-            yield ShownRun(card, run, growing, curves)
+            if not with_curves:
+                yield ShownRun(card, run, growing.episodes)
+                return
+            curves = (
+                read_curves(run, self._cache)
+                if is_whole
+                else growing.windows.whole_curves()
+            )
+            yield ShownRun(card, run, growing.episodes, curves, growing.metrics())
+
+    def _show_pack(
+        self, card: RunCard, run: RunDirectory, *, with_curves: bool
+    ) -> ShownRun:
+        """A pack has metrics; its rows may have been scanned before it was packed."""
+        if not with_curves:
+            return ShownRun(card, run, None)
+        with PackFile(run.path) as packed:
+            events_bytes = packed.manifest.sizes["events.jsonl"]
+            metrics = read_packed_metrics(packed)
+        curves = find_curves(run, events_bytes, self._cache) if self._cache else None
+        return ShownRun(card, run, None, curves, metrics)
 
     def read_runs(self, entries: list[RunEntry], *, scans: bool = True) -> FoundRuns:
         """The complete runs among some, and the reasons of the others.

@@ -8,7 +8,7 @@ reader notices by the bytes before its position, and starts over.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
@@ -23,6 +23,7 @@ from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
 from longplay.contract.records import EpisodeRow, RunConfig
 from longplay.errors import DocumentError
 from longplay.runs.metric_rows import METRICS_FILE
+from longplay.verify.pack_file import PackFile
 
 _CHUNK_BYTES = 4 * 2**20
 # Bytes read per refresh: about a second. A page fills in over several of them.
@@ -32,6 +33,7 @@ _SEAM_BYTES = 256
 # More rows of episodes or metrics than this are not shown.
 MOST_ROWS = 200_000
 _MOST_METRICS = 24
+_MOST_PACKED_BYTES = 64 * 2**20
 
 _NOT_A_ROW = (msgspec.MsgspecError, ValueError, RecursionError)
 _Row = TypeVar("_Row")
@@ -226,15 +228,41 @@ class GrowingRun:
             self.windows.update()
 
     def metrics(self) -> dict[str, MetricPoints]:
-        """Metric -> its points; the first `_MOST_METRICS` in order of appearance."""
-        found: dict[str, MetricPoints] = {}
-        for row in self._metrics.rows:
-            frame = int(row.get("global_frame_idx", 0))
-            for name, value in row.items():
-                if name in ("global_frame_idx", "visit_idx"):
-                    continue
-                if name in found or len(found) < _MOST_METRICS:
-                    points = found.setdefault(name, MetricPoints())
-                    points.frames.append(frame)
-                    points.values.append(value)
-        return found
+        """Metric -> its points."""
+        return collect_metrics(self._metrics.rows)
+
+
+def collect_metrics(rows: Iterable[Mapping[str, float]]) -> dict[str, MetricPoints]:
+    """Metric -> its points; the first `_MOST_METRICS` in order of appearance."""
+    found: dict[str, MetricPoints] = {}
+    for row in rows:
+        frame = int(row.get("global_frame_idx", 0))
+        for name, value in row.items():
+            if name in ("global_frame_idx", "visit_idx"):
+                continue
+            if name in found or len(found) < _MOST_METRICS:
+                points = found.setdefault(name, MetricPoints())
+                points.frames.append(frame)
+                points.values.append(value)
+    return found
+
+
+def read_packed_metrics(packed: PackFile) -> dict[str, MetricPoints]:
+    """The metrics of a packed run.
+
+    Raises:
+        DocumentError: There are too many, or they are damaged.
+    """
+    if METRICS_FILE not in packed.documents:
+        return {}
+    if packed.manifest.sizes[METRICS_FILE] > _MOST_PACKED_BYTES:
+        raise DocumentError(
+            f"{METRICS_FILE}: expected at most {_MOST_PACKED_BYTES:,} bytes in a pack"
+        )
+    try:
+        rows = msgspec.json.Decoder(dict[str, float]).decode_lines(
+            b"".join(packed.iter_content(METRICS_FILE))
+        )
+    except _NOT_A_ROW as error:
+        raise DocumentError(f"{METRICS_FILE}: {error}") from error
+    return collect_metrics(rows[:MOST_ROWS])

@@ -7,8 +7,9 @@ thousand points. A bin of several values shows their mean between minimum and ma
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -19,6 +20,7 @@ from longplay.contract.records import EpisodeRow, RunConfig
 from longplay.report.colours import OKABE_ITO, game_colour
 from longplay.report.drawings import Drawing, Panel, Series, Span
 from longplay.report.viewer.tail import MetricPoints
+from longplay.report.viewer.zoom import MOST_FRAMES, Zoom, bin_rewards
 from longplay.tracks.catalogue import track_of
 
 Reals = NDArray[np.float64]
@@ -42,52 +44,69 @@ class Played:
         run_id: Its id in addresses.
         config: Its settings.
         curves: Windows of each visit; None without rows.
-        episodes: Game episodes that have ended.
+        episodes: Game episodes that have ended; None without rows.
         metrics: Metric of the agent -> its points.
+        visit_rates: Reward per frame of the visits that were started, from the
+            summary; shown without curves.
+        zoom: The part that is shown larger, if any.
     """
 
     run_id: str
     config: RunConfig
     curves: Curves | None
-    episodes: Sequence[EpisodeRow]
+    episodes: Sequence[EpisodeRow] | None
     metrics: Mapping[str, MetricPoints]
+    visit_rates: Sequence[float] = ()
+    zoom: Zoom | None = None
 
 
 def draw_timeline(played: Played) -> Drawing:
     """The whole run, panel below panel."""
     noun = track_of(played.config).frame_noun
     spans = _spans(played.config)
-    panels = []
-    if played.curves is not None:
-        rate = draw_rate(played.config, played.curves)
-        panels.append(Panel(f"reward per {noun}", (rate,), spans=spans))
-    plain = tuple(Span(s.start, s.end, "", s.colour) for s in spans)
-    labelled = plain if panels else spans
-    dots = draw_episodes(played.run_id, played.episodes)
-    panels.append(Panel("return of each episode", (dots,), spans=labelled))
-    names = list(played.metrics)[:_MOST_METRIC_PANELS]
-    for name in names:
-        line = draw_metric(name, played.metrics[name])
-        panels.append(Panel(name, (line,), spans=plain))
+    lines = {f"reward per {noun}": _draw_rewards(played)}
+    if played.episodes is not None:
+        dots = draw_episodes(played.run_id, played.episodes, zoom=played.zoom)
+        lines["return of each episode"] = dots
+    panels = [Panel(title, (line,), spans=spans) for title, line in lines.items()]
+    for name in list(played.metrics)[:_MOST_METRIC_PANELS]:
+        line = draw_metric(name, played.metrics[name], zoom=played.zoom)
+        panels.append(Panel(name, (line,), spans=spans))
     return Drawing(
         "timeline",
         "Timeline",
         noun,
         "",
-        tuple(panels),
-        _describe(played, len(dots.x), len(names)),
+        (panels[0], *map(_without_labels, panels[1:])),
+        " ".join(_describe(played, noun, lines)),
     )
 
 
-def _describe(played: Played, dots: int, panels: int) -> str:
-    words = "Colours are games. Drag to zoom, double click to zoom out. A dot is a "
-    words += "game episode: click it, or press Enter in the table, to watch it."
-    if dots < len(played.episodes):
-        count = f"{len(played.episodes):,}"
-        words += f" Of {count} episodes, the best and worst of each bin are shown."
-    if panels < len(played.metrics):
-        words += f" The first {panels} of {len(played.metrics)} metrics are shown."
-    return words
+def _draw_rewards(played: Played) -> Series:
+    if played.curves is None:
+        return draw_visit_rates(played.config, played.visit_rates)
+    return draw_rate(played.config, played.curves, zoom=played.zoom)
+
+
+def _without_labels(panel: Panel) -> Panel:
+    spans = tuple(replace(span, label="") for span in panel.spans)
+    return replace(panel, spans=spans)
+
+
+def _describe(played: Played, noun: str, lines: Mapping[str, Series]) -> Iterator[str]:
+    """The sentences below the timeline."""
+    yield "Colours are games. Drag to zoom, double click to zoom out."
+    if played.curves is None:
+        yield "The reward rate is that of whole visits, from the summary."
+    elif played.zoom is not None and played.zoom.rewards is None:
+        yield f"Bins become finer in parts of {MOST_FRAMES:,} {noun}s or less."
+    if played.episodes is not None:
+        yield "A dot is a game episode; click it to watch it."
+        episodes = len(played.episodes)
+        if len(lines["return of each episode"].x) < episodes:
+            yield f"Of {episodes:,} episodes, the best and worst of each bin are shown."
+    if (metrics := len(played.metrics)) > _MOST_METRIC_PANELS:
+        yield f"The first {_MOST_METRIC_PANELS} of {metrics} metrics are shown."
 
 
 def _spans(config: RunConfig) -> tuple[Span, ...]:
@@ -110,13 +129,16 @@ def _spans(config: RunConfig) -> tuple[Span, ...]:
 # --- reward rate ----------------------------------------------------------------
 
 
-def draw_rate(config: RunConfig, curves: Curves, first_bin: int = 0) -> Series:
+def draw_rate(
+    config: RunConfig, curves: Curves, first_bin: int = 0, zoom: Zoom | None = None
+) -> Series:
     """Reward per frame, a gap between visits.
 
     Args:
         config: Of the run.
         curves: Windows of its visits.
         first_bin: Bins before it are left out.
+        zoom: Frames that have finer bins.
     """
     lengths = np.array([visit.visit_frames for visit in config.played_schedule])
     bins = _bins_per_visit(len(lengths))
@@ -129,6 +151,32 @@ def draw_rate(config: RunConfig, curves: Curves, first_bin: int = 0) -> Series:
             has_band = high[n] > low[n]
             band = (float(low[n]), float(high[n])) if has_band else (None, None)
             points.append((float(x[n]), float(mean[n]), *band))
+    if zoom is not None and zoom.rewards is not None:
+        before = [point for point in points if point[0] < zoom.frames.start]
+        after = [point for point in points if point[0] >= zoom.frames.stop]
+        points = [*before, *_zoom_in(config, zoom.frames, zoom.rewards), *after]
+    return _series("reward rate", _RATE, points, key="rate")
+
+
+def _zoom_in(config: RunConfig, frames: range, rewards: Reals) -> Iterator[Point]:
+    fine = bin_rewards(config, frames, rewards)
+    columns = (fine.x.tolist(), fine.rates.tolist(), fine.starts_visit.tolist())
+    for x, rate, starts_visit in zip(*columns, strict=True):
+        if starts_visit:  # a gap between visits
+            yield x, math.nan, None, None
+        if not math.isnan(rate):
+            yield x, rate, None, None
+
+
+def draw_visit_rates(config: RunConfig, rates: Sequence[float]) -> Series:
+    """Reward per frame of whole visits, each a line from its start to its end."""
+    points: list[Point] = []
+    first = 0
+    for visit, rate in zip(config.played_schedule, rates, strict=False):
+        end = first + visit.visit_frames
+        points += [(float(x), rate, None, None) for x in (first, end)]
+        points.append((float(end), math.nan, None, None))
+        first = end
     return _series("reward rate", _RATE, points, key="rate")
 
 
@@ -168,10 +216,15 @@ def _bin_rates(
 
 
 def draw_episodes(
-    run_id: str, episodes: Sequence[EpisodeRow], first: int = 0
+    run_id: str,
+    episodes: Sequence[EpisodeRow],
+    first: int = 0,
+    zoom: Zoom | None = None,
 ) -> Series:
     """The return of every episode at its end, a link each."""
-    shown = choose_episodes(episodes[first:])
+    ends = [row.end_global_frame_idx for row in episodes]
+    parts = (episodes[part] for part in _split(ends, first, zoom))
+    shown = [row for part in parts for row in choose_episodes(part)]
     return Series(
         "episodes",
         _RETURN,
@@ -204,18 +257,33 @@ def choose_episodes(episodes: Sequence[EpisodeRow]) -> list[EpisodeRow]:
 # --- metrics --------------------------------------------------------------------
 
 
-def draw_metric(name: str, points: MetricPoints, first: int = 0) -> Series:
+def draw_metric(
+    name: str, points: MetricPoints, first: int = 0, zoom: Zoom | None = None
+) -> Series:
     """A metric of the agent, binned if there are many rows."""
-    x = np.array(points.frames[first:], np.float64)
-    y = np.array(points.values[first:], np.float64)
+    found: list[Point] = []
+    for part in _split(points.frames, first, zoom):
+        found += _bin_metric(points.frames[part], points.values[part])
+    return _series(name, _METRIC, found, key=f"metric:{name}")
+
+
+def _bin_metric(frames: Sequence[int], values: Sequence[float]) -> Iterator[Point]:
+    x, y = np.array(frames, np.float64), np.array(values, np.float64)
     x, y = x[np.isfinite(y)], y[np.isfinite(y)]
     size = max(1, math.ceil(len(x) / _MOST_POINTS))
-    found: list[Point] = []
     for start in range(0, len(x), size):
         part = y[start : start + size]
         band = (float(part.min()), float(part.max())) if size > 1 else (None, None)
-        found.append((float(x[start]), float(part.mean()), *band))
-    return _series(name, _METRIC, found, key=f"metric:{name}")
+        yield float(x[start]), float(part.mean()), *band
+
+
+def _split(frames: Sequence[int], first: int, zoom: Zoom | None) -> list[slice]:
+    """Parts to bin on their own: before, in and after the part that is shown larger."""
+    if zoom is None:
+        return [slice(first, None)]
+    start = max(first, bisect_left(frames, zoom.frames.start))
+    stop = max(start, bisect_left(frames, zoom.frames.stop))
+    return [slice(first, start), slice(start, stop), slice(stop, None)]
 
 
 def _series(

@@ -1,0 +1,28 @@
+"""The pictures of docs/viewer.md, taken of a short run."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from PIL import Image, ImageColor
+
+import viewer_pictures
+from longplay.report.colours import game_colour
+
+
+def test_pictures_have_the_colours_of_the_pages(browser, tmp_path, monkeypatch):
+    monkeypatch.setitem(viewer_pictures.OVERRIDES, "base_visit_frames", 300)
+    run_dir = viewer_pictures.play(tmp_path)
+    taken = viewer_pictures.take_pictures(browser, run_dir, tmp_path / "cache")
+    assert set(taken) == {"viewer-run.png", "viewer-episode.png"}
+    pixels = {
+        name: np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
+        for name, content in taken.items()
+    }
+    for game in ("centipede", "ms_pacman", "qbert"):
+        colour = ImageColor.getrgb(game_colour(game))
+        count = (pixels["viewer-run.png"] == colour).all(axis=2).sum()
+        assert count >= 12 * 12, game  # the square of the legend
+    assert {picture.shape[1] for picture in pixels.values()} == {1024}
+    assert min(picture.shape[0] for picture in pixels.values()) > 500
