@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,6 +39,9 @@ class Agent:
     def step(self, obs_rgb, reward, terminated, truncated, info):
         return self.action
 """
+
+
+STUDY_STATUS = ("study", "status")
 
 
 @pytest.fixture
@@ -81,6 +86,66 @@ def test_a_study_from_start_to_end(file, invoke):
     assert compared
     again = invoke("study", "run", file, "--quiet", "--json")
     assert (again.exit_code, again.json["cells"]) == (0, shown["cells"])
+
+
+@pytest.fixture
+def played(file: Path, invoke: Any) -> Path:
+    """The directory of the study, complete: two tuning runs, then two results."""
+    assert invoke("study", "run", file, "--quiet").exit_code == 0
+    return Path("runs/small")
+
+
+def test_every_run_of_a_study_is_validated_and_verified(played, invoke):
+    for command, word in (("validate", "valid"), ("verify", "replayed")):
+        answer = invoke(command, played)
+        assert answer.exit_code == 0, answer.stdout
+        rows = [line for line in answer.stdout.splitlines() if word in line.split()]
+        parts = [row.split()[0] for row in rows]
+        assert parts == ["tuning", "tuning", "result", "result"]
+        assert "4 of 4 runs passed" in answer.stdout
+    assert len(list(played.glob("*/*/episodes/*/verification.json"))) == 4
+    documents = invoke("validate", played, "--json").json
+    assert [document["frames"] for document in documents] == [20, 20, 40, 40]
+
+
+def test_a_damaged_run_of_a_study_is_found(played, invoke):
+    damaged = next(played.glob("tuning/*/episodes/*/events.jsonl"))
+    damaged.write_bytes(damaged.read_bytes().replace(b'"reward":0.0', b'"reward":1.0'))
+    for command, word in (("validate", "not valid"), ("verify", "does not reproduce")):
+        answer = invoke(command, played)
+        assert answer.exit_code == 1
+        assert "3 of 4 runs passed" in answer.stdout
+        assert word in answer.stdout
+        assert damaged.parent.name in answer.stdout.replace("\n", "")
+
+
+def test_runs_that_cannot_be_checked_do_not_hide_the_others(played, invoke):
+    shutil.rmtree(next(played.glob("cells/*")))
+    (cell,) = played.glob("cells/*")
+    for path in cell.glob("episodes/*/config.json"):
+        path.write_text("{")
+    answer = invoke("validate", played)
+    assert answer.exit_code != 0
+    text = " ".join(answer.stdout.split())
+    assert "2 of 3 runs passed; 1 planned run was not started" in text
+
+
+def test_an_agent_for_a_whole_study_is_refused(played, invoke):
+    answer = invoke("verify", played, "--reexecute", "--agent", "lab/button.py")
+    assert answer.exit_code == 2
+    assert "is a study of several agents; name one of its cells" in answer.stderr
+
+
+def test_status_takes_a_study_as_well(played, invoke):
+    answers = [invoke(*words, played).stdout for words in (("status",), STUDY_STATUS)]
+    assert answers[0] == answers[1]
+    assert "4/4 runs complete" in answers[0]
+
+
+def test_a_command_for_experiments_names_the_cells(played, invoke):
+    answer = invoke("retry", played)
+    assert answer.exit_code == 2
+    assert "found a study, with its experiments in cells/" in answer.stderr
 
 
 def test_a_shard_that_waits_for_others_asks_to_be_run_again(file, invoke):

@@ -29,6 +29,9 @@ from longplay.errors import (
 Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="Experiment or run directory.")
 ]
+DirectoryOrStudy = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Experiment, run or study directory.")
+]
 AgentFilePatterns = Annotated[
     list[str] | None,
     typer.Option(

@@ -1,18 +1,16 @@
-"""Commands of experiments: run, resume, retry, status."""
+"""Commands that play experiments: run, resume, retry."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shlex
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.live import Live
 from rich.text import Text
 
 from longplay.agents.loading import BUILT_IN_AGENTS
@@ -24,7 +22,6 @@ from longplay.cli.guard import (
     Directory,
     Json,
     Quiet,
-    SafeConsole,
     check_output,
     print_error,
     print_json,
@@ -390,31 +387,6 @@ def resume(
     experiment.options = make_run_options(checkpoint_every, keep_agent, track)
     where = Where(None, None, 0, stall_timeout, is_debugged=debug)
     _play(experiment, where, quiet, as_json)
-
-
-def status(
-    directory: Directory,
-    stall_timeout: StallTimeout = 600.0,
-    as_json: Json = False,
-) -> None:
-    """Show the progress of every run of an experiment; live on a terminal."""
-    from longplay.experiments.experiment import view_runs
-
-    views = view_runs(directory, stall_timeout)
-    if as_json:
-        print_json([view.to_json() for view in views])
-        return
-    console = SafeConsole()
-    if not console.is_terminal:
-        console.print(experiment_tables.show_status(views))
-        return
-    with Live(console=console, auto_refresh=False) as live:
-        while True:
-            views = view_runs(directory, stall_timeout)
-            live.update(experiment_tables.show_status(views), refresh=True)
-            if not any(view.state in ("QUEUED", "RUNNING") for view in views):
-                return
-            time.sleep(1.0)
 
 
 def _show_plan(plan: RunPlan, as_json: bool) -> None:

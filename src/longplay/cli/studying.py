@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.live import Live
 
 from longplay.cli import study_tables
 from longplay.cli.guard import (
@@ -19,7 +17,6 @@ from longplay.cli.guard import (
     CommandGroup,
     Json,
     Quiet,
-    SafeConsole,
     check_output,
     guard,
     print_json,
@@ -38,6 +35,7 @@ from longplay.cli.running import (
     Where,
 )
 from longplay.cli.settings import make_run_options
+from longplay.cli.statuses import show_study_status
 from longplay.cli.supervision import announce_directory
 from longplay.errors import ConfigError, RunCancelled, RunPreempted
 
@@ -171,25 +169,7 @@ def status(
     """Show the progress of every cell of a study; live on a terminal."""
     from longplay.experiments.study_directory import read_study
 
-    found = read_study(study, stall_timeout)
-    views = study_tables.view_cells(found)
-    if as_json:
-        print_json(study_tables.status_to_json(found, views))
-        return
-    console = SafeConsole()
-    if not console.is_terminal:
-        console.print(study_tables.show_status(found, views))
-        return
-    with Live(console=console, auto_refresh=False) as live:
-        while True:
-            started_s = time.process_time()
-            views = study_tables.view_cells(found)
-            live.update(study_tables.show_status(found, views), refresh=True)
-            states = {view.state for cell in views.values() for view in cell}
-            if not states & {"QUEUED", "RUNNING"}:
-                return
-            # A large study is read less often.
-            time.sleep(max(1.0, 10 * (time.process_time() - started_s)))
+    show_study_status(read_study(study, stall_timeout), as_json=as_json)
 
 
 @_command

@@ -6,7 +6,8 @@
 <experiment>/archive/<run>/<try>/         earlier attempts; readers ignore them
 <experiment>/tracking/<run>/              of `--track`; readers ignore it
 
-A study is a folder of experiments: results in cells/, tuning runs in tuning/.
+A study is a folder of experiments with a plan, study.json: results are in cells/,
+tuning runs in tuning/.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from longplay.errors import DocumentError, NotARunError
 
 EXPERIMENT_CONFIG = "experiment_config.json"
 RUN_REQUEST = "episode_config.json"
+STUDY_FILE = "study.json"
 
 
 AgentFilePatterns = Annotated[
@@ -91,6 +93,11 @@ def is_experiment(directory: Path) -> bool:
     return (directory / EXPERIMENT_CONFIG).is_file()
 
 
+def is_study(directory: Path) -> bool:
+    """Whether a folder holds a study."""
+    return (directory / STUDY_FILE).is_file()
+
+
 def find_experiment(directory: Path) -> Path:
     """The experiment that is given, or the one a run directory belongs to."""
     if is_experiment(directory):
@@ -107,9 +114,10 @@ def read_experiment_config(directory: Path) -> ExperimentConfig:
         DocumentError: It is damaged.
     """
     if not is_experiment(directory):
+        found = "; found a study, with its experiments in cells/ and tuning/"
         raise NotARunError(
             f"{directory}: expected an experiment directory, with {EXPERIMENT_CONFIG} "
-            "in it"
+            f"in it{found if is_study(directory) else ''}"
         )
     return read_document(directory / EXPERIMENT_CONFIG, ExperimentConfig)
 

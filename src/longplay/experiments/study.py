@@ -18,6 +18,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from longplay.contract.files import make_directory, read_document, write_document
+from longplay.contract.layout import STUDY_FILE, is_study
 from longplay.contract.names import folder_name
 from longplay.errors import (
     ConfigError,
@@ -27,7 +28,7 @@ from longplay.errors import (
 )
 from longplay.experiments.experiment import Experiment, Mode
 from longplay.experiments.job import Job, RunResult, play_job
-from longplay.experiments.study_directory import STUDY_FILE, StudyDirectory
+from longplay.experiments.study_directory import StudyDirectory
 from longplay.experiments.study_file import read_study_file
 from longplay.experiments.study_plan import Cell, StudyAgents, StudyPlan, plan_study
 from longplay.runs.loop import Observer, Progress
@@ -134,7 +135,7 @@ class Study(StudyDirectory):
         agents = StudyAgents.load(file, path.parent)
         plan = plan_study(file, sha256, agents)
         directory = out or Path("runs") / folder_name(file.name)
-        if (directory / STUDY_FILE).is_file():
+        if is_study(directory):
             started = read_document(directory / STUDY_FILE, StudyPlan)
             started.check_same(plan)
             plan = started
@@ -155,7 +156,7 @@ class Study(StudyDirectory):
             RunCancelled, RunPreempted: It was asked to stop.
         """
         with self._lock(shard):
-            if not (self.path / STUDY_FILE).is_file():
+            if not is_study(self.path):
                 write_document(self.path / STUDY_FILE, self.plan)
             with OpenCells(self, shard) as cells:
                 while cells.find_next():
@@ -166,7 +167,7 @@ class Study(StudyDirectory):
     def _lock(self, shard: Shard) -> Iterator[None]:
         """Keeps out other processes, but for other shards of the same number."""
         make_directory(self.path, exist_ok=True)
-        if not (self.path / STUDY_FILE).is_file():
+        if not is_study(self.path):
             _check_new(self.path)
         for path in sorted(self.path.glob(".shard-*")):
             if not path.name.endswith(f"-of-{shard.count}"):
