@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from longplay.experiments.study import Study, play_here
+from longplay.runs.recorder import utc_now
 
 STUDY = """
 name = "small"
@@ -88,11 +91,21 @@ def test_a_study_from_start_to_end(file, invoke):
     assert (again.exit_code, again.json["cells"]) == (0, shown["cells"])
 
 
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A complete study: two tuning runs, then two results."""
+    folder = tmp_path_factory.mktemp("complete")
+    (folder / "button.py").write_text(AGENT)
+    (folder / "study.toml").write_text(STUDY)
+    study = Study.from_file(folder / "study.toml", folder / "small")
+    study.run(play_here())
+    return study.path
+
+
 @pytest.fixture
-def played(file: Path, invoke: Any) -> Path:
-    """The directory of the study, complete: two tuning runs, then two results."""
-    assert invoke("study", "run", file, "--quiet").exit_code == 0
-    return Path("runs/small")
+def played(complete: Path, tmp_path: Path) -> Path:
+    """A copy of the complete study."""
+    return Path(shutil.copytree(complete, tmp_path / "small"))
 
 
 def test_every_run_of_a_study_is_validated_and_verified(played, invoke):
@@ -131,7 +144,7 @@ def test_runs_that_cannot_be_checked_do_not_hide_the_others(played, invoke):
 
 
 def test_an_agent_for_a_whole_study_is_refused(played, invoke):
-    answer = invoke("verify", played, "--reexecute", "--agent", "lab/button.py")
+    answer = invoke("verify", played, "--reexecute", "--agent", "button.py")
     assert answer.exit_code == 2
     assert "is a study of several agents; name one of its cells" in answer.stderr
 
@@ -171,6 +184,34 @@ def test_a_failed_run_is_reported(file, invoke):
     )
     status = invoke("study", "status", file).stdout
     assert "1 failed" in status
+
+
+def test_a_point_that_is_out_is_not_missing(file, invoke):
+    text = file.read_text().replace("action = [0, 1]", "action = [0, 99]")
+    file.write_text(text)
+    assert invoke("study", "run", file, "--quiet").exit_code == 1
+    answer = invoke("study", "run", file, "--quiet")
+    assert answer.exit_code == 0, answer.stdout
+    assert "left for other" not in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "exit_code"),
+    [((), 75), (("--shard", "2/2"), 75), (("--shard", "1/2"), 0)],
+)
+def test_a_run_in_progress_elsewhere_is_not_complete(
+    complete, played, invoke, options, exit_code
+):
+    """The fourth run, the second of shard 2: its node may have died just now."""
+    (path,) = played.glob("cells/button*/episodes/*/status.json")
+    status = json.loads(path.read_bytes())
+    status |= {"state": "RUNNING", "host": "elsewhere", "heartbeat_utc": utc_now()}
+    path.write_text(json.dumps(status))
+    command = ("study", "run", complete.parent / "study.toml", "--out", played)
+    answer = invoke(*command, *options, "--quiet")
+    assert answer.exit_code == exit_code
+    words = "elsewhere" if exit_code else "1 run is left for other processes"
+    assert words in " ".join(answer.stdout.split())
 
 
 @pytest.mark.parametrize(

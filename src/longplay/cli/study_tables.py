@@ -389,13 +389,7 @@ def _results_table(study: StudyDirectory) -> Table:
     return table
 
 
-def count_missing(study: StudyDirectory) -> int:
-    """The runs that are not complete."""
-    views = (view for cell in study.plan.all_cells for view in study.view(cell))
-    return sum(view.state != "COMPLETED" for view in views)
-
-
-def describe_rest(study: StudyDirectory, result: StudyResult) -> list[RenderableType]:
+def describe_rest(result: StudyResult) -> list[RenderableType]:
     """What still needs attention after the study was played."""
     lines = [
         f"{cell.folder} seed {run.seed}: {run.error}"
@@ -408,10 +402,16 @@ def describe_rest(study: StudyDirectory, result: StudyResult) -> list[Renderable
         if run.is_valid is False
     ]
     lines += result.problems
-    missing = count_missing(study)
-    if missing and not result.is_failed:
-        are = "run is" if missing == 1 else "runs are"
-        lines.append(f"{missing} {are} left for other processes")
+    lines += [
+        f"{view.run_dir}: in progress in another process ({view.status.host}, pid "
+        f"{view.status.pid}); if that died, run this command again with a lower "
+        "--stall-timeout"
+        for view in result.unfinished
+        if view.status is not None and not view.is_pending
+    ]
+    if result.left:
+        are = "run is" if result.left == 1 else "runs are"
+        lines.append(f"{result.left} {are} left for other processes")
     if result.waiting:
         lines.append(
             "arguments are chosen when all tuning runs are complete; run this command "

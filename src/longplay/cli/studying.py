@@ -41,7 +41,7 @@ from longplay.errors import ConfigError, RunCancelled, RunPreempted
 
 if TYPE_CHECKING:
     from longplay.experiments.job import Job
-    from longplay.experiments.study import OpenCells, Play, Shard, Study, StudyResult
+    from longplay.experiments.study import OpenCells, Play, Study, StudyResult
 
 study_app = typer.Typer(
     cls=CommandGroup,
@@ -110,7 +110,7 @@ def run(
             command = ["longplay", "study", "run", str(file), *place, *where.options]
             error.continue_with = shlex.join(command)
             raise
-    _show_result(study, result, part, as_json)
+    _show_result(study, result, as_json)
 
 
 def _show_plan(study: Study, workers: int, as_json: bool) -> None:
@@ -146,17 +146,16 @@ def _playing(study: Study, where: Where, progress: ProgressLine) -> Iterator[Pla
         yield play
 
 
-def _show_result(study: Study, result: StudyResult, part: Shard, as_json: bool) -> None:
+def _show_result(study: Study, result: StudyResult, as_json: bool) -> None:
     """Shows the study; exits 1 if a run failed, 75 if the command has to run again."""
     if as_json:
         print_json(study_tables.study_to_json(study))
     else:
         print_tables(*study_tables.show_study(study))
-        print_tables(*study_tables.describe_rest(study, result))
+        print_tables(*study_tables.describe_rest(result))
     if result.is_failed:
         raise typer.Exit(1)
-    is_missing = part.is_whole and study_tables.count_missing(study) > 0
-    if is_missing or result.waiting:
+    if result.unfinished:
         raise typer.Exit(RunPreempted.exit_code)
 
 

@@ -76,7 +76,7 @@ class Shard:
 WHOLE = Shard()
 
 
-@dataclass(frozen=True)
+@dataclass
 class StudyResult:
     """What `Study.run` did.
 
@@ -84,11 +84,15 @@ class StudyResult:
         results: Cell and result of each run that was played.
         waiting: Cells whose arguments cannot be chosen yet.
         problems: Why arguments of other cells cannot be chosen at all.
+        unfinished: Runs of this process that are not complete, and still needed.
+        left: The number of such runs of other processes.
     """
 
     results: list[tuple[Cell, RunResult]] = field(default_factory=list)
     waiting: list[Cell] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    unfinished: list[RunView] = field(default_factory=list)
+    left: int = 0
 
     @property
     def is_failed(self) -> bool:
@@ -161,6 +165,7 @@ class Study(StudyDirectory):
             with OpenCells(self, shard) as cells:
                 while cells.find_next():
                     play(cells)
+                cells.count_unfinished()
                 return cells.result
 
     @contextlib.contextmanager
@@ -169,11 +174,13 @@ class Study(StudyDirectory):
         make_directory(self.path, exist_ok=True)
         if not is_study(self.path):
             _check_new(self.path)
-        for path in sorted(self.path.glob(".shard-*")):
-            if not path.name.endswith(f"-of-{shard.count}"):
-                with _hold(path, _CHECK_S):
-                    pass  # free, so no process plays other parts of the study
+        # Its own lock comes first: of two processes that start at the same time, at
+        # least one then sees the other.
         with _hold(self.path / f".shard-{shard.index + 1}-of-{shard.count}"):
+            for path in sorted(self.path.glob(".shard-*")):
+                if not path.name.endswith(f"-of-{shard.count}"):
+                    with _hold(path, _CHECK_S):
+                        pass  # free, so no process plays other parts of the study
             yield
 
     def open_experiment(self, cell: Cell) -> Experiment | None:
@@ -275,6 +282,12 @@ class OpenCells:
 
     def _unfinished(self) -> Iterator[Cell]:
         """The cells with runs to play that were not tried yet."""
+        for cell in self._needed():
+            if any(self._is_due(cell, view) for view in self.study.view(cell)):
+                yield cell
+
+    def _needed(self) -> Iterator[Cell]:
+        """The results, and the tuning cells of choices that were not made yet."""
         decided = {
             folder
             for cell in self.study.plan.cells
@@ -282,18 +295,32 @@ class OpenCells:
             for folder in cell.candidates
         }
         for cell in self.study.plan.all_cells:
-            if cell.folder not in decided and any(
-                self._is_own(cell, view) for view in self.study.view(cell)
-            ):
+            if cell.folder not in decided:
                 yield cell
+
+    def _is_due(self, cell: Cell, view: RunView) -> bool:
+        return (
+            view.is_pending
+            and self._is_own(cell, view)
+            and view.run_dir.absolute() not in self._tried
+        )
 
     def _is_own(self, cell: Cell, view: RunView) -> bool:
         number = self._numbers[cell.folder] + cell.seeds.index(view.plan.seed)
-        return (
-            view.is_pending
-            and self._shard.plays(number)
-            and view.run_dir.absolute() not in self._tried
-        )
+        return self._shard.plays(number)
+
+    def count_unfinished(self) -> None:
+        """Finds the runs that are needed and not complete, and whose they are."""
+        self.result.unfinished.clear()
+        self.result.left = 0
+        for cell in self._needed():
+            for view in self.study.view(cell):
+                if view.state == "COMPLETED":
+                    continue
+                if self._is_own(cell, view):
+                    self.result.unfinished.append(view)
+                else:
+                    self.result.left += 1
 
     # --- jobs ---------------------------------------------------------------------
 
@@ -308,7 +335,7 @@ class OpenCells:
             own = {
                 view.run_dir.absolute()
                 for view in self.study.view(cell)
-                if self._is_own(cell, view)
+                if self._is_due(cell, view)
             }
             jobs = [
                 job
