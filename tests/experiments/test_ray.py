@@ -403,18 +403,34 @@ def test_retry_finishes_the_runs_of_a_killed_driver(lab, options):
         assert lab.shown()[seed]["retries"] == (seed in running)
 
 
-@pytest.mark.parametrize("options", [(), RAY], ids=["sequential", "ray"])
-def test_interrupt_stops_every_worker(lab, options):
+@pytest.mark.parametrize(
+    ("options", "number", "exit_code", "state"),
+    [
+        ((), signal.SIGINT, 130, "CANCELLED"),
+        (RAY, signal.SIGINT, 130, "CANCELLED"),
+        (RAY, signal.SIGTERM, 75, "QUEUED"),
+        pytest.param(
+            *(RAY, signal.SIGUSR1, 75, "QUEUED"), marks=pytest.mark.exhaustive
+        ),
+    ],
+)
+def test_a_signal_stops_every_worker(lab, options, number, exit_code, state):
+    lab.agent.write_text(AGENT + SAVING)
     process = lab.start("0-2", *options)
     running = wait_for(lambda: lab.running(2 if options else 1), 45, "runs begin")
-    process.send_signal(signal.SIGINT)
-    assert wait_end(lab, process, 25) == 130, lab.errors
+    process.send_signal(number)
+    assert wait_end(lab, process, 25) == exit_code, lab.errors
     wait_for(lambda: not any(map(is_alive, running.values())), 15, "workers end")
     assert "Traceback" not in lab.errors
+    assert "SIG" not in lab.errors
+    command = lab.answer()["error"]["continue_with"]
+    assert command.startswith(f"longplay {'retry' if options else 'resume'} {lab.out}")
+    for seed in running:
+        assert (lab.run_dir(seed) / "checkpoint/current.json").exists()
     shown = {seed: row["state"] for seed, row in lab.shown().items()}
     assert set(shown) == {0, 1, 2}
-    assert set(shown.values()) <= {"CANCELLED", "QUEUED"}
-    assert {shown[seed] for seed in running} == {"CANCELLED"}
+    assert set(shown.values()) <= {state, "QUEUED"}
+    assert {shown[seed] for seed in running} == {state}
     lab.lower_flag("slow")
     assert wait_end(lab, lab.retry(*options), 60) == 0, lab.errors
     lab.check_whole(range(3))

@@ -211,6 +211,19 @@ def check_output(option: str, path: Path | None) -> None:
 
 
 @contextlib.contextmanager
+def stdout_dropped() -> Iterator[None]:
+    """Drops what Python code prints in this process.
+
+    A thread of Ray prints whole logs there when a node is lost, whatever it is told.
+    """
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as sink,
+        contextlib.redirect_stdout(sink),
+    ):
+        yield
+
+
+@contextlib.contextmanager
 def stdout_kept_clean() -> Iterator[None]:
     """Redirects output of an agent's C code and subprocesses to standard error.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shlex
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from longplay.cli.guard import (
     print_json,
     print_tables,
     print_warning,
+    stdout_dropped,
     stdout_kept_clean,
 )
 from longplay.cli.isolation import (
@@ -59,7 +61,7 @@ from longplay.suites import flatten_settings, get_suite
 
 if TYPE_CHECKING:
     from longplay.experiments.experiment import Experiment
-    from longplay.experiments.job import RunResult
+    from longplay.experiments.job import Needs, RunResult
     from longplay.runs.status import RunView
 
 RayWorkers = Annotated[
@@ -72,6 +74,17 @@ Retries = Annotated[
     typer.Option(
         min=0, metavar="N", help="Restarts of a run whose worker was lost (Ray only)."
     ),
+]
+Cpus = Annotated[
+    float | None,
+    typer.Option(metavar="N", help="Processors of each run on Ray (default: 1)."),
+]
+Gpus = Annotated[
+    float | None,
+    typer.Option(metavar="N", help="GPUs of each run on Ray; may be a fraction."),
+]
+MemoryGb = Annotated[
+    float | None, typer.Option(metavar="N", help="Memory of each run on Ray, in GiB.")
 ]
 CheckpointEvery = Annotated[
     str | None,
@@ -144,6 +157,9 @@ def run(
     ray: RayWorkers = None,
     ray_address: RayAddress = None,
     retries: Retries = 1,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    memory_gb: MemoryGb = None,
     stall_timeout: StallTimeout = 600.0,
     checkpoint_every: CheckpointEvery = None,
     keep_agent: KeepAgent = None,
@@ -177,6 +193,7 @@ def run(
         )
     check_output("--out", out)
     where = Where.choose(ray, ray_address, retries, stall_timeout)
+    needs = _make_needs(where, cpus, gpus, memory_gb)
     limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
     isolation = make_isolation(isolate, *limits)
     refuse_debugging(debug, isolation)
@@ -207,7 +224,7 @@ def run(
         )
     if resume:
         experiment = experiment.open_or_create()
-    experiment.options = options
+    experiment.options, experiment.needs = options, needs
     _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
 
 
@@ -251,7 +268,8 @@ class Where:
         command = ["longplay", "retry" if self.is_ray else "resume"]
         spec = experiment.agent.spec
         agent = [] if spec in BUILT_IN_AGENTS else ["--agent", spec]
-        return shlex.join([*command, str(experiment.directory), *agent, *self.options])
+        place = [*self.options, *_describe_needs(experiment.needs)]
+        return shlex.join([*command, str(experiment.directory), *agent, *place])
 
     def play(self, experiment: Experiment, progress: ProgressLine) -> list[RunResult]:
         """Plays the runs that are not complete."""
@@ -270,6 +288,36 @@ class Where:
         )
 
 
+def _make_needs(
+    where: Where, cpus: float | None, gpus: float | None, memory_gb: float | None
+) -> Needs:
+    """Reads `--cpus`, `--gpus` and `--memory-gb`."""
+    from longplay.experiments.job import Needs
+
+    given = {"--cpus": cpus, "--gpus": gpus, "--memory-gb": memory_gb}
+    for option, amount in given.items():
+        if amount is not None and not where.is_ray:
+            raise ConfigError(
+                f"{option}: expected --ray or --ray-address as well; without Ray, runs "
+                "are played one after the other in this process"
+            )
+        if amount is not None and not 0 < amount < math.inf:
+            raise ConfigError(f"{option}: expected a number above 0, found {amount}")
+    return Needs(cpus or 1.0, gpus or 0.0, memory_gb)
+
+
+def _describe_needs(needs: Needs) -> list[str]:
+    """The options that ask for the same; none for the defaults."""
+    from longplay.experiments.job import ONE_CPU
+
+    return [
+        part
+        for name, amount in vars(needs).items()
+        if amount != getattr(ONE_CPU, name)
+        for part in (f"--{name.replace('_', '-')}", f"{amount:g}")
+    ]
+
+
 def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> None:
     """Plays the runs that are not complete, and shows the results."""
     from longplay.runs.signals import defer_preemption
@@ -285,6 +333,7 @@ def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> N
             # A live line would overwrite the prompt of a debugger.
             ProgressLine(quiet=quiet or where.is_debugged) as progress,
             contextlib.nullcontext() if where.is_debugged else stdout_kept_clean(),
+            stdout_dropped() if where.is_ray else contextlib.nullcontext(),
         ):
             results = where.play(experiment, progress)
     except (RunCancelled, RunPreempted) as error:
@@ -335,6 +384,9 @@ def retry(
     ray: RayWorkers = None,
     ray_address: RayAddress = None,
     retries: Retries = 1,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    memory_gb: MemoryGb = None,
     stall_timeout: StallTimeout = 600.0,
     debug: Debug = False,
     checkpoint_every: CheckpointEvery = None,
@@ -347,6 +399,7 @@ def retry(
     from longplay.experiments.experiment import Experiment, Mode
 
     where = Where.choose(ray, ray_address, retries, stall_timeout)
+    needs = _make_needs(where, cpus, gpus, memory_gb)
     limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
     is_given = isolate is not None or any(limit is not None for limit in limits)
     isolation = make_isolation(isolate, *limits) if is_given else None
@@ -354,6 +407,7 @@ def retry(
         experiment = Experiment.open(directory, agent, Mode.RETRY, isolation)
     refuse_debugging(debug, experiment.agent.isolation)
     experiment.options = make_run_options(checkpoint_every, keep_agent, track)
+    experiment.needs = needs
     _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
 
 

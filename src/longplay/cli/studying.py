@@ -21,6 +21,7 @@ from longplay.cli.guard import (
     guard,
     print_json,
     print_tables,
+    stdout_dropped,
     stdout_kept_clean,
 )
 from longplay.cli.progress import ProgressLine
@@ -99,6 +100,7 @@ def run(
     with (
         ProgressLine(quiet=quiet) as progress,
         stdout_kept_clean(),
+        stdout_dropped() if where.is_ray else contextlib.nullcontext(),
         _playing(study, where, progress) as play,
     ):
         try:

@@ -192,12 +192,14 @@ def _conclude(run_dir: Path) -> None:
 
     Not while another process holds its lock: that one writes them at its own end.
     """
-    from longplay.contract.layout import find_experiment
+    from longplay.contract.layout import find_experiment, is_experiment
     from longplay.errors import LongplayError
     from longplay.experiments.conclusion import lock_experiment, write_summary
     from longplay.experiments.experiment import view_runs
 
     directory = find_experiment(run_dir)
+    if not is_experiment(directory):
+        return
     # The end of the worker is the error to report.
     with contextlib.suppress(LongplayError), lock_experiment(directory, _LOCK_S):
         write_summary(directory, view_runs(directory))
