@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 
 FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl")
 SHORT = ("--set", "base_visit_frames=40", "--set", "jitter_pct=0.1")
-RAY = ("--ray", "2")
+RAY = ("--ray", "2", "--cpus", "0.9", "--memory-gb", "0.25")
 CLOCKS_AND_IDS = {"experiment_id", "timestamp", "wall_time_s"}
 
 # `slow`: every frame takes 0.1 s; `raise-<seed>`: raises; `hang-<seed>`: stands still.
@@ -424,7 +424,9 @@ def test_a_signal_stops_every_worker(lab, options, number, exit_code, state):
     assert "Traceback" not in lab.errors
     assert "SIG" not in lab.errors
     command = lab.answer()["error"]["continue_with"]
-    assert command.startswith(f"longplay {'retry' if options else 'resume'} {lab.out}")
+    verb = "retry" if options else "resume"
+    words = ("longplay", verb, str(lab.out), "--agent", str(lab.agent), *options)
+    assert command == " ".join(words)
     for seed in running:
         assert (lab.run_dir(seed) / "checkpoint/current.json").exists()
     shown = {seed: row["state"] for seed, row in lab.shown().items()}

@@ -42,6 +42,7 @@ from longplay.cli.isolation import (
 )
 from longplay.cli.progress import ProgressLine
 from longplay.cli.settings import (
+    describe_run_options,
     make_run_options,
     parse_agent_args,
     parse_seeds,
@@ -269,7 +270,8 @@ class Where:
         spec = experiment.agent.spec
         agent = [] if spec in BUILT_IN_AGENTS else ["--agent", spec]
         place = [*self.options, *_describe_needs(experiment.needs)]
-        return shlex.join([*command, str(experiment.directory), *agent, *place])
+        how = describe_run_options(experiment.options)
+        return shlex.join([*command, str(experiment.directory), *agent, *place, *how])
 
     def play(self, experiment: Experiment, progress: ProgressLine) -> list[RunResult]:
         """Plays the runs that are not complete."""

@@ -35,7 +35,7 @@ from longplay.cli.running import (
     Track,
     Where,
 )
-from longplay.cli.settings import make_run_options
+from longplay.cli.settings import describe_run_options, make_run_options
 from longplay.cli.statuses import show_study_status
 from longplay.cli.supervision import announce_directory
 from longplay.errors import ConfigError, RunCancelled, RunPreempted
@@ -109,7 +109,8 @@ def run(
             error.run_dir = study.path if study.path.exists() else None
             place = [] if out is None else ["--out", str(out)]
             place += [] if shard is None else ["--shard", shard]
-            command = ["longplay", "study", "run", str(file), *place, *where.options]
+            place += [*where.options, *describe_run_options(options)]
+            command = ["longplay", "study", "run", str(file), *place]
             error.continue_with = shlex.join(command)
             raise
     _show_result(study, result, as_json)
