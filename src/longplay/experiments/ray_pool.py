@@ -112,6 +112,7 @@ class RayPool:
         try:
             self._connect()
         except (OSError, RuntimeError, ValueError, RayError) as error:
+            self._cleanup.close()
             where = "on this machine" if self._address is None else self._address
             raise ConfigError(f"cannot reach a Ray {where}: {error}") from error
         # After Ray was started, which sets handlers of its own.
@@ -178,6 +179,7 @@ class RayPool:
             _check_address(self._address)
             ray.init(address=self._address, **quiet)
             return
+        tell_started = self._cleanup.enter_context(end_with_this_process())
         # Loopback only, and no dashboard: no server should be reachable.
         ray.init(
             address="local",
@@ -186,7 +188,7 @@ class RayPool:
             _node_ip_address="127.0.0.1",
             **quiet,
         )
-        self._cleanup.enter_context(end_with_this_process())
+        tell_started()
 
     # --- jobs in, results out -----------------------------------------------------
 
