@@ -84,7 +84,11 @@ def test_a_study_from_start_to_end(file, invoke):
     tuned = next(cell for cell in shown["cells"] if cell["agent"] == "button")
     assert tuned["tuning_frames"] == 40
     assert tuned["estimate"]["n"] == 1
-    assert "small" in invoke("study", "show", file).stdout
+    table = invoke("study", "show", file).stdout.splitlines()
+    row = next(
+        line for line in table if line.split()[:1] == ["button"] and "1/1" in line
+    )
+    assert row.split()[-1] == "40"  # frames of tuning
     compared = invoke("compare", "runs/small", "--json").json
     assert compared
     again = invoke("study", "run", file, "--quiet", "--json")
@@ -155,8 +159,9 @@ def test_status_takes_a_study_as_well(played, invoke):
     assert "4/4 runs complete" in answers[0]
 
 
-def test_a_command_for_experiments_names_the_cells(played, invoke):
-    answer = invoke("retry", played)
+@pytest.mark.parametrize("command", ["retry", "show", "score", "pack"])
+def test_a_command_for_experiments_names_the_cells(played, invoke, command):
+    answer = invoke(command, played)
     assert answer.exit_code == 2
     assert "found a study, with its experiments in cells/" in answer.stderr
 

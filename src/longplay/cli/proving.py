@@ -35,8 +35,7 @@ from longplay.cli.isolation import (
 )
 from longplay.cli.progress import ProgressLine
 from longplay.cli.study_checks import Check, check_study
-from longplay.contract.layout import is_study
-from longplay.contract.rundir import PACK_SUFFIX, find_run, find_runs
+from longplay.contract.rundir import PACK_SUFFIX, find_run, find_runs, is_study
 from longplay.errors import ConfigError, LongplayError
 
 if TYPE_CHECKING:

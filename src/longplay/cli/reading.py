@@ -30,8 +30,14 @@ from longplay.cli.score_tables import show_score
 from longplay.cli.settings import parse_agent_args
 from longplay.cli.study_checks import Check, check_study
 from longplay.contract.files import write_document
-from longplay.contract.layout import is_experiment, is_study
-from longplay.contract.rundir import PACK_SUFFIX, RunDirectory, find_run, find_runs
+from longplay.contract.layout import is_experiment
+from longplay.contract.rundir import (
+    PACK_SUFFIX,
+    RunDirectory,
+    find_run,
+    find_runs,
+    is_study,
+)
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.plan import plan_run
 from longplay.suites import SUITES, get_suite

@@ -12,7 +12,7 @@ from rich.live import Live
 from longplay.cli import experiment_tables, study_tables
 from longplay.cli.guard import DirectoryOrStudy, Json, SafeConsole, print_json
 from longplay.cli.running import StallTimeout
-from longplay.contract.layout import is_study
+from longplay.contract.rundir import is_study
 
 if TYPE_CHECKING:
     from longplay.experiments.study_directory import StudyDirectory

@@ -368,7 +368,8 @@ def _tuning_table(study: StudyDirectory) -> Table:
 
 
 def _results_table(study: StudyDirectory) -> Table:
-    columns = ("agent", "suite", "arguments", "runs", "mean", "95 % interval")
+    columns = ["agent", "suite", "arguments", "runs", "mean", "95 % interval"]
+    columns += ["tuning"] * (study.plan.tuning is not None)
     table = make_table(f"study {study.plan.name}", *columns, left=(0, 1, 2))
     for cell in study.plan.cells:
         views = study.view(cell)
@@ -385,6 +386,7 @@ def _results_table(study: StudyDirectory) -> Table:
             _Progress.add_up(views).runs,
             format_number(None if estimate is None else estimate.mean),
             interval,
+            *([f"{frames:,}"] if (frames := study.count_tuning_frames(cell)) else []),
         )
     return table
 

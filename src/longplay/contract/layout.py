@@ -30,9 +30,11 @@ from longplay.contract.records import (
     is_none,
 )
 from longplay.contract.rundir import (
+    FOUND_STUDY,
     PACK_SUFFIX,
     find_runs,
     is_run,
+    is_study,
     natural_key,
 )
 from longplay.contract.versions import SCHEMA_VERSION
@@ -40,7 +42,6 @@ from longplay.errors import DocumentError, NotARunError
 
 EXPERIMENT_CONFIG = "experiment_config.json"
 RUN_REQUEST = "episode_config.json"
-STUDY_FILE = "study.json"
 
 
 AgentFilePatterns = Annotated[
@@ -93,11 +94,6 @@ def is_experiment(directory: Path) -> bool:
     return (directory / EXPERIMENT_CONFIG).is_file()
 
 
-def is_study(directory: Path) -> bool:
-    """Whether a folder holds a study."""
-    return (directory / STUDY_FILE).is_file()
-
-
 def find_experiment(directory: Path) -> Path:
     """The experiment that is given, or the one a run directory belongs to."""
     if is_experiment(directory):
@@ -114,10 +110,10 @@ def read_experiment_config(directory: Path) -> ExperimentConfig:
         DocumentError: It is damaged.
     """
     if not is_experiment(directory):
-        found = "; found a study, with its experiments in cells/ and tuning/"
+        found = f"; {FOUND_STUDY}" if is_study(directory) else ""
         raise NotARunError(
             f"{directory}: expected an experiment directory, with {EXPERIMENT_CONFIG} "
-            f"in it{found if is_study(directory) else ''}"
+            f"in it{found}"
         )
     return read_document(directory / EXPERIMENT_CONFIG, ExperimentConfig)
 

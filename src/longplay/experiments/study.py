@@ -18,8 +18,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from longplay.contract.files import make_directory, read_document, write_document
-from longplay.contract.layout import STUDY_FILE, is_study
 from longplay.contract.names import folder_name
+from longplay.contract.rundir import STUDY_FILE, is_study
 from longplay.errors import (
     ConfigError,
     IncompleteRunError,

@@ -12,15 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from longplay.contract.files import read_document
-from longplay.contract.layout import (
-    STUDY_FILE,
-    is_experiment,
-    is_study,
-    read_experiment_config,
-    run_dir_of,
-)
+from longplay.contract.layout import is_experiment, read_experiment_config, run_dir_of
 from longplay.contract.names import folder_name
-from longplay.contract.rundir import RunDirectory
+from longplay.contract.rundir import STUDY_FILE, RunDirectory, is_study
 from longplay.errors import (
     ConsoleError,
     DocumentError,
