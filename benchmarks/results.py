@@ -7,8 +7,9 @@
 `play` plays what is missing on the official seeds, one run after the other, and can be
 stopped and restarted: a run that was started is resumed, and a run whose pack exists is
 never played again. `results/manifest.json` lists the packs, their hashes and scores.
-`collect` writes the numbers of new packs into the package; rows that are no longer in
-FOLDER are made again from the pack.
+`collect` writes the numbers of new packs into the package and their curves, which packs
+do not have, into `results/curves`; rows that are no longer in FOLDER are made again
+from the pack.
 `verify` unpacks every pack into a temporary folder and replays it.
 """
 
@@ -25,7 +26,6 @@ from pathlib import Path
 from pydantic import Field
 
 import longplay.analysis
-from longplay.analysis.curves import cache_folder
 from longplay.analysis.results import (
     RESULTS_FILE,
     ResultRun,
@@ -45,6 +45,7 @@ from measured_runs import Job, measure
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
+CURVES = "curves"
 SHIPPED = Path(longplay.analysis.__file__).parent / "data" / RESULTS_FILE
 
 LEARNERS = ("linear-sarsa", "stream-q", "stream-q-l2init", "dqn")
@@ -183,7 +184,7 @@ def _measure_pack(packed: PackedRun, folder: Path, results: Path) -> ResultRun:
         if not run_dir.exists():
             run_dir = Path(temporary) / "run"
             unpack_run(results / packed.path, run_dir)
-        (run,) = RunReader(cache_folder()).read([run_dir]).runs
+        (run,) = RunReader(results / CURVES).read([run_dir]).runs
     return record_result(run, packed.path, packed.sha256)
 
 

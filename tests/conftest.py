@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,32 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Three games, two cycles, short visits: every kind of boundary in a second of play.
 TINY = {"base_visit_frames": 700, "jitter_pct": 0.1}
+
+
+# The files that take longest, with few tests each.
+SLOW_FILES = (
+    "test_ray.py",
+    "test_probes.py",
+    "test_same_bytes.py",
+    "test_full_disk.py",
+    "test_kill.py",
+    "test_hostile.py",
+    "test_atlas_scale.py",
+    "test_specification.py",
+    "test_isolation.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts slow and large files first: workers take files, and end together."""
+    tests = Counter(item.path for item in items)
+    items.sort(
+        key=lambda item: (
+            item.path.name not in SLOW_FILES,
+            -tests[item.path],
+            item.path,
+        )
+    )
 
 
 @dataclass(frozen=True)

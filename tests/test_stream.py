@@ -812,3 +812,63 @@ def test_restoring_skips_replayed_frames_in_the_driver():
     skips = ["skip True", "skip False", "skip True", "skip False"]
     assert driver.calls == [("a", 0), *skips]
     assert second.snapshot() == first.snapshot()
+
+
+# --- played ahead of the answer ---------------------------------------------------
+
+
+def play_all(stream: Stream, *, ahead: bool) -> tuple[list[EventRow], list[int]]:
+    """The rows, and the CRC-32 after each."""
+    rows, sums = [], []
+    while not stream.done:
+        percept = stream.percept()
+        if ahead and percept.info["is_decision_frame"]:
+            stream.play_ahead()
+        rows.append(stream.advance((7 * len(rows)) % 18))
+        sums.append(stream.ram_crc32)
+    return rows, sums
+
+
+@given(delay=st.integers(1, 9), interval=st.integers(1, 5), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_playing_ahead_changes_nothing(delay, interval, data):
+    outcomes = st.sampled_from((QUIET, (1.0, False, 3), LIFE_LOST, GAME_OVER))
+    tape = data.draw(st.lists(outcomes, max_size=30))
+    consoles = TapeConsole(tape), TapeConsole(tape)
+    found = [
+        play_all(
+            make_stream(
+                console,
+                ("pong", 17),
+                ("qbert", 5),
+                delay=delay,
+                decision_interval=interval,
+            ),
+            ahead=ahead,
+        )
+        for console, ahead in zip(consoles, (False, True), strict=True)
+    ]
+    assert found[0] == found[1]
+    assert consoles[0].calls == consoles[1].calls
+
+
+@pytest.mark.parametrize(("delay", "expected"), [(0, False), (2, True)])
+def test_only_delayed_decisions_can_be_played_ahead(delay, expected):
+    assert make_stream(TapeConsole(), ("pong", 9), delay=delay).can_play_ahead is (
+        expected
+    )
+
+
+class BrokenConsole(TapeConsole):
+    def step(self, action: int) -> tuple[float, bool, int]:
+        raise ConsoleError("the emulator is gone")
+
+
+def test_error_of_a_console_played_ahead_comes_after_the_answer():
+    stream = make_stream(BrokenConsole(), ("pong", 9), delay=2)
+    stream.percept()
+    stream.play_ahead()
+    with pytest.raises(AgentError, match="not a valid action"):
+        stream.advance("up")
+    with pytest.raises(ConsoleError, match="the emulator is gone"):
+        stream.advance(3)

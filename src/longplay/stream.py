@@ -151,6 +151,8 @@ class Stream:
         self._queue: deque[int] = deque()
         self._visit = self.schedule[0]
         self._visit_is_due = True
+        # What the console did on this frame, or its error, if it was played ahead.
+        self._ahead: tuple[float, bool, int] | Exception | None = None
         # The episode and segment that the last frame ended, if any.
         self.ended_episode: EpisodeRow | None = None
         self.ended_segment: SegmentRow | None = None
@@ -264,6 +266,30 @@ class Stream:
             },
         )
 
+    @property
+    def can_play_ahead(self) -> bool:
+        """Whether the action of a frame is known before the agent has answered."""
+        return self._delay > 0 and isinstance(self._driver, ActionDriver)
+
+    def play_ahead(self) -> None:
+        """Steps the console for this frame while the agent still computes its answer.
+
+        Call it between `percept` and `advance`, if `can_play_ahead`. An error of the
+        console is raised by `advance`.
+        """
+        applied = self._queue[0]
+        try:
+            self._ahead = self._step_console(self._console_actions[applied])
+        except Exception as error:
+            self._ahead = error
+
+    def _take_ahead(self) -> tuple[float, bool, int]:
+        ahead, self._ahead = self._ahead, None
+        if isinstance(ahead, Exception):
+            raise ahead
+        assert ahead is not None
+        return ahead
+
     def advance(self, answer: object) -> EventRow:
         """Plays one frame with the agent's answer.
 
@@ -285,7 +311,11 @@ class Stream:
             self._queue.append(decided)
             applied = self._queue.popleft()
 
-        reward, game_over, lives = self._step_console(self._console_actions[applied])
+        if self._ahead is None:
+            step = self._step_console(self._console_actions[applied])
+        else:
+            step = self._take_ahead()
+        reward, game_over, lives = step
         state.ram_crc32 = crc32(self._ram(), state.ram_crc32)
         game_reward = reward
         if reward:

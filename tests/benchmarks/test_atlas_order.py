@@ -43,7 +43,13 @@ def test_one_great_seed_moves_compare_and_not_the_matrix(tmp_path, capsys):
     assert orders.matrix == ("steady", "lucky")
 
 
-@pytest.mark.parametrize("suite", ["stream-smoke-v1", "control-smoke-v1"])
+@pytest.mark.parametrize(
+    "suite",
+    [
+        pytest.param("stream-smoke-v1", marks=pytest.mark.exhaustive),
+        "control-smoke-v1",
+    ],
+)
 def test_played_experiments_have_both_orders(tmp_path, suite):
     short = {"base_visit_frames": 150}
     for agent in ("random", "repeat", "noop"):

@@ -223,6 +223,7 @@ def draw(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+@pytest.mark.exhaustive
 def test_same_runs_give_the_same_bytes(
     references: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

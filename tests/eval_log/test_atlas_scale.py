@@ -1,4 +1,4 @@
-"""A million records: planted abilities are found, in bounded memory."""
+"""100,000 and a million records: planted abilities are found, in bounded memory."""
 
 from __future__ import annotations
 
@@ -29,13 +29,17 @@ print(int(status.split("VmHWM:")[1].split()[0]) / 1024, file=sys.stderr)
 @pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="peak memory is read from /proc"
 )
-def test_abilities_are_found_among_a_million_records(tmp_path):
-    planted = Planted(agents=2000, tasks=5000, observed=0.1)
+@pytest.mark.parametrize(
+    ("agents", "most_mib"),
+    [(200, 600), pytest.param(2000, 1200, marks=pytest.mark.exhaustive)],
+)
+def test_abilities_are_found_among_many_records(tmp_path, agents, most_mib):
+    planted = Planted(agents=agents, tasks=5000, observed=0.1)
     generate_records(tmp_path / "records.jsonl", planted)
     command = [sys.executable, "-c", MEASURE, "records.jsonl", "atlas"]
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert float(done.stderr) < 1200  # MiB; the file alone has 560
+    assert float(done.stderr) < most_mib  # a million records alone have 560
     fitted = read_abilities(tmp_path / "atlas" / "agents.csv", planted.agents)
     assert correlate_ranks(plant_abilities(planted), fitted) > 0.95

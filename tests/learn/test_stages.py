@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from longplay.console.scripted import ScriptedConsole
@@ -15,6 +16,7 @@ from longplay.reference.auditing import summarise
 from longplay.reference.facts import AuditedState
 from longplay.reference.library import load_reference
 from longplay.reference.training import stages
+from longplay.reference.training.array_file import read_arrays
 from longplay.reference.training.collecting import collect_reference
 from longplay.reference.training.driver import make_references
 from longplay.reference.training.fitting import FitRecipe
@@ -83,6 +85,19 @@ def test_the_same_stage_again_gives_the_same_bytes(
     stages.freeze(again, PLAN)
     for stage in ("train", "freeze"):
         assert again.result(stage).read_bytes() == finished.result(stage).read_bytes()
+
+
+def test_a_frozen_policy_can_explore_more_than_in_training(
+    finished: Workspace, tmp_path: Path
+) -> None:
+    other = Workspace(tmp_path, "kangaroo")
+    stages.train(other, RECIPE)
+    stages.freeze(other, PLAN.model_copy(update={"exploration": 0.5}))
+    frozen, facts = read_arrays(other.result("freeze"))
+    usual, usual_facts = read_arrays(finished.result("freeze"))
+    assert (facts["exploration"], usual_facts["exploration"]) == (0.5, 0.02)
+    assert facts["recipe"] == usual_facts["recipe"]
+    assert all(np.array_equal(frozen[name], usual[name]) for name in usual)
 
 
 @pytest.mark.parametrize("stage", ["freeze", "values", "audit", "visits"])

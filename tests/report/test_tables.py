@@ -15,6 +15,7 @@ from longplay.analysis.intervals import Estimate
 from longplay.analysis.records import AgentNumbers, Comparison, SuiteComparison
 from longplay.report.tables import (
     CSV_COLUMNS,
+    Cell,
     TextTable,
     comparison_to_csv,
     comparison_to_latex,
@@ -24,6 +25,7 @@ from longplay.report.tables import (
     make_agents_table,
     make_games_table,
     render_latex,
+    render_markdown,
 )
 
 
@@ -54,6 +56,7 @@ def agent(label: str, shift: float = 0.0, **changes) -> AgentNumbers:
         "profile": None,
         "absent": {"retention": "this suite has no revisits"},
         "difference": estimate(shift, 0.1) if shift else None,
+        "headline_difference": estimate(100 * shift, 40) if shift else None,
         "improvement": estimate(0.75, 0.2) if shift else None,
     }
     return AgentNumbers(**{**fields, **changes})
@@ -117,14 +120,23 @@ def test_agents_table():
         "cumulative reward",
         "average",
         "forgetting",
+        "Δ cumulative reward",
         "Δ average",
         "P(better)",
     )
     first, second = ([cell.text for cell in row] for row in table.rows)
     assert first[:4] == ["alpha_1", "5", "1,234 ±57", "0.312 ±0.046"]
     assert first[-2:] == ["–", "–"]
-    assert second[-2:] == ["0.25 ±0.10", "0.75 ±0.20"]
+    assert second[-3:] == ["25 ±40", "0.25 ±0.10", "0.75 ±0.20"]
     assert table.rows[1][3].value == pytest.approx(0.56234)
+
+
+def test_markdown_table():
+    row = (Cell("alpha | beta", "a"), Cell("–"))
+    table = TextTable("games", ("agent", "Δ average"), (row,))
+    assert render_markdown(table) == (
+        "| agent | Δ average |\n|---|--:|\n| alpha \\| beta | – |\n"
+    )
 
 
 def test_single_agent_has_no_comparison():
@@ -162,7 +174,7 @@ def test_wide_table_is_split_and_keeps_its_names():
     rest = [column for block in blocks for column in block.columns[1:]]
     assert tuple(rest) == table.columns[1:]
     # A column wider than all the room still gets a table.
-    assert [len(block.columns) for block in table.split(1)] == [2] * 6
+    assert [len(block.columns) for block in table.split(1)] == [2] * 7
 
 
 # --- LaTeX ----------------------------------------------------------------------
@@ -239,8 +251,9 @@ def test_csv_comes_back_exactly():
     for one in BOTH.agents:
         for metric, number in one.numbers.items():
             expected[one.label, "", metric] = number
-        if one.difference and one.improvement:
+        if one.difference and one.headline_difference and one.improvement:
             expected[one.label, "", "difference"] = one.difference
+            expected[one.label, "", "headline_difference"] = one.headline_difference
             expected[one.label, "", "improvement"] = one.improvement
         for game, numbers in one.games.items():
             for metric, number in numbers.items():

@@ -96,7 +96,9 @@ def _play_all(out: Path, suite: str, seed: int, visit_frames: int) -> Path:
     return play_run(suite, "random", seed=seed, out=out, overrides=settings).run_dir
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (1, 2))]
+)
 def test_genuine_log_of_every_game_passes(tmp_path: Path, seed: int) -> None:
     run = _play_all(tmp_path / "run", "stream-3x2-v1", seed, 40)
     for workers in (1, 2):

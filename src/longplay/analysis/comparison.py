@@ -298,11 +298,15 @@ class _Table:
 
     def _report(self, contestant: Contestant, versus: Contestant) -> AgentNumbers:
         arrays, key = contestant.arrays, contestant.key
-        absent, difference, improvement = dict(arrays.absent), None, None
+        absent, improvement = dict(arrays.absent), None
+        difference: Estimate | None = None
+        headline_difference: Estimate | None = None
         if contestant is not versus:
-            difference = estimate_difference(
-                arrays.by_seed(self.lead), versus.arrays.by_seed(self.lead)
-            )
+            difference = _estimate_difference(arrays, versus.arrays, self.lead)
+            if self.lead != "headline":
+                headline_difference = _estimate_difference(
+                    arrays, versus.arrays, "headline"
+                )
             improvement = _estimate_improvement(arrays, versus.arrays)
             if improvement is None:
                 absent.setdefault(
@@ -322,6 +326,7 @@ class _Table:
             profile=_make_profile(arrays, self.scale),
             absent=absent,
             difference=difference,
+            headline_difference=headline_difference,
             improvement=improvement,
         )
 
@@ -332,6 +337,13 @@ class _Table:
             if left.agent is not None and left.agent.agent_id == key.agent_id:
                 found.setdefault(left.kind, []).append(left.seed)
         return {kind: tuple(seeds) for kind, seeds in found.items()}
+
+
+def _estimate_difference(
+    ours: AgentArrays, theirs: AgentArrays, name: str
+) -> Estimate | None:
+    """The difference of one number, paired by seed."""
+    return estimate_difference(ours.by_seed(name), theirs.by_seed(name))
 
 
 def _estimate_improvement(ours: AgentArrays, theirs: AgentArrays) -> Estimate | None:

@@ -71,6 +71,9 @@ class AgentNumbers(Document):
     difference: Estimate | None = Field(
         description="Of `lead` to the agent it is compared with, paired by seed."
     )
+    headline_difference: Estimate | None = Field(
+        description="The same of the headline, where that is not `lead`."
+    )
     improvement: Estimate | None = Field(
         description="Probability of being better than that agent."
     )

@@ -79,6 +79,10 @@ def train(
         ReturnsEnd,
         typer.Option(help="When a return ends in training: life, game or never."),
     ] = "life",
+    exploration: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of random actions, in the end."),
+    ] = 0.02,
 ) -> None:
     """Train a policy, or resume its training."""
     require_torch()
@@ -90,6 +94,7 @@ def train(
         timesteps=timesteps,
         seed=seed,
         discount=discount,
+        exploration=exploration,
         exploration_hold=hold,
         returns_end=returns_end,
     )
@@ -105,6 +110,12 @@ def freeze(
     games: Annotated[
         int, typer.Option(min=2, help="Complete games to measure the score on.")
     ] = 32,
+    exploration: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Share of random actions; that of its training if unset."
+        ),
+    ] = None,
 ) -> None:
     """Freeze the trained policy and measure its game score against random."""
     require_torch()
@@ -113,7 +124,8 @@ def freeze(
 
     place = Workspace(work, game)
     with place.hold():
-        stages.freeze(place, stages.PlayPlan(games=games))
+        plan = stages.PlayPlan(games=games, exploration=exploration)
+        stages.freeze(place, plan)
 
 
 @_command

@@ -1,4 +1,4 @@
-"""A comparison -> tables as text, LaTeX and CSV.
+"""A comparison -> tables as text, Markdown, LaTeX and CSV.
 
 A number is printed with the digits that its interval supports: two of the interval's
 half width. CSV has every digit, one line per number, so that reading it gives the exact
@@ -169,12 +169,17 @@ def make_agents_table(suite: SuiteComparison) -> TextTable:
     names = [n for n in METRICS if any(n in agent.numbers for agent in suite.agents)]
     columns = ["agent", "runs", *(_head_metric(suite, name) for name in names)]
     has_others = len(suite.agents) > 1
+    has_headlines = any(agent.headline_difference for agent in suite.agents)
+    if has_headlines:
+        columns.append(f"Δ {_head_metric(suite, 'headline')}")
     if has_others:
         columns += [f"Δ {_head_metric(suite, suite.lead)}", "P(better)"]
     rows = []
     for agent in suite.agents:
         row = [Cell(agent.label, agent.label), _runs_cell(agent)]
         row += [_estimate_cell(agent.numbers.get(name)) for name in names]
+        if has_headlines:
+            row.append(_estimate_cell(agent.headline_difference))
         if has_others:
             row += map(_estimate_cell, (agent.difference, agent.improvement))
         rows.append(tuple(row))
@@ -268,6 +273,17 @@ def describe_suite(suite: SuiteComparison) -> Iterator[str]:
 # --- LaTeX ----------------------------------------------------------------------
 
 
+def render_markdown(table: TextTable) -> str:
+    """A table for a page of docs."""
+    rule = "|---" * table.names + "|--:" * (len(table.columns) - table.names) + "|"
+    rows = [[cell.text for cell in row] for row in table.rows]
+    lines = [
+        " | ".join(text.replace("|", "\\|") for text in cells)
+        for cells in (table.columns, *rows)
+    ]
+    return "\n".join([f"| {lines[0]} |", rule, *(f"| {x} |" for x in lines[1:]), ""])
+
+
 def escape_latex(text: str) -> str:
     """Text, escaped for LaTeX."""
     return "".join(_LATEX.get(character, character) for character in text)
@@ -329,6 +345,8 @@ def _list_estimates(agent: AgentNumbers) -> Iterator[tuple[str, str, Estimate]]:
         yield "", metric, estimate
     if agent.difference is not None:
         yield "", "difference", agent.difference
+    if agent.headline_difference is not None:
+        yield "", "headline_difference", agent.headline_difference
     if agent.improvement is not None:
         yield "", "improvement", agent.improvement
     for game, numbers in agent.games.items():

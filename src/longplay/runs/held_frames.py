@@ -7,20 +7,14 @@ then the same as with the agent in this process.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from longplay.contract.digests import ends_block
 from longplay.contract.records import EpisodeRow, EventRow, SegmentRow
 from longplay.runs.recorder import Recorder
 from longplay.stream import Stream
 from longplay.tracks.participant import Participant
 
-
-class _Frame(NamedTuple):
-    event: EventRow
-    episode: EpisodeRow | None
-    segment: SegmentRow | None
-    ram_crc32: int
+# A frame, the rows that it ended, and the CRC-32 of the memory after it.
+_Frame = tuple[EventRow, EpisodeRow | None, SegmentRow | None, int]
 
 
 class HeldFrames:
@@ -41,7 +35,7 @@ class HeldFrames:
         episode = segment = None
         if event.terminated or event.truncated:
             episode, segment = stream.ended_episode, stream.ended_segment
-        self._frames.append(_Frame(event, episode, segment, stream.ram_crc32))
+        self._frames.append((event, episode, segment, stream.ram_crc32))
         if not self._participant.unconfirmed:
             self.release()
 
@@ -51,7 +45,8 @@ class HeldFrames:
         recorder = self._recorder
         for event, episode, segment, ram_crc32 in frames:
             recorder.write(event)
-            recorder.write_ends(episode, segment)
+            if episode is not None:
+                recorder.write_ends(episode, segment)
             if ends_block(event):
                 recorder.write_digest(event, ram_crc32)
 
@@ -67,7 +62,7 @@ class HeldFrames:
             The frame at which the agent failed.
         """
         processed = sent - self._participant.unconfirmed
-        first = self._frames[0].event.global_frame_idx if self._frames else next_frame
+        first = self._frames[0][0].global_frame_idx if self._frames else next_frame
         del self._frames[processed:]
         self.release()
         return first + processed

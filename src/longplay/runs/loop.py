@@ -109,6 +109,8 @@ class Run:
         if participant.is_remote:
             self._held = HeldFrames(participant, recorder)
             self._write_frame = self._held.write_frame
+            if stream.can_play_ahead:
+                participant.work_meanwhile(stream.play_ahead)
         self._failed_frame: int | None = None
         self.fork_guard = ForkGuard()
 

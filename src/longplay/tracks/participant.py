@@ -6,7 +6,7 @@ passed on unchecked: the stream's driver decides what is valid.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,11 @@ class Participant:
             percept.truncated,
             info,
         )
+
+    def work_meanwhile(self, work: Callable[[], None]) -> None:
+        """Sets the work to do while an agent in its own process makes a decision."""
+        if isinstance(self._agent, RemoteAgent):
+            self._agent.meanwhile = work
 
     @property
     def unconfirmed(self) -> int:

@@ -38,7 +38,7 @@ LARGEST_REQUEST_BYTES = 64 << 20
 LARGEST_REPLY_BYTES = 4 << 20
 # Printed text is sent in pieces of this length.
 OUTPUT_CHARS = 64 * 1024
-_READ_BYTES = 64 * 1024
+_READ_BYTES = 4096
 # Long enough for the frames between two decisions.
 SPIN_S = 0.001
 

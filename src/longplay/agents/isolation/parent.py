@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
 from typing import Any, NoReturn
@@ -183,9 +183,17 @@ class AgentProcess:
             )
 
     def ask(
-        self, request: channel.Request, timeout_s: float | None = None
+        self,
+        request: channel.Request,
+        timeout_s: float | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> channel.Reply:
         """Sends a request and waits for the reply.
+
+        Args:
+            request: The request.
+            timeout_s: How long to wait; None to wait until the process ends.
+            meanwhile: Work to do before waiting.
 
         Raises:
             AgentError: The process died, timed out or sent an invalid message.
@@ -196,6 +204,8 @@ class AgentProcess:
         with contextlib.suppress(BrokenPipeError):
             channel.send_message(self._requests, request)
         deadline_s = None if timeout_s is None else monotonic() + timeout_s
+        if meanwhile is not None:
+            meanwhile()
         while True:
             try:
                 reply = self._reader.read(self.spin_s, deadline_s)

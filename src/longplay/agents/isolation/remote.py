@@ -44,6 +44,7 @@ class RemoteAgent:
         unconfirmed: Number of the last frames that the agent has not answered yet.
             After an error, the number of frames it has not processed, including the
             one at which it failed.
+        meanwhile: Called while the agent computes its answer to a decision frame.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class RemoteAgent:
         self._percepts: list[channel.SentPercept] = []
         self._methods = frozenset(built.methods)
         self.unconfirmed = 0
+        self.meanwhile: Callable[[], None] | None = None
         if {"save", "load"} <= self._methods:
             self.save, self.load = self._save, self._load
         if "usage" in self._methods:
@@ -84,11 +86,11 @@ class RemoteAgent:
             self._process.frames.write(slot, obs_rgb)
         percepts.append(channel.SentPercept(slot, reward, terminated, truncated, info))
         self.unconfirmed = len(percepts)
-        if info["is_decision_frame"] or len(percepts) == channel.SLOTS:
-            return self._send()
-        return None
+        if info["is_decision_frame"]:
+            return self._send(self.meanwhile)
+        return self._send() if len(percepts) == channel.SLOTS else None
 
-    def _send(self) -> Any:
+    def _send(self, meanwhile: Callable[[], None] | None = None) -> Any:
         percepts, self._percepts = self._percepts, []
         timeout_s = self._step_timeout_s
         if timeout_s is not None:
@@ -96,7 +98,7 @@ class RemoteAgent:
         self._is_first = False
         batch = channel.Batch(percepts, self._process.spin_s)
         try:
-            reply = self._process.ask(batch, timeout_s)
+            reply = self._process.ask(batch, timeout_s, meanwhile)
         except Exception:
             self.unconfirmed = len(percepts) - self._process.failed_percept_idx
             raise

@@ -76,6 +76,8 @@ class PlayPlan(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     games: int = Field(default=32, ge=2)
+    # Share of random actions of the frozen policy; None for that of its training.
+    exploration: float | None = Field(default=None, ge=0, le=1)
     visit_timesteps: int = Field(default=10_000, ge=1)
     visits: int = Field(default=52, ge=1)
     held_out_visits: int = Field(default=10, ge=1)
@@ -166,10 +168,11 @@ def freeze(
     training.restore(workspace.result("train"))
     sample = training.sample_pairs(_SAMPLE_ROLLOUTS)
     arrays = freeze_network(training.network, sample)
-    policy = FixedPolicy(arrays, actions, recipe.exploration)
+    exploration = recipe.exploration if plan.exploration is None else plan.exploration
+    policy = FixedPolicy(arrays, actions, exploration)
     known = PolicyFacts(
         actions=actions,
-        exploration=recipe.exploration,
+        exploration=exploration,
         recipe=recipe.model_dump(),
         score=_measure_policy(workspace, policy, plan.games, make_console),
         random_score=_measure_random(workspace, plan.games, make_console),
