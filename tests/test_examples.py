@@ -22,6 +22,7 @@ from longplay.contract.records import RunConfig, ScoringDefaults
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Play, played_visits
 from longplay.scoring.streaming import compute_score
+from small_study import AGENT, STUDY
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(
@@ -156,47 +157,6 @@ def test_wheel_alone_runs_the_smoke_suite(tmp_path: Path) -> None:
 
 # --- the job array --------------------------------------------------------------------
 
-STUDY = """
-name = "array"
-seeds = [0]
-
-[[agents]]
-ref = "repeat"
-
-[[agents]]
-ref = "button.py"
-
-[[suites]]
-id = "control-smoke-v1"
-set = { games = ["breakout"], base_visit_frames = 40 }
-
-[tuning]
-fraction = 0.5
-seeds = [1000]
-metric = "reward_rate"
-
-[tuning.grid.button]
-action = [0, 1]
-"""
-BUTTON = """
-import time
-from pathlib import Path
-
-class Agent:
-    def __init__(self, num_actions, seed, action):
-        self.action = action
-
-    def step(self, obs_rgb, reward, terminated, truncated, info):
-        time.sleep(0.1 * Path("slow").exists())
-        return self.action
-
-    def save(self, directory):
-        pass
-
-    def load(self, directory):
-        pass
-"""
-
 
 @pytest.fixture
 def array_task(tmp_path: Path) -> Callable[[int], subprocess.Popen[bytes]]:
@@ -207,7 +167,7 @@ def array_task(tmp_path: Path) -> Callable[[int], subprocess.Popen[bytes]]:
     """
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples/study.toml").write_text(STUDY)
-    (tmp_path / "examples/button.py").write_text(BUTTON)
+    (tmp_path / "examples/button.py").write_text(AGENT)
     scontrol = tmp_path / "bin/scontrol"
     scontrol.parent.mkdir()
     scontrol.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/scontrol.txt\n')

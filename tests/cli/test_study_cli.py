@@ -10,39 +10,7 @@ import pytest
 
 from longplay.experiments.study import Study, play_here
 from longplay.runs.recorder import utc_now
-
-STUDY = """
-name = "small"
-seeds = [0]
-
-[[agents]]
-ref = "repeat"
-
-[[agents]]
-ref = "button.py"
-
-[[suites]]
-id = "control-smoke-v1"
-set = { games = ["breakout"], base_visit_frames = 40 }
-
-[tuning]
-fraction = 0.5
-seeds = [1000]
-metric = "reward_rate"
-
-[tuning.grid.button]
-action = [0, 1]
-"""
-
-AGENT = """
-class Agent:
-    def __init__(self, num_actions, seed, action):
-        self.action = action
-
-    def step(self, obs_rgb, reward, terminated, truncated, info):
-        return self.action
-"""
-
+from small_study import AGENT, STUDY
 
 STUDY_STATUS = ("study", "status")
 

@@ -17,6 +17,7 @@ import pytest
 from failing_runs import AGENT, ONE_VISIT
 from longplay.cli.supervision import is_supervised
 from longplay.seeds import agent_seed
+from processes import is_alive
 
 SUITE = "stream-smoke-v1"
 
@@ -182,14 +183,6 @@ def test_player_dies_with_the_waiting_process(tmp_path: Path) -> None:
     while is_alive(player) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not is_alive(player)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return text.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_reading_commands_are_not_supervised() -> None:

@@ -21,6 +21,8 @@ from typing import Any
 
 import pytest
 
+from processes import is_alive
+
 pytestmark = [
     pytest.mark.exhaustive,
     pytest.mark.skipif(os.name == "nt", reason="signals of POSIX"),
@@ -207,14 +209,6 @@ def running_pids(out: Path) -> list[int]:
         if status["state"] == "RUNNING" and is_alive(status["pid"]):
             found.append(status["pid"])
     return found
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 def read_rows(out: Path) -> dict[str, list[bytes]]:

@@ -389,14 +389,14 @@ def test_no_worker_is_left(troubled):
 @pytest.mark.parametrize("options", [(), RAY], ids=["sequential", "ray"])
 def test_retry_finishes_the_runs_of_a_killed_driver(lab, options):
     process = lab.start("0-2", *options)
-    running = wait_for(lambda: lab.running(2 if options else 1), 45, "runs begin")
+    running = wait_for(lambda: lab.running(2 if options else 1), 120, "runs begin")
     process.kill()
     process.wait()
     wait_for(lambda: not any(map(is_alive, running.values())), 30, "workers end")
     shown = {seed: row["state"] for seed, row in lab.shown().items()}
     assert shown == {s: "STALE" if s in running else "QUEUED" for s in range(3)}
     lab.lower_flag("slow")
-    assert wait_end(lab, lab.retry(), 60) == 0, lab.errors
+    assert wait_end(lab, lab.retry(), 180) == 0, lab.errors
     lab.check_whole(range(3))
     for seed in range(3):
         assert len(lab.archives(seed)) == (seed in running)
@@ -417,7 +417,7 @@ def test_retry_finishes_the_runs_of_a_killed_driver(lab, options):
 def test_a_signal_stops_every_worker(lab, options, number, exit_code, state):
     lab.agent.write_text(AGENT + SAVING)
     process = lab.start("0-2", *options)
-    running = wait_for(lambda: lab.running(2 if options else 1), 45, "runs begin")
+    running = wait_for(lambda: lab.running(2 if options else 1), 120, "runs begin")
     process.send_signal(number)
     assert wait_end(lab, process, 25) == exit_code, lab.errors
     wait_for(lambda: not any(map(is_alive, running.values())), 15, "workers end")
@@ -434,7 +434,7 @@ def test_a_signal_stops_every_worker(lab, options, number, exit_code, state):
     assert set(shown.values()) <= {state, "QUEUED"}
     assert {shown[seed] for seed in running} == {state}
     lab.lower_flag("slow")
-    assert wait_end(lab, lab.retry(*options), 60) == 0, lab.errors
+    assert wait_end(lab, lab.retry(*options), 180) == 0, lab.errors
     lab.check_whole(range(3))
 
 

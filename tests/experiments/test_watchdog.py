@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from longplay.experiments.watchdog import find_descendants, kill_remaining
+from processes import is_alive
 
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/stat").exists(), reason="reads /proc"
@@ -39,14 +40,6 @@ with end_with_this_process() as tell:
     if "ends" not in sys.argv:
         time.sleep(60)
 """
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] != "Z"
 
 
 @pytest.fixture
