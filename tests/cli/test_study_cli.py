@@ -168,6 +168,22 @@ def test_a_point_that_is_out_is_not_missing(file, invoke):
     assert "left for other" not in answer.stdout
 
 
+def test_an_agent_that_ends_the_process_does_not_block_the_others(file, spawn):
+    """The first of two tuning runs does; the next command begins with the rest."""
+    agent = AGENT.replace("import time", "import os, time")
+    agent = agent.replace("return self", "self.action or os._exit(0); return self")
+    file.with_name("button.py").write_text(agent)
+    for complete in (0, 2):
+        assert spawn("study", "run", file, "--quiet").exit_code == 1
+        statuses = map(json.loads, map(Path.read_bytes, find_statuses(Path("runs"))))
+        states = [status["state"] for status in statuses]
+        assert sorted(states) == ["COMPLETED"] * complete + ["FAILED"]
+
+
+def find_statuses(folder: Path) -> list[Path]:
+    return list(folder.glob("*/*/*/episodes/*/status.json"))
+
+
 @pytest.mark.parametrize(
     ("options", "exit_code"),
     [((), 75), (("--shard", "2/2"), 75), (("--shard", "1/2"), 0)],

@@ -278,7 +278,7 @@ def test_a_point_whose_agent_raises_is_out(study_file, tmp_path):
 
 
 def test_a_study_without_any_value_says_so(study_file, tmp_path):
-    change(study_file, '"reward_rate"', '"normalised"')
+    change(study_file, "[3, 5, 7]", "[-1, -2]")
     result = play(study_file, tmp_path / "out")
     (problem,) = result.problems
     assert problem.startswith(

@@ -272,9 +272,11 @@ class RayPool:
         if self._running:
             tasks = list(self._running)
             ray.wait(tasks, num_returns=len(tasks), timeout=_STOP_TIMEOUT_S)
+        # Ray knows one way to ask, as if by Ctrl-C: a run may say that it is CANCELLED.
+        active: tuple[RunState, ...] = ("QUEUED", "RUNNING")
+        changed = active if state == "CANCELLED" else (*active, "CANCELLED")
         for job in self._running.values():
-            # Ray knows one way to ask: as if by Ctrl-C.
-            if _read_status_of(job, "QUEUED", "RUNNING", "CANCELLED"):
+            if _read_status_of(job, *changed):
                 mark_run(job.run_dir, state, error)
 
 

@@ -264,11 +264,14 @@ class OpenCells:
                 opened.stack.__exit__(kind, error, trace)
 
     def find_next(self) -> bool:
-        """Finds the cells that can be played now; returns whether there are any."""
+        """Finds the cells that can be played now; returns whether there are any.
+
+        Those with failed runs only come last: an agent may end this process again.
+        """
         self.result.waiting.clear()
         self.result.problems.clear()
         self._next = []
-        for cell in self._unfinished():
+        for cell in sorted(self._unfinished(), key=self._has_failed):
             try:
                 experiment = self.study.open_experiment(cell)
             except IncompleteRunError as error:
@@ -297,6 +300,11 @@ class OpenCells:
         for cell in self.study.plan.all_cells:
             if cell.folder not in decided:
                 yield cell
+
+    def _has_failed(self, cell: Cell) -> bool:
+        """Whether all runs of a cell that are to be played have failed before."""
+        due = (view for view in self.study.view(cell) if self._is_due(cell, view))
+        return all(view.state == "FAILED" for view in due)
 
     def _is_due(self, cell: Cell, view: RunView) -> bool:
         return (
@@ -333,7 +341,7 @@ class OpenCells:
             results = stack.enter_context(drive())
             experiment.mode = Mode.RETRY
             own = {
-                view.run_dir.absolute()
+                view.run_dir.absolute(): view.state == "FAILED"
                 for view in self.study.view(cell)
                 if self._is_due(cell, view)
             }
@@ -342,12 +350,13 @@ class OpenCells:
                 for job in experiment.start_jobs(self.study.stall_timeout_s)
                 if job.run_dir in own
             ]
+            jobs.sort(key=lambda job: own[job.run_dir])
             if not jobs:
                 stack.close()
                 continue
             opened = _OpenCell(cell, experiment, stack, results, len(jobs))
             self._open[experiment.directory.absolute()] = opened
-            self._tried |= own
+            self._tried |= own.keys()
             yield from jobs
 
     def cell_of(self, job: Job) -> Cell:
