@@ -1,6 +1,6 @@
 """Packs of results/ -> the tables and figures of docs/results.md, and README's table.
 
-    python docs/generate/results.py        writes them again
+    python docs/generate/results_page.py        writes them again
 
 Whole-visit numbers come from the packs' summaries, numbers of windows and curves from
 results/curves. Nothing is replayed.
@@ -14,13 +14,13 @@ from pathlib import Path
 from longplay.analysis.anchors import shipped_anchors
 from longplay.analysis.comparison import Request, compare, runs_by_label
 from longplay.analysis.intervals import Estimate, estimate_difference
-from longplay.analysis.labels import describe_seeds
 from longplay.analysis.normalisation import make_scale
 from longplay.analysis.records import SuiteComparison
 from longplay.analysis.runs import FoundRuns, MeasuredRun, RunReader
-from longplay.report.drawings import Shown, draw
+from longplay.report.drawings import RunsOfAgents, Shown, draw
 from longplay.report.paper import render_paper
 from longplay.report.reference_tables import fill_marked
+from longplay.report.sections import run_command
 from longplay.report.tables import (
     NOTHING,
     Cell,
@@ -58,27 +58,28 @@ def render_results() -> str:
 
 
 def render_section(suite: SuiteComparison, found: FoundRuns) -> str:
+    """The tables of one suite."""
+    runs = runs_by_label(found, suite)
     parts = [
-        f"## {suite.suite}",
-        _render_commands(suite),
+        f"## {suite.suite}\n",
+        _render_commands(runs),
         render_markdown(make_agents_table(suite)),
         *(f"{note}.\n" for note in _describe_differences(suite)),
-        "### Games",
+        "### Games\n",
         render_markdown(_table_games(suite)),
-        *_describe_games(suite, runs_by_label(found, suite)),
+        *_describe_games(suite, runs),
     ]
     if any("forgetting" in agent.numbers for agent in suite.agents):
-        parts += ["### Forgetting", render_markdown(_table_games(suite, "forgetting"))]
+        parts += [
+            "### Forgetting\n",
+            render_markdown(_table_games(suite, "forgetting")),
+        ]
     parts.append(f"![Reward over the visits of each game]({picture_of(suite)})\n")
     return "\n".join(parts)
 
 
-def _render_commands(suite: SuiteComparison) -> str:
-    seeds = describe_seeds(suite.agents[0].seeds)
-    lines = [
-        f"$ longplay run {suite.suite} --agent {agent.label} --seeds {seeds}"
-        for agent in suite.agents
-    ]
+def _render_commands(runs: RunsOfAgents) -> str:
+    lines = [f"$ {run_command(label, members)}" for label, members in runs.items()]
     return "\n".join(["```console", *lines, "```", ""])
 
 
@@ -122,9 +123,7 @@ def _table_games(suite: SuiteComparison, metric: str | None = None) -> TextTable
     return TextTable(metric, ("game", *(a.label for a in suite.agents)), rows)
 
 
-def _describe_games(
-    suite: SuiteComparison, runs: dict[str, list[MeasuredRun]]
-) -> Iterator[str]:
+def _describe_games(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]:
     """Where an agent differs from the random agent, and where none is better."""
     if suite.error is not None or suite.versus != _RANDOM:
         return
@@ -186,7 +185,8 @@ def _is_above(difference: Estimate | None) -> bool:
 
 
 def picture_of(suite: SuiteComparison) -> str:
-    return f"pictures/results-{suite.suite}.png"
+    """The path of a suite's figure, relative to the page."""
+    return f"pictures/results-{suite.suite}.svg"
 
 
 def draw_suite(suite: SuiteComparison, found: FoundRuns) -> bytes:
@@ -194,10 +194,11 @@ def draw_suite(suite: SuiteComparison, found: FoundRuns) -> bytes:
     scale = make_scale(shipped_anchors(), suite.suite, suite.games)
     shown = Shown(suite, runs_by_label(found, suite), scale)
     kind = "predictions" if suite.error else "curves"
-    return render_paper(draw(kind, shown), "png", 2)
+    return render_paper(draw(kind, shown), "svg", 2)
 
 
 def main() -> None:
+    """Writes page, README's table and figures."""
     for path, name, text in (
         (PAGE, "results", render_results()),
         (README, "results", render_short()),

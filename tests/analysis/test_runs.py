@@ -15,6 +15,7 @@ from generated_runs import (
     write,
     write_plan,
 )
+from longplay.agents.loading import BUILT_IN_AGENTS
 from longplay.analysis.runs import AgentKey, OpenedPack, RunReader, name_agent
 from longplay.analysis.table import make_table, read_table
 from longplay.contract.rundir import RunDirectory
@@ -259,3 +260,8 @@ def test_no_complete_run_gives_empty_columns(tmp_path):
     assert empty.arrow().num_rows == 0
     with pytest.raises(NotARunError):
         read_table(tmp_path)
+
+
+@pytest.mark.parametrize(("name", "place"), BUILT_IN_AGENTS.items())
+def test_built_in_agents_have_the_name_that_commands_take(name, place):
+    assert name_agent({"_type": place.replace(":", "."), "args": {}}) == name

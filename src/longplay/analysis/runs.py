@@ -371,11 +371,12 @@ def _key_of(
 
 
 def name_agent(config: Mapping[str, Any]) -> str:
-    """The name of an agent: its file, or its module if it is built in."""
+    """The name of an agent: its file, or the name of a built-in agent."""
     if file := config.get("file"):
         return Path(str(file)).stem
     *modules, name = str(config.get("_type", "agent")).split(".")
-    return modules[-1] if modules[:1] == ["longplay"] else name
+    # `longplay.learners.stream_q.module` is `stream-q`.
+    return modules[-1].replace("_", "-") if modules[:1] == ["longplay"] else name
 
 
 def _read_tuning_frames(path: Path) -> int | None:
