@@ -266,12 +266,12 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lab, int]:
     lab = make_lab(tmp_path_factory.mktemp("troubled"), "slow", "raise-1", "hang-2")
     process = lab.start("0-3", *RAY, "--retries", "1", "--stall-timeout", "8")
     try:
-        pid = wait_for(lambda: lab.running().get(0), 45, "seed 0 runs")
+        pid = wait_for(lambda: lab.running().get(0), 120, "seed 0 runs")
         os.kill(pid, signal.SIGKILL)
         lab.lower_flag("slow")
         wait_for(lambda: lab.archives(2), 60, "seed 2 is started again")
         lab.lower_flag("hang-2")
-        return lab, wait_end(lab, process, 60)
+        return lab, wait_end(lab, process, 180)
     finally:
         lab.lower_flag("slow")
         lab.lower_flag("hang-2")
@@ -318,12 +318,12 @@ def test_lost_run_resumes_from_a_checkpoint(both, tmp_path):
     lab.agent.write_text(AGENT + SAVING)
     process = lab.start("0", *RAY, "--retries", "1")
     try:
-        pid = wait_for(lambda: lab.running().get(0), 45, "seed 0 runs")
+        pid = wait_for(lambda: lab.running().get(0), 120, "seed 0 runs")
         made = lambda: list(lab.run_dir(0).glob("checkpoint/current.json"))  # noqa: E731
         wait_for(made, 60, "a checkpoint counts")
         os.kill(pid, signal.SIGKILL)
         lab.lower_flag("slow")
-        assert wait_end(lab, process, 60) == 0, lab.errors
+        assert wait_end(lab, process, 180) == 0, lab.errors
     finally:
         lab.lower_flag("slow")
         process.kill()
@@ -418,8 +418,10 @@ def test_a_signal_stops_every_worker(lab, options, number, exit_code, state):
     lab.agent.write_text(AGENT + SAVING)
     process = lab.start("0-2", *options)
     running = wait_for(lambda: lab.running(2 if options else 1), 120, "runs begin")
+    rows = [lab.run_dir(seed) / "events.jsonl" for seed in running]
+    wait_for(lambda: all(p.exists() and p.stat().st_size for p in rows), 60, "rows")
     process.send_signal(number)
-    assert wait_end(lab, process, 25) == exit_code, lab.errors
+    assert wait_end(lab, process, 60) == exit_code, lab.errors
     wait_for(lambda: not any(map(is_alive, running.values())), 15, "workers end")
     assert "Traceback" not in lab.errors
     assert "SIG" not in lab.errors
