@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import time
 import venv
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +22,7 @@ from longplay.contract.records import RunConfig, ScoringDefaults
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Play, played_visits
 from longplay.scoring.streaming import compute_score
+from small_study import AGENT, STUDY
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = sorted(
@@ -147,3 +153,78 @@ def test_wheel_alone_runs_the_smoke_suite(tmp_path: Path) -> None:
     subprocess.run([python, "-m", "pip", "-q", "install", wheel], check=True)
     command = [python, "-m", "longplay", "run", "stream-smoke-v1", "--agent", "random"]
     subprocess.run([*command, "--out", tmp_path / "run"], check=True, cwd=tmp_path)
+
+
+# --- the job array --------------------------------------------------------------------
+
+
+@pytest.fixture
+def array_task(tmp_path: Path) -> Callable[[int], subprocess.Popen[bytes]]:
+    """Starts the example script as SLURM starts a task of an array of two.
+
+    Only the scheduler is a stand-in: its variables, and `scontrol`, which notes what it
+    is asked to do. The study is a small one under the name that the script uses.
+    """
+    (tmp_path / "examples").mkdir()
+    (tmp_path / "examples/study.toml").write_text(STUDY)
+    (tmp_path / "examples/button.py").write_text(AGENT)
+    scontrol = tmp_path / "bin/scontrol"
+    scontrol.parent.mkdir()
+    scontrol.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/scontrol.txt\n')
+    scontrol.chmod(0o755)
+    folders = (str(Path(sys.executable).parent), str(scontrol.parent))
+    path = os.pathsep.join((*folders, os.environ["PATH"]))
+
+    def start(task: int) -> subprocess.Popen[bytes]:
+        slurm = {
+            "SLURM_ARRAY_JOB_ID": "71",
+            "SLURM_ARRAY_TASK_ID": str(task),
+            "SLURM_ARRAY_TASK_COUNT": "2",
+        }
+        with (tmp_path / f"task-{task}.txt").open("ab") as output:
+            return subprocess.Popen(
+                ["bash", ROOT / "examples/study.sbatch"],
+                cwd=tmp_path,
+                env={**os.environ, **slurm, "PATH": path, "SCRATCH": str(tmp_path)},
+                stdout=output,
+                stderr=output,
+            )
+
+    return start
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the script is for bash")
+def test_job_array_plays_a_study(array_task: Callable, tmp_path: Path) -> None:
+    """Two arrays of two tasks each, as the script's first lines say."""
+    for _ in range(2):
+        tasks = [array_task(task) for task in (1, 2)]
+        codes = [task.wait(120) for task in tasks]
+        assert set(codes) <= {0, 75}, (tmp_path / "task-2.txt").read_text()
+    assert codes == [0, 0]
+    paths = list((tmp_path / "example").glob("*/*/episodes/*/status.json"))
+    statuses = [json.loads(path.read_bytes()) for path in paths]
+    assert [status["state"] for status in statuses] == ["COMPLETED"] * 4
+    # The numbers of the runs alternate between the tasks.
+    assert len({status["pid"] for status in statuses}) >= 2
+    assert not (tmp_path / "scontrol.txt").exists()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the script is for bash")
+def test_task_near_its_time_limit_is_requeued(
+    array_task: Callable, tmp_path: Path
+) -> None:
+    (tmp_path / "slow").touch()
+    task = array_task(1)
+    deadline = time.monotonic() + 60
+    while not any(tmp_path.glob("example/tuning/*/episodes/*/events.jsonl")):
+        assert time.monotonic() < deadline, (tmp_path / "task-1.txt").read_text()
+        time.sleep(0.1)
+    task.send_signal(signal.SIGUSR1)
+    assert task.wait(60) == 75
+    assert (tmp_path / "scontrol.txt").read_text() == "requeue 71_1\n"
+    (status,) = tmp_path.glob("example/tuning/*/episodes/*/status.json")
+    assert json.loads(status.read_bytes())["state"] == "QUEUED"
+    assert (status.parent / "checkpoint/current.json").exists()
+    (tmp_path / "slow").unlink()
+    assert array_task(1).wait(120) == 0
+    assert json.loads(status.read_bytes())["state"] == "COMPLETED"

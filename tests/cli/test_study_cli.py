@@ -2,41 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-STUDY = """
-name = "small"
-seeds = [0]
+from longplay.experiments.study import Study, play_here
+from longplay.runs.recorder import utc_now
+from small_study import AGENT, STUDY
 
-[[agents]]
-ref = "repeat"
-
-[[agents]]
-ref = "button.py"
-
-[[suites]]
-id = "control-smoke-v1"
-set = { games = ["breakout"], base_visit_frames = 40 }
-
-[tuning]
-fraction = 0.5
-seeds = [1000]
-metric = "reward_rate"
-
-[tuning.grid.button]
-action = [0, 1]
-"""
-
-AGENT = """
-class Agent:
-    def __init__(self, num_actions, seed, action):
-        self.action = action
-
-    def step(self, obs_rgb, reward, terminated, truncated, info):
-        return self.action
-"""
+STUDY_STATUS = ("study", "status")
 
 
 @pytest.fixture
@@ -76,11 +52,86 @@ def test_a_study_from_start_to_end(file, invoke):
     tuned = next(cell for cell in shown["cells"] if cell["agent"] == "button")
     assert tuned["tuning_frames"] == 40
     assert tuned["estimate"]["n"] == 1
-    assert "small" in invoke("study", "show", file).stdout
+    table = invoke("study", "show", file).stdout.splitlines()
+    row = next(
+        line for line in table if line.split()[:1] == ["button"] and "1/1" in line
+    )
+    assert row.split()[-1] == "40"  # frames of tuning
     compared = invoke("compare", "runs/small", "--json").json
     assert compared
     again = invoke("study", "run", file, "--quiet", "--json")
     assert (again.exit_code, again.json["cells"]) == (0, shown["cells"])
+
+
+@pytest.fixture(scope="module")
+def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A complete study: two tuning runs, then two results."""
+    folder = tmp_path_factory.mktemp("complete")
+    (folder / "button.py").write_text(AGENT)
+    (folder / "study.toml").write_text(STUDY)
+    study = Study.from_file(folder / "study.toml", folder / "small")
+    study.run(play_here())
+    return study.path
+
+
+@pytest.fixture
+def played(complete: Path, tmp_path: Path) -> Path:
+    """A copy of the complete study."""
+    return Path(shutil.copytree(complete, tmp_path / "small"))
+
+
+def test_every_run_of_a_study_is_validated_and_verified(played, invoke):
+    for command, word in (("validate", "valid"), ("verify", "replayed")):
+        answer = invoke(command, played)
+        assert answer.exit_code == 0, answer.stdout
+        rows = [line for line in answer.stdout.splitlines() if word in line.split()]
+        parts = [row.split()[0] for row in rows]
+        assert parts == ["tuning", "tuning", "result", "result"]
+        assert "4 of 4 runs passed" in answer.stdout
+    assert len(list(played.glob("*/*/episodes/*/verification.json"))) == 4
+    documents = invoke("validate", played, "--json").json
+    assert [document["frames"] for document in documents] == [20, 20, 40, 40]
+
+
+def test_a_damaged_run_of_a_study_is_found(played, invoke):
+    damaged = next(played.glob("tuning/*/episodes/*/events.jsonl"))
+    damaged.write_bytes(damaged.read_bytes().replace(b'"reward":0.0', b'"reward":1.0'))
+    for command, word in (("validate", "not valid"), ("verify", "does not reproduce")):
+        answer = invoke(command, played)
+        assert answer.exit_code == 1
+        assert "3 of 4 runs passed" in answer.stdout
+        assert word in answer.stdout
+        assert damaged.parent.name in answer.stdout.replace("\n", "")
+
+
+def test_runs_that_cannot_be_checked_do_not_hide_the_others(played, invoke):
+    shutil.rmtree(next(played.glob("cells/*")))
+    (cell,) = played.glob("cells/*")
+    for path in cell.glob("episodes/*/config.json"):
+        path.write_text("{")
+    answer = invoke("validate", played)
+    assert answer.exit_code != 0
+    text = " ".join(answer.stdout.split())
+    assert "2 of 3 runs passed; 1 planned run was not started" in text
+
+
+def test_an_agent_for_a_whole_study_is_refused(played, invoke):
+    answer = invoke("verify", played, "--reexecute", "--agent", "button.py")
+    assert answer.exit_code == 2
+    assert "is a study of several agents; name one of its cells" in answer.stderr
+
+
+def test_status_takes_a_study_as_well(played, invoke):
+    answers = [invoke(*words, played).stdout for words in (("status",), STUDY_STATUS)]
+    assert answers[0] == answers[1]
+    assert "4/4 runs complete" in answers[0]
+
+
+@pytest.mark.parametrize("command", ["retry", "show", "score", "pack"])
+def test_a_command_for_experiments_names_the_cells(played, invoke, command):
+    answer = invoke(command, played)
+    assert answer.exit_code == 2
+    assert "found a study, with its experiments in cells/" in answer.stderr
 
 
 def test_a_shard_that_waits_for_others_asks_to_be_run_again(file, invoke):
@@ -106,6 +157,50 @@ def test_a_failed_run_is_reported(file, invoke):
     )
     status = invoke("study", "status", file).stdout
     assert "1 failed" in status
+
+
+def test_a_point_that_is_out_is_not_missing(file, invoke):
+    text = file.read_text().replace("action = [0, 1]", "action = [0, 99]")
+    file.write_text(text)
+    assert invoke("study", "run", file, "--quiet").exit_code == 1
+    answer = invoke("study", "run", file, "--quiet")
+    assert answer.exit_code == 0, answer.stdout
+    assert "left for other" not in answer.stdout
+
+
+def test_an_agent_that_ends_the_process_does_not_block_the_others(file, spawn):
+    """The first of two tuning runs does; the next command begins with the rest."""
+    agent = AGENT.replace("import time", "import os, time")
+    agent = agent.replace("return self", "self.action or os._exit(0); return self")
+    file.with_name("button.py").write_text(agent)
+    for complete in (0, 2):
+        assert spawn("study", "run", file, "--quiet").exit_code == 1
+        statuses = map(json.loads, map(Path.read_bytes, find_statuses(Path("runs"))))
+        states = [status["state"] for status in statuses]
+        assert sorted(states) == ["COMPLETED"] * complete + ["FAILED"]
+
+
+def find_statuses(folder: Path) -> list[Path]:
+    return list(folder.glob("*/*/*/episodes/*/status.json"))
+
+
+@pytest.mark.parametrize(
+    ("options", "exit_code"),
+    [((), 75), (("--shard", "2/2"), 75), (("--shard", "1/2"), 0)],
+)
+def test_a_run_in_progress_elsewhere_is_not_complete(
+    complete, played, invoke, options, exit_code
+):
+    """The fourth run, the second of shard 2: its node may have died just now."""
+    (path,) = played.glob("cells/button*/episodes/*/status.json")
+    status = json.loads(path.read_bytes())
+    status |= {"state": "RUNNING", "host": "elsewhere", "heartbeat_utc": utc_now()}
+    path.write_text(json.dumps(status))
+    command = ("study", "run", complete.parent / "study.toml", "--out", played)
+    answer = invoke(*command, *options, "--quiet")
+    assert answer.exit_code == exit_code
+    words = "elsewhere" if exit_code else "1 run is left for other processes"
+    assert words in " ".join(answer.stdout.split())
 
 
 @pytest.mark.parametrize(

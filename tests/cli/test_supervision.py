@@ -16,6 +16,8 @@ import pytest
 
 from failing_runs import AGENT, ONE_VISIT
 from longplay.cli.supervision import is_supervised
+from longplay.seeds import agent_seed
+from processes import is_alive
 
 SUITE = "stream-smoke-v1"
 
@@ -56,6 +58,22 @@ def test_sudden_end_is_a_failed_run(
     status = read_status(tmp_path)
     assert status["state"] == "FAILED"
     assert ending in status["error"]["message"]
+
+
+def test_summary_and_records_follow_a_sudden_end(
+    run: Callable[..., Any], tmp_path: Path
+) -> None:
+    """Of two runs the first one is complete; only the second agent ends the process."""
+    deed = f"self.seed == {agent_seed(1)} and os._exit(0)"
+    answer = run(deed, "--seeds", "0,1", init="self.seed = seed")
+    assert answer.exit_code == 1
+    out = tmp_path / "out"
+    summary = json.loads((out / "experiment_summary.json").read_bytes())
+    assert [run["state"] for run in summary["runs"]] == ["COMPLETED", "FAILED"]
+    assert "ended with exit status 0" in summary["runs"][1]["error"]["message"]
+    records = sorted(out.glob("episodes/*/episode_record.json"))
+    errors = [json.loads(path.read_bytes())["error_type"] for path in records]
+    assert errors == [None, "RunFailed"]
 
 
 def test_exit_handler_does_not_hide_a_failure(run: Callable[..., Any]) -> None:
@@ -165,14 +183,6 @@ def test_player_dies_with_the_waiting_process(tmp_path: Path) -> None:
     while is_alive(player) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not is_alive(player)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
-        return False
-    return text.rpartition(")")[2].split()[0] != "Z"
 
 
 def test_reading_commands_are_not_supervised() -> None:

@@ -21,6 +21,8 @@ from typing import Any
 
 import pytest
 
+from processes import is_alive
+
 pytestmark = [
     pytest.mark.exhaustive,
     pytest.mark.skipif(os.name == "nt", reason="signals of POSIX"),
@@ -41,6 +43,7 @@ ref = "repeat"
 
 [[agents]]
 ref = "button.py"
+gpus = 0.5
 
 [[suites]]
 id = "control-smoke-v1"
@@ -59,17 +62,24 @@ metric = "reward_rate"
 action = [0, 1, 2, 3]
 """
 
-# Slow enough to be killed in the middle.
+# While the file `slow` lies in the folder, a run takes long enough to be killed.
 AGENT = """
 import time
+from pathlib import Path
 
 class Agent:
     def __init__(self, num_actions, seed, action):
         self.action = action
 
     def step(self, obs_rgb, reward, terminated, truncated, info):
-        time.sleep(0.01)
+        time.sleep(0.2 if Path("{folder}/slow").exists() else 0.0)
         return self.action
+
+    def save(self, directory):
+        pass
+
+    def load(self, directory):
+        pass
 """
 
 
@@ -134,7 +144,8 @@ class Cluster:
         pytest.fail("no node could be started")
 
     def add_node(self) -> subprocess.Popen[bytes]:
-        node = self._start(f"--address={self.address}", "--num-cpus=1")
+        # No GPU is needed to test that one is asked for.
+        node = self._start(f"--address={self.address}", "--num-cpus=1", "--num-gpus=1")
         self._processes.append(node)
         return node
 
@@ -195,7 +206,7 @@ def running_pids(out: Path) -> list[int]:
     found = []
     for path in out.glob("*/*/episodes/*/status.json"):
         status = json.loads(path.read_text())
-        if status["state"] == "RUNNING":
+        if status["state"] == "RUNNING" and is_alive(status["pid"]):
             found.append(status["pid"])
     return found
 
@@ -208,39 +219,49 @@ def read_rows(out: Path) -> dict[str, list[bytes]]:
     }
 
 
-def kill_something(kind: str, study: Any, cluster: Cluster, out: Path) -> None:
+def kill_something(kind: str, study: Any, cluster: Cluster, out: Path) -> bool:
+    """Kills a driver, a worker or a node; returns whether a run was in progress."""
+    running = running_pids(out)
     if kind == "driver":
         study.kill()
-    elif kind == "node":
-        cluster.replace_node(random.randrange(2))
-    else:
-        for pid in running_pids(out)[:1]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        study.wait()
+        return bool(running)
+    if kind == "node":
+        number = random.randrange(2)
+        on_node = set(session_pids(cluster.nodes[number].pid))
+        cluster.replace_node(number)
+        return bool(on_node & set(running))
+    for pid in running[:1]:
+        os.kill(pid, signal.SIGKILL)
+    return bool(running)
 
 
 def test_a_study_that_is_killed_ends_as_if_it_were_not(cluster, tmp_path):
     (tmp_path / "study.toml").write_text(STUDY)
-    (tmp_path / "button.py").write_text(AGENT)
+    (tmp_path / "button.py").write_text(AGENT.format(folder=tmp_path))
     whole = start_study(tmp_path, "whole")
     assert whole.wait(600) == 0, (tmp_path / "whole.txt").read_text()
+    (tmp_path / "slow").touch()
     chance = random.Random(0)
-    options = ("--ray-address", cluster.address, "--retries", "9")
+    options = ("--ray-address", cluster.address, "--retries", "99")
+    options += ("--checkpoint-every", "2s")
     out = tmp_path / "out"
 
     def start() -> Any:
         return start_study(tmp_path, "out", *options, env=cluster.environment)
 
     study = start()
-    for number in range(KILLS):
-        wait_for(lambda s=study: running_pids(out) or s.poll() is not None, 120, "run")
+    hits = 0
+    while hits < KILLS:
+        wait_for(lambda s=study: running_pids(out) or s.poll() is not None, 180, "run")
         time.sleep(chance.uniform(0.0, 3.0))
-        kill_something(("driver", "worker", "node")[number % 3], study, cluster, out)
-        if study.poll() is not None or number % 3 == 0:
-            study.wait()
+        assert study.poll() is None, (tmp_path / "out.txt").read_text()[-3000:]
+        # Only kills that hit a run in progress count.
+        kind = ("driver", "worker", "node")[hits % 3]
+        hits += kill_something(kind, study, cluster, out)
+        if study.poll() is not None:
             study = start()
+    (tmp_path / "slow").unlink()
     for _ in range(3):
         if study.wait(900) == 0:
             break
@@ -250,11 +271,13 @@ def test_a_study_that_is_killed_ends_as_if_it_were_not(cluster, tmp_path):
     records = list(out.glob("*/*/episodes/*/episode_record.json"))
     assert len(records) == 3 * 2 * 2 + 2 * 4
     assert {json.loads(path.read_text())["error_type"] for path in records} == {None}
+    assert "raylet" not in (tmp_path / "out.txt").read_text()
 
 
 def test_no_process_is_left_of_a_killed_driver(tmp_path):
-    (tmp_path / "study.toml").write_text(STUDY)
-    (tmp_path / "button.py").write_text(AGENT.replace("0.01", "1"))
+    (tmp_path / "study.toml").write_text(STUDY.replace("gpus = 0.5", ""))
+    (tmp_path / "button.py").write_text(AGENT.format(folder=tmp_path))
+    (tmp_path / "slow").touch()
     study = start_study(tmp_path, "out", "--ray", "2")
     wait_for(lambda: len(running_pids(tmp_path / "out")) == 2, 120, "two runs")
     assert len(session_pids(study.pid)) > 3

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
 
 FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl")
 SHORT = ("--set", "base_visit_frames=40", "--set", "jitter_pct=0.1")
-RAY = ("--ray", "2")
+RAY = ("--ray", "2", "--cpus", "0.9", "--memory-gb", "0.25")
 CLOCKS_AND_IDS = {"experiment_id", "timestamp", "wall_time_s"}
 
 # `slow`: every frame takes 0.1 s; `raise-<seed>`: raises; `hang-<seed>`: stands still.
@@ -266,12 +266,12 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lab, int]:
     lab = make_lab(tmp_path_factory.mktemp("troubled"), "slow", "raise-1", "hang-2")
     process = lab.start("0-3", *RAY, "--retries", "1", "--stall-timeout", "8")
     try:
-        pid = wait_for(lambda: lab.running().get(0), 45, "seed 0 runs")
+        pid = wait_for(lambda: lab.running().get(0), 120, "seed 0 runs")
         os.kill(pid, signal.SIGKILL)
         lab.lower_flag("slow")
         wait_for(lambda: lab.archives(2), 60, "seed 2 is started again")
         lab.lower_flag("hang-2")
-        return lab, wait_end(lab, process, 60)
+        return lab, wait_end(lab, process, 180)
     finally:
         lab.lower_flag("slow")
         lab.lower_flag("hang-2")
@@ -318,12 +318,12 @@ def test_lost_run_resumes_from_a_checkpoint(both, tmp_path):
     lab.agent.write_text(AGENT + SAVING)
     process = lab.start("0", *RAY, "--retries", "1")
     try:
-        pid = wait_for(lambda: lab.running().get(0), 45, "seed 0 runs")
+        pid = wait_for(lambda: lab.running().get(0), 120, "seed 0 runs")
         made = lambda: list(lab.run_dir(0).glob("checkpoint/current.json"))  # noqa: E731
         wait_for(made, 60, "a checkpoint counts")
         os.kill(pid, signal.SIGKILL)
         lab.lower_flag("slow")
-        assert wait_end(lab, process, 60) == 0, lab.errors
+        assert wait_end(lab, process, 180) == 0, lab.errors
     finally:
         lab.lower_flag("slow")
         process.kill()
@@ -389,34 +389,54 @@ def test_no_worker_is_left(troubled):
 @pytest.mark.parametrize("options", [(), RAY], ids=["sequential", "ray"])
 def test_retry_finishes_the_runs_of_a_killed_driver(lab, options):
     process = lab.start("0-2", *options)
-    running = wait_for(lambda: lab.running(2 if options else 1), 45, "runs begin")
+    running = wait_for(lambda: lab.running(2 if options else 1), 120, "runs begin")
     process.kill()
     process.wait()
     wait_for(lambda: not any(map(is_alive, running.values())), 30, "workers end")
     shown = {seed: row["state"] for seed, row in lab.shown().items()}
     assert shown == {s: "STALE" if s in running else "QUEUED" for s in range(3)}
     lab.lower_flag("slow")
-    assert wait_end(lab, lab.retry(), 60) == 0, lab.errors
+    assert wait_end(lab, lab.retry(), 180) == 0, lab.errors
     lab.check_whole(range(3))
     for seed in range(3):
         assert len(lab.archives(seed)) == (seed in running)
         assert lab.shown()[seed]["retries"] == (seed in running)
 
 
-@pytest.mark.parametrize("options", [(), RAY], ids=["sequential", "ray"])
-def test_interrupt_stops_every_worker(lab, options):
+@pytest.mark.parametrize(
+    ("options", "number", "exit_code", "state"),
+    [
+        ((), signal.SIGINT, 130, "CANCELLED"),
+        (RAY, signal.SIGINT, 130, "CANCELLED"),
+        (RAY, signal.SIGTERM, 75, "QUEUED"),
+        pytest.param(
+            *(RAY, signal.SIGUSR1, 75, "QUEUED"), marks=pytest.mark.exhaustive
+        ),
+    ],
+)
+def test_a_signal_stops_every_worker(lab, options, number, exit_code, state):
+    lab.agent.write_text(AGENT + SAVING)
     process = lab.start("0-2", *options)
-    running = wait_for(lambda: lab.running(2 if options else 1), 45, "runs begin")
-    process.send_signal(signal.SIGINT)
-    assert wait_end(lab, process, 25) == 130, lab.errors
+    running = wait_for(lambda: lab.running(2 if options else 1), 120, "runs begin")
+    rows = [lab.run_dir(seed) / "events.jsonl" for seed in running]
+    wait_for(lambda: all(p.exists() and p.stat().st_size for p in rows), 60, "rows")
+    process.send_signal(number)
+    assert wait_end(lab, process, 60) == exit_code, lab.errors
     wait_for(lambda: not any(map(is_alive, running.values())), 15, "workers end")
     assert "Traceback" not in lab.errors
+    assert "SIG" not in lab.errors
+    command = lab.answer()["error"]["continue_with"]
+    verb = "retry" if options else "resume"
+    words = ("longplay", verb, str(lab.out), "--agent", str(lab.agent), *options)
+    assert command == " ".join(words)
+    for seed in running:
+        assert (lab.run_dir(seed) / "checkpoint/current.json").exists()
     shown = {seed: row["state"] for seed, row in lab.shown().items()}
     assert set(shown) == {0, 1, 2}
-    assert set(shown.values()) <= {"CANCELLED", "QUEUED"}
-    assert {shown[seed] for seed in running} == {"CANCELLED"}
+    assert set(shown.values()) <= {state, "QUEUED"}
+    assert {shown[seed] for seed in running} == {state}
     lab.lower_flag("slow")
-    assert wait_end(lab, lab.retry(*options), 60) == 0, lab.errors
+    assert wait_end(lab, lab.retry(*options), 180) == 0, lab.errors
     lab.check_whole(range(3))
 
 

@@ -63,6 +63,34 @@ def test_nothing_is_written_then(tmp_path: Path, invoke):
 
 
 @pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--cpus", 2), "--cpus: expected --ray or --ray-address as well"),
+        (("--gpus", 1), "--gpus: expected --ray or --ray-address as well"),
+        (("--ray", 1, "--cpus", 0), "--cpus: expected a number above 0, found 0.0"),
+        (("--ray", 1, "--memory-gb", "nan"), "--memory-gb: expected a number above 0"),
+    ],
+)
+def test_wrong_needs_are_refused(tmp_path, invoke, options, message):
+    command = ("run", "stream-smoke-v1", "--agent", "random", "--out", tmp_path / "out")
+    answer = invoke(*command, *options)
+    assert answer.exit_code == 2
+    assert message in " ".join(answer.stderr.split())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.exhaustive  # starts a Ray
+def test_needs_that_no_node_meets_are_refused(tmp_path, invoke):
+    command = ("run", "stream-smoke-v1", "--agent", "random", "--out", tmp_path / "out")
+    answer = invoke(*command, "--ray", 1, "--gpus", 64)
+    assert answer.exit_code == 2
+    assert "a run needs 1 CPU, 64 GPUs, and no node of this Ray has that" in " ".join(
+        answer.stderr.split()
+    )
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
     ("needs", "text"),
     [
         (Needs(), "1 CPU"),

@@ -134,6 +134,12 @@ def test_seeds_are_the_official_ones_unless_given(study_file, tmp_path):
             'id = "paying-v1"\nset = { games = 3 }',
             "games: expected a list, found 3",
         ),
+        (
+            '"reward_rate"',
+            '"normalised"',
+            "tuning.metric: expected reward_rate for paying-v1, found normalised; the "
+            "random agent's rate is not known",
+        ),
     ],
 )
 def test_a_study_that_cannot_be_planned(study_file, tmp_path, old, new, message):
@@ -272,7 +278,7 @@ def test_a_point_whose_agent_raises_is_out(study_file, tmp_path):
 
 
 def test_a_study_without_any_value_says_so(study_file, tmp_path):
-    change(study_file, '"reward_rate"', '"normalised"')
+    change(study_file, "[3, 5, 7]", "[-1, -2]")
     result = play(study_file, tmp_path / "out")
     (problem,) = result.problems
     assert problem.startswith(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from longplay.contract.rundir import ROW_FILES
+from longplay.contract.rundir import ROW_FILES, RunDirectory
 from longplay.experiments import tracking
 from longplay.experiments.experiment import plan_experiment
 from longplay.runs.loop import Progress
@@ -52,7 +54,10 @@ def test_tensorboard_reads_the_score(tmp_path, untracked):
     assert folder.name == run_dir.name
     events = EventAccumulator(str(folder))
     events.Reload()
-    assert "score/final_score" in events.Tags()["scalars"]
+    (score,) = events.Scalars("score/final_score")
+    expected = RunDirectory(run_dir).score.final_score
+    assert (score.step, score.value) == (400, pytest.approx(expected))
+    assert events.Scalars("visit")[0].value == 0
 
 
 def test_wandb_works_offline(tmp_path, untracked, monkeypatch):
@@ -61,7 +66,24 @@ def test_wandb_works_offline(tmp_path, untracked, monkeypatch):
     run_dir = play(tmp_path / "out", "wandb")
     check_same(run_dir, untracked)
     (logged,) = (tmp_path / "out/tracking").glob("*/wandb/offline-run-*/*.wandb")
-    assert logged.stat().st_size > 0
+    assert b"score/final_score" in logged.read_bytes()
+
+
+def test_wandb_without_an_account_is_refused(tmp_path, spawn):
+    names = ("WANDB_MODE", "WANDB_API_KEY", "NETRC")
+    environment = {k: v for k, v in os.environ.items() if k not in names}
+    answer = spawn(
+        *("run", "stream-smoke-v1", "--agent", "random", "--track", "wandb"),
+        *("--set", "base_visit_frames=40", "--out", "out", "--quiet"),
+        cwd=tmp_path,
+        env={**environment, "HOME": str(tmp_path), "WANDB_SILENT": "true"},
+        stdin=subprocess.DEVNULL,
+    )
+    assert answer.exit_code == 2
+    assert "error: --track wandb: " in answer.stderr
+    assert "WANDB_MODE=offline" in answer.stderr
+    assert "Traceback" not in answer.stderr
+    assert not (tmp_path / "out/episodes").exists()
 
 
 class Written:

@@ -222,6 +222,24 @@ def test_times(text, seconds):
         parse_seconds(f"-{text}", "--checkpoint-every")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("--checkpoint-every", "300s"),
+        ("--checkpoint-every", "0.5s", "--keep-agent", "none"),
+        ("--keep-agent", "final", "--track", "wandb"),
+    ],
+)
+def test_options_and_their_words(words):
+    from longplay.cli.settings import describe_run_options, make_run_options
+
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    names = ("--checkpoint-every", "--keep-agent", "--track")
+    options = make_run_options(*(given.get(name) for name in names))
+    assert describe_run_options(options) == list(words)
+
+
 # --- debugging -----------------------------------------------------------------------
 
 STOPPING = """

@@ -25,7 +25,7 @@ from longplay.analysis.curves import read_curves
 from longplay.analysis.measures import VisitTotals
 from longplay.analysis.normalisation import make_scale
 from longplay.contract.files import write_document
-from longplay.contract.records import Document
+from longplay.contract.records import Document, RunConfig
 from longplay.contract.rundir import RunDirectory
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import IncompleteRunError
@@ -164,6 +164,15 @@ def _lower(anchors: Anchors, suite: str) -> dict[str, float]:
         return {g: entry.lower for g, entry in anchors.suites[suite].games.items()}
     baseline = random_baseline(suite)
     return {} if baseline is None else baseline.rates
+
+
+def has_scale(config: RunConfig) -> bool:
+    """Whether a game of a run can have a part of the metric."""
+    if track_of(config).predicts:
+        return True
+    anchors, suite = shipped_anchors(), config.suite or ""
+    lower = _lower(anchors, suite)
+    return suite in anchors.suites or any(lower.get(game) for game in config.games)
 
 
 class TuningRecord(Document):

@@ -13,6 +13,7 @@ from longplay.cli import (
     proving,
     reading,
     running,
+    statuses,
     watching,
 )
 from longplay.cli.guard import Command, CommandGroup, guard
@@ -38,7 +39,7 @@ _COMMANDS = (
     running.run,
     running.resume,
     running.retry,
-    running.status,
+    statuses.status,
     exporting.export,
     reading.validate,
     reading.score,

@@ -29,6 +29,9 @@ from longplay.errors import (
 Directory = Annotated[
     Path, typer.Argument(metavar="DIR", help="Experiment or run directory.")
 ]
+DirectoryOrStudy = Annotated[
+    Path, typer.Argument(metavar="DIR", help="Experiment, run or study directory.")
+]
 AgentFilePatterns = Annotated[
     list[str] | None,
     typer.Option(
@@ -205,6 +208,19 @@ def check_output(option: str, path: Path | None) -> None:
         raise ConfigError(
             f"{option}: {path} is part of the experiment {owner}; choose another path"
         )
+
+
+@contextlib.contextmanager
+def stdout_dropped() -> Iterator[None]:
+    """Drops what Python code prints in this process.
+
+    A thread of Ray prints whole logs there when a node is lost, whatever it is told.
+    """
+    with (
+        Path(os.devnull).open("w", encoding="utf-8") as sink,
+        contextlib.redirect_stdout(sink),
+    ):
+        yield
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@ from longplay.cli import proof_tables
 from longplay.cli.guard import (
     Debug,
     Directory,
+    DirectoryOrStudy,
     Json,
     Quiet,
     check_output,
@@ -33,7 +34,8 @@ from longplay.cli.isolation import (
     make_isolation,
 )
 from longplay.cli.progress import ProgressLine
-from longplay.contract.rundir import PACK_SUFFIX, find_run, find_runs
+from longplay.cli.study_checks import Check, check_study
+from longplay.contract.rundir import PACK_SUFFIX, find_run, find_runs, is_study
 from longplay.errors import ConfigError, LongplayError
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ Workers = Annotated[
 
 
 def verify(
-    directory: Directory,
+    directory: DirectoryOrStudy,
     workers: Workers = None,
     visit: Annotated[
         list[int] | None,
@@ -86,27 +88,36 @@ def verify(
         raise ConfigError(
             "--visit: not with --reexecute: an agent runs from start to end"
         )
-    from longplay.verify.verification import write_verification
-
     limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
     level = "none" if debug else isolate
     if not reexecute:
         _refuse({"--agent": agent, "--isolate": isolate})
     isolation = _isolate_agent(level, limits) if reexecute else None
     how = _Judging(workers or os.cpu_count() or 1, visit or [], isolation, agent, quiet)
+    if is_study(directory):
+        if agent is not None:
+            raise ConfigError(
+                f"--agent: {directory} is a study of several agents; name one of its "
+                "cells"
+            )
+        check_study(directory, lambda run_dir: _check(run_dir, how), as_json=as_json)
+        return
+    _verify_experiment(directory, how, as_json)
+
+
+def _verify_experiment(directory: Path, how: _Judging, as_json: bool) -> None:
+    """Verifies all runs of an experiment, or one; prints each result as it comes."""
     exit_code = 0
     documents: list[dict[str, Any]] = []
     for run_dir in (runs := find_runs(directory)):
         if len(runs) > 1 and not as_json:
             print_tables(Text(run_dir.name, "bold"))
         try:
-            verdict = _judge(run_dir, how)
-            documents.append(verdict.to_json())
+            check = _check(run_dir, how)
+            documents.append(check.document)
             if not as_json:
-                print_tables(*proof_tables.show_verification(verdict))
-            if verdict.is_whole:
-                write_verification(verdict)
-            exit_code = max(exit_code, 0 if verdict.passed else 1)
+                print_tables(*check.details)
+            exit_code = max(exit_code, check.exit_code)
         except LongplayError as error:  # the other runs can still be verified
             exit_code = max(exit_code, error.exit_code)
             documents.append({"run_dir": str(run_dir), **error_to_json(error)})
@@ -116,6 +127,22 @@ def verify(
         print_runs(documents)
     if exit_code:
         raise typer.Exit(exit_code)
+
+
+def _check(run_dir: Path, how: _Judging) -> Check:
+    """Verifies a run; keeps the result if all of it was verified."""
+    from longplay.verify.verification import write_verification
+
+    verdict = _judge(run_dir, how)
+    if verdict.is_whole:
+        write_verification(verdict)
+    return Check(
+        verdict.level if verdict.passed else "does not reproduce",
+        verdict.frames,
+        verdict.to_json(),
+        proof_tables.show_verification(verdict),
+        0 if verdict.passed else 1,
+    )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ from longplay.cli import (
 from longplay.cli.guard import (
     AgentFilePatterns,
     Directory,
+    DirectoryOrStudy,
     Json,
     check_output,
     print_json,
@@ -27,23 +28,31 @@ from longplay.cli.guard import (
 )
 from longplay.cli.score_tables import show_score
 from longplay.cli.settings import parse_agent_args
+from longplay.cli.study_checks import Check, check_study
 from longplay.contract.files import write_document
 from longplay.contract.layout import is_experiment
-from longplay.contract.rundir import PACK_SUFFIX, RunDirectory, find_run, find_runs
+from longplay.contract.rundir import (
+    PACK_SUFFIX,
+    RunDirectory,
+    find_run,
+    find_runs,
+    is_study,
+)
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.plan import plan_run
 from longplay.suites import SUITES, get_suite
 from longplay.tracks.catalogue import track_of
 
+if TYPE_CHECKING:
+    from longplay.validation import Report
 
-def validate(directory: Directory, as_json: Json = False) -> None:
+
+def validate(directory: DirectoryOrStudy, as_json: Json = False) -> None:
     """Check every row of a run against the contract."""
-    from longplay.validation import validate_run
-
-    workers = os.cpu_count() or 1
-    reports = [
-        validate_run(run_dir, workers=workers) for run_dir in find_runs(directory)
-    ]
+    if is_study(directory):
+        check_study(directory, _check_run, as_json=as_json)
+        return
+    reports = [_validate(run_dir) for run_dir in find_runs(directory)]
     if as_json:
         print_runs([report.to_json() for report in reports])
     else:
@@ -51,6 +60,23 @@ def validate(directory: Directory, as_json: Json = False) -> None:
             print_tables(*run_tables.show_report(report))
     if not all(report.is_valid for report in reports):
         raise typer.Exit(1)
+
+
+def _validate(run_dir: Path) -> Report:
+    from longplay.validation import validate_run
+
+    return validate_run(run_dir, workers=os.cpu_count() or 1)
+
+
+def _check_run(run_dir: Path) -> Check:
+    report = _validate(run_dir)
+    return Check(
+        "valid" if report.is_valid else "not valid",
+        report.frames,
+        report.to_json(),
+        run_tables.show_report(report),
+        0 if report.is_valid else 1,
+    )
 
 
 def score(

@@ -1,18 +1,17 @@
-"""Commands of experiments: run, resume, retry, status."""
+"""Commands that play experiments: run, resume, retry."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shlex
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.live import Live
 from rich.text import Text
 
 from longplay.agents.loading import BUILT_IN_AGENTS
@@ -24,12 +23,12 @@ from longplay.cli.guard import (
     Directory,
     Json,
     Quiet,
-    SafeConsole,
     check_output,
     print_error,
     print_json,
     print_tables,
     print_warning,
+    stdout_dropped,
     stdout_kept_clean,
 )
 from longplay.cli.isolation import (
@@ -43,6 +42,7 @@ from longplay.cli.isolation import (
 )
 from longplay.cli.progress import ProgressLine
 from longplay.cli.settings import (
+    describe_run_options,
     make_run_options,
     parse_agent_args,
     parse_seeds,
@@ -62,7 +62,7 @@ from longplay.suites import flatten_settings, get_suite
 
 if TYPE_CHECKING:
     from longplay.experiments.experiment import Experiment
-    from longplay.experiments.job import RunResult
+    from longplay.experiments.job import Needs, RunResult
     from longplay.runs.status import RunView
 
 RayWorkers = Annotated[
@@ -75,6 +75,17 @@ Retries = Annotated[
     typer.Option(
         min=0, metavar="N", help="Restarts of a run whose worker was lost (Ray only)."
     ),
+]
+Cpus = Annotated[
+    float | None,
+    typer.Option(metavar="N", help="Processors of each run on Ray (default: 1)."),
+]
+Gpus = Annotated[
+    float | None,
+    typer.Option(metavar="N", help="GPUs of each run on Ray; may be a fraction."),
+]
+MemoryGb = Annotated[
+    float | None, typer.Option(metavar="N", help="Memory of each run on Ray, in GiB.")
 ]
 CheckpointEvery = Annotated[
     str | None,
@@ -147,6 +158,9 @@ def run(
     ray: RayWorkers = None,
     ray_address: RayAddress = None,
     retries: Retries = 1,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    memory_gb: MemoryGb = None,
     stall_timeout: StallTimeout = 600.0,
     checkpoint_every: CheckpointEvery = None,
     keep_agent: KeepAgent = None,
@@ -180,6 +194,7 @@ def run(
         )
     check_output("--out", out)
     where = Where.choose(ray, ray_address, retries, stall_timeout)
+    needs = _make_needs(where, cpus, gpus, memory_gb)
     limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
     isolation = make_isolation(isolate, *limits)
     refuse_debugging(debug, isolation)
@@ -210,7 +225,7 @@ def run(
         )
     if resume:
         experiment = experiment.open_or_create()
-    experiment.options = options
+    experiment.options, experiment.needs = options, needs
     _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
 
 
@@ -254,7 +269,9 @@ class Where:
         command = ["longplay", "retry" if self.is_ray else "resume"]
         spec = experiment.agent.spec
         agent = [] if spec in BUILT_IN_AGENTS else ["--agent", spec]
-        return shlex.join([*command, str(experiment.directory), *agent, *self.options])
+        place = [*self.options, *_describe_needs(experiment.needs)]
+        how = describe_run_options(experiment.options)
+        return shlex.join([*command, str(experiment.directory), *agent, *place, *how])
 
     def play(self, experiment: Experiment, progress: ProgressLine) -> list[RunResult]:
         """Plays the runs that are not complete."""
@@ -273,6 +290,36 @@ class Where:
         )
 
 
+def _make_needs(
+    where: Where, cpus: float | None, gpus: float | None, memory_gb: float | None
+) -> Needs:
+    """Reads `--cpus`, `--gpus` and `--memory-gb`."""
+    from longplay.experiments.job import Needs
+
+    given = {"--cpus": cpus, "--gpus": gpus, "--memory-gb": memory_gb}
+    for option, amount in given.items():
+        if amount is not None and not where.is_ray:
+            raise ConfigError(
+                f"{option}: expected --ray or --ray-address as well; without Ray, runs "
+                "are played one after the other in this process"
+            )
+        if amount is not None and not 0 < amount < math.inf:
+            raise ConfigError(f"{option}: expected a number above 0, found {amount}")
+    return Needs(cpus or 1.0, gpus or 0.0, memory_gb)
+
+
+def _describe_needs(needs: Needs) -> list[str]:
+    """The options that ask for the same; none for the defaults."""
+    from longplay.experiments.job import ONE_CPU
+
+    return [
+        part
+        for name, amount in vars(needs).items()
+        if amount != getattr(ONE_CPU, name)
+        for part in (f"--{name.replace('_', '-')}", f"{amount:g}")
+    ]
+
+
 def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> None:
     """Plays the runs that are not complete, and shows the results."""
     from longplay.runs.signals import defer_preemption
@@ -288,6 +335,7 @@ def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> N
             # A live line would overwrite the prompt of a debugger.
             ProgressLine(quiet=quiet or where.is_debugged) as progress,
             contextlib.nullcontext() if where.is_debugged else stdout_kept_clean(),
+            stdout_dropped() if where.is_ray else contextlib.nullcontext(),
         ):
             results = where.play(experiment, progress)
     except (RunCancelled, RunPreempted) as error:
@@ -338,6 +386,9 @@ def retry(
     ray: RayWorkers = None,
     ray_address: RayAddress = None,
     retries: Retries = 1,
+    cpus: Cpus = None,
+    gpus: Gpus = None,
+    memory_gb: MemoryGb = None,
     stall_timeout: StallTimeout = 600.0,
     debug: Debug = False,
     checkpoint_every: CheckpointEvery = None,
@@ -350,6 +401,7 @@ def retry(
     from longplay.experiments.experiment import Experiment, Mode
 
     where = Where.choose(ray, ray_address, retries, stall_timeout)
+    needs = _make_needs(where, cpus, gpus, memory_gb)
     limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
     is_given = isolate is not None or any(limit is not None for limit in limits)
     isolation = make_isolation(isolate, *limits) if is_given else None
@@ -357,6 +409,7 @@ def retry(
         experiment = Experiment.open(directory, agent, Mode.RETRY, isolation)
     refuse_debugging(debug, experiment.agent.isolation)
     experiment.options = make_run_options(checkpoint_every, keep_agent, track)
+    experiment.needs = needs
     _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
 
 
@@ -390,31 +443,6 @@ def resume(
     experiment.options = make_run_options(checkpoint_every, keep_agent, track)
     where = Where(None, None, 0, stall_timeout, is_debugged=debug)
     _play(experiment, where, quiet, as_json)
-
-
-def status(
-    directory: Directory,
-    stall_timeout: StallTimeout = 600.0,
-    as_json: Json = False,
-) -> None:
-    """Show the progress of every run of an experiment; live on a terminal."""
-    from longplay.experiments.experiment import view_runs
-
-    views = view_runs(directory, stall_timeout)
-    if as_json:
-        print_json([view.to_json() for view in views])
-        return
-    console = SafeConsole()
-    if not console.is_terminal:
-        console.print(experiment_tables.show_status(views))
-        return
-    with Live(console=console, auto_refresh=False) as live:
-        while True:
-            views = view_runs(directory, stall_timeout)
-            live.update(experiment_tables.show_status(views), refresh=True)
-            if not any(view.state in ("QUEUED", "RUNNING") for view in views):
-                return
-            time.sleep(1.0)
 
 
 def _show_plan(plan: RunPlan, as_json: bool) -> None:

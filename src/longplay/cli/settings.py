@@ -102,6 +102,19 @@ def make_run_options(
     return RunOptions(checkpoint_s, kept[keep_agent], track)  # type: ignore[arg-type]
 
 
+def describe_run_options(options: RunOptions) -> list[str]:
+    """The options of a command line that ask for the same; none for the defaults."""
+    words = []
+    if options.checkpoint_s != CHECKPOINT_S:
+        words += ["--checkpoint-every", f"{options.checkpoint_s:g}s"]
+    if options.kept_agent_bytes != KEPT_AGENT_BYTES:
+        kept = "final" if options.kept_agent_bytes is None else "none"
+        words += ["--keep-agent", kept]
+    if options.tracker is not None:
+        words += ["--track", options.tracker]
+    return words
+
+
 def parse_seeds(text: str) -> list[int]:
     """Reads `--seeds`: `0-4,7` is 0, 1, 2, 3, 4 and 7."""
     seeds: list[int] = []

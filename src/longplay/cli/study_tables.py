@@ -17,7 +17,6 @@ from longplay.cli.catalogue_tables import plan_cost
 from longplay.cli.experiment_tables import headlines_of
 from longplay.cli.layout import add_row, format_number, make_facts, make_table
 from longplay.cli.progress import format_seconds
-from longplay.contract.layout import is_experiment, read_experiment_config
 from longplay.errors import IncompleteRunError
 from longplay.tracks.catalogue import track_of
 
@@ -32,11 +31,13 @@ _SHOWN_ERRORS = 10
 _STATE_STYLES = {"COMPLETED": "green", "FAILED": "red", "STALE": "red"}
 
 
-def _describe_args(args: Mapping[str, Any]) -> str:
+def describe_args(args: Mapping[str, Any]) -> str:
+    """`epsilon=0.1 hidden=32`."""
     return " ".join(f"{name}={json.dumps(value)}" for name, value in args.items())
 
 
-def _part(cell: Cell) -> str:
+def part_of(cell: Cell) -> str:
+    """Which part of the study a cell belongs to."""
     return "tuning" if cell.is_tuning else "result"
 
 
@@ -71,7 +72,7 @@ def plan_to_json(study: StudyDirectory, workers: int) -> dict[str, Any]:
         "cells": [
             {
                 "folder": cell.folder,
-                "part": _part(cell),
+                "part": part_of(cell),
                 "agent": cell.agent,
                 "suite": cell.suite,
                 "args": cell.args,
@@ -96,9 +97,9 @@ def show_plan(study: StudyDirectory, workers: int) -> list[RenderableType]:
         left=(0, 1, 2, 3),
     )
     for cell in study.plan.all_cells:
-        args = "chosen by tuning" if cell.candidates else _describe_args(cell.args)
+        args = "chosen by tuning" if cell.candidates else describe_args(cell.args)
         cost = _cost_of(study, cell)
-        names = _part(cell), cell.agent, cell.suite, args
+        names = part_of(cell), cell.agent, cell.suite, args
         add_row(table, *names, f"{cost['runs']:,}", f"{cost['frames']:,}")
     total = _add_costs(study)
     seconds = total["expected_seconds"] / workers
@@ -183,10 +184,10 @@ def status_to_json(
         "cells": [
             {
                 "folder": cell.folder,
-                "part": _part(cell),
+                "part": part_of(cell),
                 "agent": cell.agent,
                 "suite": cell.suite,
-                "args": _played_args(study, cell),
+                "args": study.read_args(cell),
                 "runs": [_view_to_json(view) for view in views[cell.folder]],
             }
             for cell in study.plan.all_cells
@@ -209,16 +210,6 @@ def _view_to_json(view: RunView) -> dict[str, Any]:
     }
 
 
-def _played_args(study: StudyDirectory, cell: Cell) -> dict[str, Any] | None:
-    """The arguments of a cell; None before they are chosen."""
-    if not cell.candidates:
-        return cell.args
-    folder = study.directory_of(cell)
-    if not is_experiment(folder):
-        return None
-    return dict(read_experiment_config(folder).agent.config.get("args", {}))
-
-
 def show_status(study: StudyDirectory, views: Mapping[str, Sequence[RunView]]) -> Group:
     """One row per cell, the totals, and the first errors."""
     table = make_table(
@@ -228,13 +219,13 @@ def show_status(study: StudyDirectory, views: Mapping[str, Sequence[RunView]]) -
     )
     for cell in study.plan.all_cells:
         progress = _Progress.add_up(views[cell.folder])
-        args = _played_args(study, cell)
+        args = study.read_args(cell)
         add_row(
             table,
-            _part(cell),
+            part_of(cell),
             cell.agent,
             cell.suite,
-            Text("waits for tuning", "dim") if args is None else _describe_args(args),
+            Text("waits for tuning", "dim") if args is None else describe_args(args),
             Text(progress.runs, _style_of(progress)),
             progress.others,
             progress.share,
@@ -314,7 +305,7 @@ def _result_to_json(study: StudyDirectory, cell: Cell) -> dict[str, Any]:
         "folder": cell.folder,
         "agent": cell.agent,
         "suite": cell.suite,
-        "args": _played_args(study, cell),
+        "args": study.read_args(cell),
         "tuning_frames": study.count_tuning_frames(cell),
         "states": Counter(view.state for view in views),
         "headline": headline,
@@ -368,7 +359,7 @@ def _tuning_table(study: StudyDirectory) -> Table:
             table,
             point["agent"],
             point["suite"],
-            _describe_args(point["args"]),
+            describe_args(point["args"]),
             str(len(tuning.seeds)),
             value if point["value"] is not None or not is_ended else "out",
             Text("chosen", "green") if point["chosen"] else "",
@@ -377,11 +368,12 @@ def _tuning_table(study: StudyDirectory) -> Table:
 
 
 def _results_table(study: StudyDirectory) -> Table:
-    columns = ("agent", "suite", "arguments", "runs", "mean", "95 % interval")
+    columns = ["agent", "suite", "arguments", "runs", "mean", "95 % interval"]
+    columns += ["tuning"] * (study.plan.tuning is not None)
     table = make_table(f"study {study.plan.name}", *columns, left=(0, 1, 2))
     for cell in study.plan.cells:
         views = study.view(cell)
-        args, estimate = _played_args(study, cell), _estimate(views)
+        args, estimate = study.read_args(cell), _estimate(views)
         interval = ""
         if estimate is not None and estimate.low is not None:
             low, high = format_number(estimate.low), format_number(estimate.high)
@@ -390,21 +382,16 @@ def _results_table(study: StudyDirectory) -> Table:
             table,
             cell.agent,
             cell.suite,
-            Text("waits for tuning", "dim") if args is None else _describe_args(args),
+            Text("waits for tuning", "dim") if args is None else describe_args(args),
             _Progress.add_up(views).runs,
             format_number(None if estimate is None else estimate.mean),
             interval,
+            *([f"{frames:,}"] if (frames := study.count_tuning_frames(cell)) else []),
         )
     return table
 
 
-def count_missing(study: StudyDirectory) -> int:
-    """The runs that are not complete."""
-    views = (view for cell in study.plan.all_cells for view in study.view(cell))
-    return sum(view.state != "COMPLETED" for view in views)
-
-
-def describe_rest(study: StudyDirectory, result: StudyResult) -> list[RenderableType]:
+def describe_rest(result: StudyResult) -> list[RenderableType]:
     """What still needs attention after the study was played."""
     lines = [
         f"{cell.folder} seed {run.seed}: {run.error}"
@@ -417,10 +404,16 @@ def describe_rest(study: StudyDirectory, result: StudyResult) -> list[Renderable
         if run.is_valid is False
     ]
     lines += result.problems
-    missing = count_missing(study)
-    if missing and not result.is_failed:
-        are = "run is" if missing == 1 else "runs are"
-        lines.append(f"{missing} {are} left for other processes")
+    lines += [
+        f"{view.run_dir}: in progress in another process ({view.status.host}, pid "
+        f"{view.status.pid}); if that died, run this command again with a lower "
+        "--stall-timeout"
+        for view in result.unfinished
+        if view.status is not None and not view.is_pending
+    ]
+    if result.left:
+        are = "run is" if result.left == 1 else "runs are"
+        lines.append(f"{result.left} {are} left for other processes")
     if result.waiting:
         lines.append(
             "arguments are chosen when all tuning runs are complete; run this command "

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
-import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.live import Live
 
 from longplay.cli import study_tables
 from longplay.cli.guard import (
@@ -19,11 +17,11 @@ from longplay.cli.guard import (
     CommandGroup,
     Json,
     Quiet,
-    SafeConsole,
     check_output,
     guard,
     print_json,
     print_tables,
+    stdout_dropped,
     stdout_kept_clean,
 )
 from longplay.cli.progress import ProgressLine
@@ -37,13 +35,14 @@ from longplay.cli.running import (
     Track,
     Where,
 )
-from longplay.cli.settings import make_run_options
+from longplay.cli.settings import describe_run_options, make_run_options
+from longplay.cli.statuses import show_study_status
 from longplay.cli.supervision import announce_directory
 from longplay.errors import ConfigError, RunCancelled, RunPreempted
 
 if TYPE_CHECKING:
     from longplay.experiments.job import Job
-    from longplay.experiments.study import OpenCells, Play, Shard, Study, StudyResult
+    from longplay.experiments.study import OpenCells, Play, Study, StudyResult
 
 study_app = typer.Typer(
     cls=CommandGroup,
@@ -101,6 +100,7 @@ def run(
     with (
         ProgressLine(quiet=quiet) as progress,
         stdout_kept_clean(),
+        stdout_dropped() if where.is_ray else contextlib.nullcontext(),
         _playing(study, where, progress) as play,
     ):
         try:
@@ -109,10 +109,11 @@ def run(
             error.run_dir = study.path if study.path.exists() else None
             place = [] if out is None else ["--out", str(out)]
             place += [] if shard is None else ["--shard", shard]
-            command = ["longplay", "study", "run", str(file), *place, *where.options]
+            place += [*where.options, *describe_run_options(options)]
+            command = ["longplay", "study", "run", str(file), *place]
             error.continue_with = shlex.join(command)
             raise
-    _show_result(study, result, part, as_json)
+    _show_result(study, result, as_json)
 
 
 def _show_plan(study: Study, workers: int, as_json: bool) -> None:
@@ -148,17 +149,16 @@ def _playing(study: Study, where: Where, progress: ProgressLine) -> Iterator[Pla
         yield play
 
 
-def _show_result(study: Study, result: StudyResult, part: Shard, as_json: bool) -> None:
+def _show_result(study: Study, result: StudyResult, as_json: bool) -> None:
     """Shows the study; exits 1 if a run failed, 75 if the command has to run again."""
     if as_json:
         print_json(study_tables.study_to_json(study))
     else:
         print_tables(*study_tables.show_study(study))
-        print_tables(*study_tables.describe_rest(study, result))
+        print_tables(*study_tables.describe_rest(result))
     if result.is_failed:
         raise typer.Exit(1)
-    is_missing = part.is_whole and study_tables.count_missing(study) > 0
-    if is_missing or result.waiting:
+    if result.unfinished:
         raise typer.Exit(RunPreempted.exit_code)
 
 
@@ -171,25 +171,7 @@ def status(
     """Show the progress of every cell of a study; live on a terminal."""
     from longplay.experiments.study_directory import read_study
 
-    found = read_study(study, stall_timeout)
-    views = study_tables.view_cells(found)
-    if as_json:
-        print_json(study_tables.status_to_json(found, views))
-        return
-    console = SafeConsole()
-    if not console.is_terminal:
-        console.print(study_tables.show_status(found, views))
-        return
-    with Live(console=console, auto_refresh=False) as live:
-        while True:
-            started_s = time.process_time()
-            views = study_tables.view_cells(found)
-            live.update(study_tables.show_status(found, views), refresh=True)
-            states = {view.state for cell in views.values() for view in cell}
-            if not states & {"QUEUED", "RUNNING"}:
-                return
-            # A large study is read less often.
-            time.sleep(max(1.0, 10 * (time.process_time() - started_s)))
+    show_study_status(read_study(study, stall_timeout), as_json=as_json)
 
 
 @_command

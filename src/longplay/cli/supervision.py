@@ -2,7 +2,8 @@
 
 An agent in the working process can end it at any moment, with any exit status, also
 with 0. Therefore the worker reports the end of its command through a pipe. If it ends
-without a report, the waiting process marks its runs as FAILED and exits with 1.
+without a report, the waiting process marks its runs as FAILED, writes the summary and
+the records of their experiments, and exits with 1.
 
 The waiting process passes signals on. If it dies, so does the worker (on Linux).
 `--debug` does everything in one process.
@@ -16,7 +17,10 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from longplay.errors import RunFailed
 
 _COMMANDS = ("run", "resume", "retry", "verify", "study", "check-agent")
 _ENDED, _DIRECTORY = b"ended ", b"directory "
@@ -30,6 +34,8 @@ _CRASHES = (
     signal.SIGABRT,
     signal.SIGSYS,
 )
+# Seconds to wait for another process that writes records of the same experiment.
+_LOCK_S = 2.0
 # In the worker: its process id, and the pipe to the waiting process.
 _worker: tuple[int, int] | None = None
 
@@ -151,10 +157,9 @@ def _read_reports(fd: int) -> list[bytes]:
 
 
 def _fail(pid: int, ending: str, announced: list[bytes], as_json: bool) -> None:
-    """Marks the worker's runs as FAILED, and prints the error."""
+    """Marks the worker's runs as FAILED, concludes them, and prints the error."""
     from longplay.cli.guard import print_error
     from longplay.errors import RunFailed
-    from longplay.runs.status import mark_run, read_status
 
     error = RunFailed(
         f"the process of this command {ending} before the command was complete; an "
@@ -163,9 +168,38 @@ def _fail(pid: int, ending: str, announced: list[bytes], as_json: bool) -> None:
     )
     for line in announced:
         directory = Path(os.fsdecode(line.removeprefix(_DIRECTORY)))
-        for path in directory.rglob("status.json"):
-            status = read_status(path.parent)
-            if status and status.pid == pid and status.state in ("QUEUED", "RUNNING"):
-                mark_run(path.parent, "FAILED", error)
-                error.run_dir = path.parent
+        for run_dir in _mark_failed(directory, pid, error):
+            error.run_dir = run_dir
+            _conclude(run_dir)
     print_error(error, as_json)
+
+
+def _mark_failed(directory: Path, pid: int, error: RunFailed) -> list[Path]:
+    """Marks the runs of a process that has ended; returns them."""
+    from longplay.runs.status import mark_run, read_status
+
+    marked = []
+    for path in directory.rglob("status.json"):
+        status = read_status(path.parent)
+        if status and status.pid == pid and status.state in ("QUEUED", "RUNNING"):
+            mark_run(path.parent, "FAILED", error)
+            marked.append(path.parent)
+    return marked
+
+
+def _conclude(run_dir: Path) -> None:
+    """Writes the summary and the records of the experiment of a failed run.
+
+    Not while another process holds its lock: that one writes them at its own end.
+    """
+    from longplay.contract.layout import find_experiment, is_experiment
+    from longplay.errors import LongplayError
+    from longplay.experiments.conclusion import lock_experiment, write_summary
+    from longplay.experiments.experiment import view_runs
+
+    directory = find_experiment(run_dir)
+    if not is_experiment(directory):
+        return
+    # The end of the worker is the error to report.
+    with contextlib.suppress(LongplayError), lock_experiment(directory, _LOCK_S):
+        write_summary(directory, view_runs(directory))

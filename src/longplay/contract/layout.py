@@ -6,7 +6,8 @@
 <experiment>/archive/<run>/<try>/         earlier attempts; readers ignore them
 <experiment>/tracking/<run>/              of `--track`; readers ignore it
 
-A study is a folder of experiments: results in cells/, tuning runs in tuning/.
+A study is a folder of experiments with a plan, study.json: results are in cells/,
+tuning runs in tuning/.
 """
 
 from __future__ import annotations
@@ -29,9 +30,11 @@ from longplay.contract.records import (
     is_none,
 )
 from longplay.contract.rundir import (
+    FOUND_STUDY,
     PACK_SUFFIX,
     find_runs,
     is_run,
+    is_study,
     natural_key,
 )
 from longplay.contract.versions import SCHEMA_VERSION
@@ -107,9 +110,10 @@ def read_experiment_config(directory: Path) -> ExperimentConfig:
         DocumentError: It is damaged.
     """
     if not is_experiment(directory):
+        found = f"; {FOUND_STUDY}" if is_study(directory) else ""
         raise NotARunError(
             f"{directory}: expected an experiment directory, with {EXPERIMENT_CONFIG} "
-            "in it"
+            f"in it{found}"
         )
     return read_document(directory / EXPERIMENT_CONFIG, ExperimentConfig)
 

@@ -46,6 +46,9 @@ ROW_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl"
 VERIFIED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
 
 PACK_SUFFIX = ".longplay"
+STUDY_FILE = "study.json"
+# The end of a message, where a run or an experiment was expected.
+FOUND_STUDY = "found a study, with its experiments in cells/ and tuning/"
 
 # Folder of a run directory with the state of its agent after the last frame.
 KEPT_AGENT = "agent"
@@ -339,11 +342,18 @@ def find_runs(directory: Path) -> list[Path]:
     runs = [path for path in episodes.glob("*/") if is_run(path)]
     if not runs:
         found = "no such folder" if not directory.exists() else "found neither"
+        if is_study(directory):
+            found = FOUND_STUDY
         raise NotARunError(
             f"{directory}: expected a run directory (config.json, events.jsonl, …) or "
             f"an experiment directory (episodes/<run>/); {found}"
         )
     return sorted(runs, key=lambda path: natural_key(path.name))
+
+
+def is_study(directory: Path) -> bool:
+    """Whether a folder holds a study, which is a folder of experiments."""
+    return (directory / STUDY_FILE).is_file()
 
 
 def is_run(path: Path) -> bool:

@@ -19,7 +19,6 @@ import os
 import re
 import secrets
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,8 +26,6 @@ from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from filelock import FileLock, Timeout
 
 from longplay.agents.config import AgentConfig
 from longplay.agents.isolation.levels import NOT_ISOLATED, Isolation
@@ -52,12 +49,16 @@ from longplay.contract.layout import (
 )
 from longplay.contract.records import IsolationLevel
 from longplay.contract.rundir import is_readable_path
-from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import ConfigError, LongplayError, OutputError
-from longplay.eval_log.log import EvalLog, save_records
+from longplay.eval_log.log import EvalLog
 from longplay.eval_log.records import ExperimentRecord
 from longplay.eval_log.run_records import EXPERIMENT_FILE
 from longplay.eval_log.tasks import Benchmark
+from longplay.experiments.conclusion import (
+    lock_experiment,
+    read_record,
+    write_summary,
+)
 from longplay.experiments.differences import describe_differences
 from longplay.experiments.job import (
     ONE_CPU,
@@ -387,27 +388,8 @@ class Experiment:
         Raises:
             OutputError: Another process holds the lock for longer than `wait_s`.
         """
-        path = self.directory / ".lock"
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            raise OutputError(
-                f"{path} is a symbolic link, or not a file; remove it, and try again"
-            )
-        lock = FileLock(path)
-        try:
-            lock.acquire(timeout=wait_s)
-        except Timeout as error:
-            raise OutputError(
-                f"{self.directory}: another longplay process runs this experiment; "
-                "wait for it, or stop it first"
-            ) from error
-        except (OSError, NotImplementedError) as error:
-            raise OutputError(
-                f"{path} cannot be locked: {error}; use a file system with locks"
-            ) from error
-        try:
+        with lock_experiment(self.directory, wait_s):
             yield
-        finally:
-            lock.release()
 
     def run_sequentially(
         self,
@@ -520,11 +502,6 @@ class Experiment:
             git_cwd,
         )
 
-    def _read_record(self) -> ExperimentRecord:
-        """The record from the start of the experiment, with the current time."""
-        record = read_document(self.directory / EXPERIMENT_FILE, ExperimentRecord)
-        return record.model_copy(update={"timestamp": time.time()})
-
     def export_eval_log(
         self, output_dir: Path | None = None, git_cwd: str | None = None
     ) -> EvalLog:
@@ -535,7 +512,7 @@ class Experiment:
             git_cwd: Checkout to read the agent's provenance from; by default the
                 one in which the experiment was started.
         """
-        record = self._read_record()
+        record = read_record(self.directory)
         if git_cwd is not None:
             agent = self._make_record(git_cwd).agent
             agent.description = record.agent.description
@@ -548,24 +525,10 @@ class Experiment:
         """Writes the summary of the runs, and their records."""
         views = self.view()
         for view in views:
-            if (
-                view.state == "COMPLETED"
-            ):  # its process may have been killed before this
+            if view.state == "COMPLETED":  # its process may have been killed earlier
                 keep_agent(view.run_dir, self.options.kept_agent_bytes)
                 remove_checkpoints(view.run_dir)
-        record = self._read_record()
-        write_document(
-            self.directory / "experiment_summary.json",
-            {
-                "schema_version": SCHEMA_VERSION,
-                "experiment_id": record.experiment_id,
-                "experiment_name": self.name,
-                "suite": self.plans[0].benchmark_name,
-                "n_tasks": len(views),
-                "runs": [view.to_json() for view in views],
-            },
-        )
-        save_records(self.directory, record)
+        write_summary(self.directory, views)
 
 
 def _requested(config: ExperimentConfig, parts: Sequence[str]) -> dict[str, Any]:

@@ -221,7 +221,7 @@ def play_job(
             session.observer = watch
         result = _play_tracked(job, agent, watch, validation_workers, session)
         if result.score is not None:
-            tracking.write_score(result.score)
+            tracking.write_score(job.plan.total_frames, result.score)
         return result
 
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from longplay.contract.records import RunStatus
+from longplay.contract.records import RunState, RunStatus
 from longplay.errors import (
     ConfigError,
     LongplayError,
@@ -31,6 +31,8 @@ from longplay.errors import (
 )
 from longplay.experiments.job import Job, Needs, RunResult, judge_run, play_job
 from longplay.experiments.watchdog import end_with_this_process
+from longplay.runs.loop import StopRequest
+from longplay.runs.signals import stop_on_signals
 from longplay.runs.status import HEARTBEAT_S, is_lost, mark_run, read_status
 
 # Otherwise Ray takes 127.0.0.1 for the machine's network address and listens there.
@@ -54,6 +56,11 @@ _HTTP2_SETTINGS = 4
 _LOCAL_HOSTS = ("localhost", "127.0.0.1")
 # A process on another node that has not reported for this long is taken to be gone.
 _SILENCE_S = 3 * HEARTBEAT_S
+# Reason to stop -> the state of the runs that were in progress.
+_STOPPED_STATES: dict[type[LongplayError], RunState] = {
+    RunCancelled: "CANCELLED",
+    RunPreempted: "QUEUED",
+}
 
 
 class WorkerLost(RunFailed):
@@ -93,6 +100,7 @@ class RayPool:
         self._running: dict[Any, Job] = {}
         self._losses: Counter[Path] = Counter()
         self._cleanup = contextlib.ExitStack()
+        self._stop = StopRequest()
         self._on_result: Callable[[Job, RunResult], None] = lambda job, result: None
 
     def __enter__(self) -> RayPool:
@@ -104,8 +112,11 @@ class RayPool:
         try:
             self._connect()
         except (OSError, RuntimeError, ValueError, RayError) as error:
+            self._cleanup.close()
             where = "on this machine" if self._address is None else self._address
             raise ConfigError(f"cannot reach a Ray {where}: {error}") from error
+        # After Ray was started, which sets handlers of its own.
+        self._stop = self._cleanup.enter_context(stop_on_signals())
         return self
 
     def __exit__(self, *ended_by: object) -> None:
@@ -146,17 +157,18 @@ class RayPool:
 
         Raises:
             RunCancelled: Ctrl-C; the workers are stopped, their runs CANCELLED.
+            RunPreempted: SIGTERM or SIGUSR1; their runs are QUEUED.
         """
         self._jobs, self._on_result = iter(jobs), on_result
         # A new process for every run: module state of an agent must not leak.
         play = ray.remote(max_retries=0, max_calls=1)(_play)
-        try:
-            while self._fill(play) or self._running or self._waiting:
-                self._wait()
-                on_poll(list(self._running.values()))
-        except KeyboardInterrupt as error:
-            self._cancel()
-            raise RunCancelled("stopped; the running runs are CANCELLED") from error
+        while self._fill(play) or self._running or self._waiting:
+            self._wait()
+            on_poll(list(self._running.values()))
+            if self._stop.reason is not None:
+                state: RunState = _STOPPED_STATES[self._stop.reason]
+                self._stop_runs(state, self._stop.reason("stopped"))
+                raise self._stop.reason(f"stopped; the running runs are {state}")
 
     def _connect(self) -> None:
         quiet: dict[str, Any] = {
@@ -167,6 +179,7 @@ class RayPool:
             _check_address(self._address)
             ray.init(address=self._address, **quiet)
             return
+        tell_started = self._cleanup.enter_context(end_with_this_process())
         # Loopback only, and no dashboard: no server should be reachable.
         ray.init(
             address="local",
@@ -175,7 +188,7 @@ class RayPool:
             _node_ip_address="127.0.0.1",
             **quiet,
         )
-        self._cleanup.enter_context(end_with_this_process())
+        tell_started()
 
     # --- jobs in, results out -----------------------------------------------------
 
@@ -245,20 +258,26 @@ class RayPool:
     def _stop_silent_runs(self) -> None:
         """Kills workers without a heartbeat; their runs are then handled as lost."""
         for task, job in self._running.items():
-            status = _read_active_status(job)
+            status = _read_status_of(job, "QUEUED", "RUNNING")
             if status is not None and is_lost(status, self._stall_timeout_s):
                 ray.cancel(task, force=True)
 
-    def _cancel(self) -> None:
-        """Asks the workers to stop; kills those that do not."""
+    def _stop_runs(self, state: RunState, error: LongplayError) -> None:
+        """Asks the workers to write a checkpoint and stop.
+
+        Those that do not are killed when Ray is shut down.
+        """
         for task in self._running:
             ray.cancel(task, force=False)
         if self._running:
             tasks = list(self._running)
             ray.wait(tasks, num_returns=len(tasks), timeout=_STOP_TIMEOUT_S)
+        # Ray knows one way to ask, as if by Ctrl-C: a run may say that it is CANCELLED.
+        active: tuple[RunState, ...] = ("QUEUED", "RUNNING")
+        changed = active if state == "CANCELLED" else (*active, "CANCELLED")
         for job in self._running.values():
-            if _read_active_status(job):
-                mark_run(job.run_dir, "CANCELLED", RunCancelled("stopped"))
+            if _read_status_of(job, *changed):
+                mark_run(job.run_dir, state, error)
 
 
 def _check_address(address: str) -> None:
@@ -295,12 +314,12 @@ def _is_released(job: Job) -> bool:
     return is_lost(status, _SILENCE_S)
 
 
-def _read_active_status(job: Job) -> RunStatus | None:
-    """The status of a run that has started and not ended.
+def _read_status_of(job: Job, *states: RunState) -> RunStatus | None:
+    """The status of a run that has started, if it is in one of these states.
 
     The status of an earlier attempt is ignored.
     """
     status = read_status(job.run_dir)
     if status is None or status.retries != job.retries:
         return None
-    return status if status.state in ("QUEUED", "RUNNING") else None
+    return status if status.state in states else None

@@ -19,6 +19,7 @@ from filelock import FileLock, Timeout
 
 from longplay.contract.files import make_directory, read_document, write_document
 from longplay.contract.names import folder_name
+from longplay.contract.rundir import STUDY_FILE, is_study
 from longplay.errors import (
     ConfigError,
     IncompleteRunError,
@@ -27,7 +28,7 @@ from longplay.errors import (
 )
 from longplay.experiments.experiment import Experiment, Mode
 from longplay.experiments.job import Job, RunResult, play_job
-from longplay.experiments.study_directory import STUDY_FILE, StudyDirectory
+from longplay.experiments.study_directory import StudyDirectory
 from longplay.experiments.study_file import read_study_file
 from longplay.experiments.study_plan import Cell, StudyAgents, StudyPlan, plan_study
 from longplay.runs.loop import Observer, Progress
@@ -75,7 +76,7 @@ class Shard:
 WHOLE = Shard()
 
 
-@dataclass(frozen=True)
+@dataclass
 class StudyResult:
     """What `Study.run` did.
 
@@ -83,11 +84,15 @@ class StudyResult:
         results: Cell and result of each run that was played.
         waiting: Cells whose arguments cannot be chosen yet.
         problems: Why arguments of other cells cannot be chosen at all.
+        unfinished: Runs of this process that are not complete, and still needed.
+        left: The number of such runs of other processes.
     """
 
     results: list[tuple[Cell, RunResult]] = field(default_factory=list)
     waiting: list[Cell] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    unfinished: list[RunView] = field(default_factory=list)
+    left: int = 0
 
     @property
     def is_failed(self) -> bool:
@@ -134,7 +139,7 @@ class Study(StudyDirectory):
         agents = StudyAgents.load(file, path.parent)
         plan = plan_study(file, sha256, agents)
         directory = out or Path("runs") / folder_name(file.name)
-        if (directory / STUDY_FILE).is_file():
+        if is_study(directory):
             started = read_document(directory / STUDY_FILE, StudyPlan)
             started.check_same(plan)
             plan = started
@@ -155,24 +160,27 @@ class Study(StudyDirectory):
             RunCancelled, RunPreempted: It was asked to stop.
         """
         with self._lock(shard):
-            if not (self.path / STUDY_FILE).is_file():
+            if not is_study(self.path):
                 write_document(self.path / STUDY_FILE, self.plan)
             with OpenCells(self, shard) as cells:
                 while cells.find_next():
                     play(cells)
+                cells.count_unfinished()
                 return cells.result
 
     @contextlib.contextmanager
     def _lock(self, shard: Shard) -> Iterator[None]:
         """Keeps out other processes, but for other shards of the same number."""
         make_directory(self.path, exist_ok=True)
-        if not (self.path / STUDY_FILE).is_file():
+        if not is_study(self.path):
             _check_new(self.path)
-        for path in sorted(self.path.glob(".shard-*")):
-            if not path.name.endswith(f"-of-{shard.count}"):
-                with _hold(path, _CHECK_S):
-                    pass  # free, so no process plays other parts of the study
+        # Its own lock comes first: of two processes that start at the same time, at
+        # least one then sees the other.
         with _hold(self.path / f".shard-{shard.index + 1}-of-{shard.count}"):
+            for path in sorted(self.path.glob(".shard-*")):
+                if not path.name.endswith(f"-of-{shard.count}"):
+                    with _hold(path, _CHECK_S):
+                        pass  # free, so no process plays other parts of the study
             yield
 
     def open_experiment(self, cell: Cell) -> Experiment | None:
@@ -256,11 +264,14 @@ class OpenCells:
                 opened.stack.__exit__(kind, error, trace)
 
     def find_next(self) -> bool:
-        """Finds the cells that can be played now; returns whether there are any."""
+        """Finds the cells that can be played now; returns whether there are any.
+
+        Those with failed runs only come last: an agent may end this process again.
+        """
         self.result.waiting.clear()
         self.result.problems.clear()
         self._next = []
-        for cell in self._unfinished():
+        for cell in sorted(self._unfinished(), key=self._has_failed):
             try:
                 experiment = self.study.open_experiment(cell)
             except IncompleteRunError as error:
@@ -274,6 +285,12 @@ class OpenCells:
 
     def _unfinished(self) -> Iterator[Cell]:
         """The cells with runs to play that were not tried yet."""
+        for cell in self._needed():
+            if any(self._is_due(cell, view) for view in self.study.view(cell)):
+                yield cell
+
+    def _needed(self) -> Iterator[Cell]:
+        """The results, and the tuning cells of choices that were not made yet."""
         decided = {
             folder
             for cell in self.study.plan.cells
@@ -281,18 +298,37 @@ class OpenCells:
             for folder in cell.candidates
         }
         for cell in self.study.plan.all_cells:
-            if cell.folder not in decided and any(
-                self._is_own(cell, view) for view in self.study.view(cell)
-            ):
+            if cell.folder not in decided:
                 yield cell
+
+    def _has_failed(self, cell: Cell) -> bool:
+        """Whether all runs of a cell that are to be played have failed before."""
+        due = (view for view in self.study.view(cell) if self._is_due(cell, view))
+        return all(view.state == "FAILED" for view in due)
+
+    def _is_due(self, cell: Cell, view: RunView) -> bool:
+        return (
+            view.is_pending
+            and self._is_own(cell, view)
+            and view.run_dir.absolute() not in self._tried
+        )
 
     def _is_own(self, cell: Cell, view: RunView) -> bool:
         number = self._numbers[cell.folder] + cell.seeds.index(view.plan.seed)
-        return (
-            view.is_pending
-            and self._shard.plays(number)
-            and view.run_dir.absolute() not in self._tried
-        )
+        return self._shard.plays(number)
+
+    def count_unfinished(self) -> None:
+        """Finds the runs that are needed and not complete, and whose they are."""
+        self.result.unfinished.clear()
+        self.result.left = 0
+        for cell in self._needed():
+            for view in self.study.view(cell):
+                if view.state == "COMPLETED":
+                    continue
+                if self._is_own(cell, view):
+                    self.result.unfinished.append(view)
+                else:
+                    self.result.left += 1
 
     # --- jobs ---------------------------------------------------------------------
 
@@ -305,21 +341,22 @@ class OpenCells:
             results = stack.enter_context(drive())
             experiment.mode = Mode.RETRY
             own = {
-                view.run_dir.absolute()
+                view.run_dir.absolute(): view.state == "FAILED"
                 for view in self.study.view(cell)
-                if self._is_own(cell, view)
+                if self._is_due(cell, view)
             }
             jobs = [
                 job
                 for job in experiment.start_jobs(self.study.stall_timeout_s)
                 if job.run_dir in own
             ]
+            jobs.sort(key=lambda job: own[job.run_dir])
             if not jobs:
                 stack.close()
                 continue
             opened = _OpenCell(cell, experiment, stack, results, len(jobs))
             self._open[experiment.directory.absolute()] = opened
-            self._tried |= own
+            self._tried |= own.keys()
             yield from jobs
 
     def cell_of(self, job: Job) -> Cell:

@@ -14,7 +14,7 @@ from typing import Any
 from longplay.contract.files import read_document
 from longplay.contract.layout import is_experiment, read_experiment_config, run_dir_of
 from longplay.contract.names import folder_name
-from longplay.contract.rundir import RunDirectory
+from longplay.contract.rundir import STUDY_FILE, RunDirectory, is_study
 from longplay.errors import (
     ConsoleError,
     DocumentError,
@@ -27,8 +27,6 @@ from longplay.experiments.study_plan import Cell, StudyPlan
 from longplay.experiments.tuning import Point, choose_point, read_metric
 from longplay.plan import RunPlan, plan_again
 from longplay.runs.status import STALL_TIMEOUT_S, RunView, view_run
-
-STUDY_FILE = "study.json"
 
 # Errors of the machine, not of the agent: the same run may succeed later.
 _OF_THE_MACHINE = {
@@ -105,6 +103,15 @@ class StudyDirectory:
                 )
         return chosen
 
+    def read_args(self, cell: Cell) -> dict[str, Any] | None:
+        """The arguments of the agent of a cell; None before they are chosen."""
+        if not cell.candidates:
+            return cell.args
+        folder = self.directory_of(cell)
+        if not is_experiment(folder):
+            return None
+        return dict(read_experiment_config(folder).agent.config.get("args", {}))
+
     def is_decided(self, cell: Cell) -> bool:
         """Whether the cell was started, so that its choice stands."""
         return is_experiment(self.directory_of(cell))
@@ -151,7 +158,7 @@ def read_study(path: Path, stall_timeout_s: float = STALL_TIMEOUT_S) -> StudyDir
         NotARunError: There is no study.
     """
     directory = default_study_directory(path) if path.suffix == ".toml" else path
-    if not (directory / STUDY_FILE).is_file():
+    if not is_study(directory):
         raise NotARunError(
             f"{directory}: expected a study, with {STUDY_FILE} in it; "
             "`longplay study run FILE.toml` starts one"

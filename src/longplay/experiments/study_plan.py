@@ -23,6 +23,7 @@ from pydantic import Field
 from longplay.agents.config import AgentConfig
 from longplay.agents.isolation.remote import load_agent_at
 from longplay.agents.loading import LoadedAgent
+from longplay.analysis.tuning import has_scale
 from longplay.contract.fingerprint import hash_payload
 from longplay.contract.names import folder_name
 from longplay.contract.records import (
@@ -330,6 +331,13 @@ def _check_metric(tuning: StudyTuning, plan: RunPlan) -> None:
         raise ConfigError(
             f"tuning.metric: expected normalised for {plan.benchmark_name}, found "
             "reward_rate; rewards do not depend on predictions"
+        )
+    config = plan.config
+    if tuning.metric == "normalised" and not has_scale(config):
+        raise ConfigError(
+            f"tuning.metric: expected reward_rate for {plan.benchmark_name}, found "
+            f"normalised; the random agent's rate is not known, or 0, for "
+            f"{', '.join(config.games)}"
         )
 
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from longplay.contract.files import make_directory
 from longplay.contract.records import AgentEntry, Score
-from longplay.errors import MissingExtraError
+from longplay.errors import ConfigError, MissingExtraError
 from longplay.plan import RunPlan
 from longplay.runs.loop import Observer, Progress
 from longplay.runs.options import RunOptions
@@ -43,7 +43,6 @@ class Tracking:
     def __init__(self, writer: _Writer | None) -> None:
         self._writer = writer
         self._next_s = 0.0
-        self._frame = 0
 
     def watch(self, observer: Observer) -> Observer:
         """An observer that also sends what it sees."""
@@ -61,7 +60,6 @@ class Tracking:
         if self._writer is None or now_s < self._next_s:
             return
         self._next_s = now_s + _INTERVAL_S
-        self._frame = progress.frame
         found = {
             "reward_rate": progress.reward_rate,
             "last_return": progress.last_return,
@@ -72,10 +70,10 @@ class Tracking:
         known = {name: float(v) for name, v in found.items() if v is not None}
         self._writer.write(progress.frame, known)
 
-    def write_score(self, score: Score) -> None:
-        """Sends the score of the complete run."""
+    def write_score(self, frames: int, score: Score) -> None:
+        """Sends the score of the complete run, which has this many frames."""
         if self._writer is not None and score.headline is not None:
-            self._writer.write(self._frame, {f"score/{score.HEADLINE}": score.headline})
+            self._writer.write(frames, {f"score/{score.HEADLINE}": score.headline})
 
 
 @contextlib.contextmanager
@@ -86,6 +84,7 @@ def track_run(
 
     Raises:
         MissingExtraError: It is not installed; nothing was played.
+        ConfigError: It refuses to start; nothing was played.
     """
     if options.tracker is None:
         yield Tracking(None)
@@ -140,9 +139,14 @@ class _WeightsAndBiases:
                 "--track wandb needs it: pip install '.[track]'"
             ) from error
         # Where it sends to, and whether, is up to W&B's own settings (WANDB_MODE, …).
-        self._run = wandb.init(
-            project="longplay", name=name, dir=str(folder), config=settings
-        )
+        try:
+            self._run = wandb.init(
+                project="longplay", name=name, dir=str(folder), config=settings
+            )
+        except wandb.Error as error:
+            raise ConfigError(
+                f"--track wandb: {error}; WANDB_MODE=offline needs no account"
+            ) from error
 
     def write(self, frame: int, values: Mapping[str, float]) -> None:
         self._run.log(dict(values), step=frame)
