@@ -66,24 +66,25 @@ def find_chromium() -> str:
 
 
 @contextmanager
-def serve(folder: Path, cache: Path) -> Iterator[str]:
-    """A viewer in a process of its own -> its address."""
-    options = ["--no-open", "--port", "0"]
+def serve(cache: Path, *paths: Path) -> Iterator[str]:
+    """A viewer in a process of its own -> its address, without slash."""
+    command = [sys.executable, "-m", "longplay", "view", *map(str, paths)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "longplay", "view", str(folder), *options],
+        [*command, "--no-open", "--port", "0"],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "LONGPLAY_CACHE": str(cache)},
     )
     try:
         assert process.stdout is not None
-        found = re.match(r"(http://\S+)/ ", process.stdout.readline())
+        line = process.stdout.readline()
+        found = re.match(r"(http://127\.0\.0\.1:\d+)/  \(Ctrl-C stops\)", line)
         if found is None:
-            raise ConfigError("the viewer did not start")
+            raise ConfigError(f"expected the address of a viewer, found {line!r}")
         yield found[1]
     finally:
         process.terminate()
-        process.communicate()
+        process.communicate(timeout=20)
 
 
 @contextmanager
@@ -167,7 +168,7 @@ def take_pictures(browser: Browser, run_dir: Path, cache: Path) -> dict[str, byt
     frame = start + min(SHOWN_FRAME, length - 1)
     run = f"runs/{identify(run_dir.resolve())}"
     # The experiment's folder: its name is in the picture, not the path to it.
-    with serve(run_dir.parent.parent, cache) as address:
+    with serve(cache, run_dir.parent.parent) as address:
         here = f"{address}/{run}"
         clip = f"{here}/episodes/{episode}"
         return {

@@ -2,66 +2,37 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from browsing import Served
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
+import viewer_pictures
 from compared_runs import make_compared
+from longplay.errors import ConfigError
 from longplay.verify.pack import pack_run
 from playing import play_run
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    path = os.environ.get("LONGPLAY_CHROMIUM") or shutil.which("chromium")
-    if path is None:
-        pytest.fail(
-            "expected Chromium: apt install chromium, or name it in LONGPLAY_CHROMIUM"
-        )
-    with sync_playwright() as playwright:
-        # Without its sandbox, which does not start as root; the pages are ours.
-        browser = playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--disable-gpu"]
-        )
+    try:
+        viewer_pictures.find_chromium()
+    except ConfigError as error:
+        pytest.fail(str(error))
+    with viewer_pictures.launch() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
     """`serve(PATH…)` starts `longplay view` and returns its address, without slash."""
-    started: list[subprocess.Popen[str]] = []
     cache = tmp_path_factory.mktemp("viewer-cache")
-
-    def serve(*paths: Path) -> str:
-        command = [sys.executable, "-m", "longplay", "view", *map(str, paths)]
-        process = subprocess.Popen(
-            [*command, "--no-open", "--port", "0"],
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "LONGPLAY_CACHE": str(cache)},
-        )
-        started.append(process)
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.match(r"(http://127\.0\.0\.1:\d+)/  \(Ctrl-C stops\)", line)
-        assert found is not None, line
-        return found[1]
-
-    yield serve
-    for process in started:
-        process.terminate()
-        process.wait(timeout=20)
-        if process.stdout is not None:
-            process.stdout.close()
+    with ExitStack() as started:
+        yield lambda *paths: started.enter_context(viewer_pictures.serve(cache, *paths))
 
 
 @pytest.fixture(scope="session")
