@@ -88,3 +88,11 @@ def test_suite_of_one_agent_has_no_order(tmp_path, capsys):
     write_agent(tmp_path, "alone", [1.0, 2.0])
     assert main([str(tmp_path)]) == 0
     assert capsys.readouterr().out == ""
+
+
+def test_shipped_results_have_one_order(capsys):
+    results = Path(__file__).parents[2] / "results" / "control-v1"
+    assert main([str(results)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "control-v1: the matrix has the same order"
+    assert lines[-1].split()[0] == "random"
