@@ -1,10 +1,10 @@
-"""Predicts the mean of the returns it has seen lately: a constant that follows.
+"""Predicts the mean of recent returns: a constant that adapts to the game.
 
     longplay run prediction-v1 --agent examples/prediction_mean.py --seed 0
 
-A return is known when its game ends, or when what may still come is discounted to
-almost nothing. Old returns fade, so that a new game is followed within a few hundred
-timesteps.
+A return is known when its game ends, or when later rewards are discounted to almost
+nothing. Old returns lose weight, so that the mean adapts to a new game within a few
+hundred timesteps.
 """
 
 import json
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 
 @dataclass
 class State:
-    """Rewards whose returns are not known yet, and the mean of those that are."""
+    """Rewards whose returns are not known yet, and the mean of the known returns."""
 
     discount: float
     horizon: int
@@ -28,7 +28,7 @@ def init(observation_shape, discount=0.99, horizon=500, fading=0.998):
 
 
 def add_returns(state, count):
-    """Takes the returns of the oldest rewards into the mean."""
+    """Adds the returns of the oldest rewards to the mean."""
     following, returns = 0.0, []
     for reward in reversed(state.rewards):
         following = reward + state.discount * following
@@ -44,7 +44,7 @@ def step(state, previous_observation, observation, reward, info):
     if info["terminated"]:
         add_returns(state, len(state.rewards))
     elif info["truncated"]:
-        state.rewards.clear()  # what would have come, nobody will know
+        state.rewards.clear()  # the rest of these returns is unknown
     elif len(state.rewards) >= 2 * state.horizon:
         add_returns(state, state.horizon)
     return state, state.total / state.weight if state.weight else 0.0

@@ -1,11 +1,12 @@
-"""Linear true-online TD(λ) on coarse colours: values learned as they are seen.
+"""Linear true-online TD(λ) on coarse colours.
 
     longplay run prediction-v1 --agent examples/prediction_td_lambda.py --seed 0
 
-The screen is cut into blocks. A feature says that a colour is seen in a block, or that
-a block has changed since the last observation; the value is linear in them. The update
-is that of van Seijen et al. (2016), with dutch traces, and its step is divided by the
-number of active features. A new game goes on with the weights of the last one.
+The screen is divided into blocks. Each feature is binary: a colour is present in a
+block, or a block has changed since the last observation. The value is linear in the
+features. The update is that of van Seijen et al. (2016), with dutch traces; the step
+size is divided by the number of active features. The weights
+are kept when the game changes.
 """
 
 import json
@@ -16,7 +17,7 @@ import numpy as np
 ROWS, COLUMNS, COLOURS = 14, 16, 8
 BLOCKS = ROWS * COLUMNS
 FEATURES = BLOCKS * COLOURS + BLOCKS + 1
-# Every third line and every second column are enough to see a colour in a block.
+# Every third line and every second column suffice to find the colours of a block.
 LINES, DOTS = np.arange(1, 210, 3), np.arange(0, 160, 2)
 BLOCK_OF_PIXEL = (
     (LINES * ROWS // 210)[:, None] * COLUMNS + DOTS * COLUMNS // 160
@@ -25,14 +26,14 @@ BLOCK_OF_PIXEL = (
 
 @dataclass
 class State:
-    """All that the agent carries from timestep to timestep."""
+    """Everything the agent remembers between timesteps."""
 
     step_size: float
     discount: float
     trace_decay: float
     weights: np.ndarray = field(default_factory=lambda: np.zeros(FEATURES))
     traces: np.ndarray = field(default_factory=lambda: np.zeros(FEATURES))
-    # The features of the last observation, and their value by the weights before it.
+    # The active features of the last observation, and its value before the last update.
     active: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     old_value: float = 0.0
 
@@ -42,7 +43,7 @@ def init(observation_shape, step_size=0.01, discount=0.99, trace_decay=0.9):
 
 
 def find_features(previous_observation, observation):
-    """The indices of the features that are active; the last one always is."""
+    """The indices of the active features; the last feature is always active."""
     pixels = observation[1::3, ::2] >> 7  # one bit for each of red, green and blue
     colours = pixels[..., 0] * 4 + pixels[..., 1] * 2 + pixels[..., 2]
     seen = np.bincount(
@@ -78,7 +79,7 @@ def step(state, previous_observation, observation, reward, info):
     if is_over:
         state.traces[:] = 0.0
     state.active = active
-    # By the weights before the update, as the method wants it.
+    # The value before the update, as true-online TD(λ) requires.
     state.old_value = float(next_value)
     prediction = state.weights[active].sum()
     return state, prediction, {"squared_td_error": float(error * error)}

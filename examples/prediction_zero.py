@@ -1,4 +1,4 @@
-"""Predicts zero, whatever it sees: what every predictor has to beat.
+"""Always predicts zero: the least a predictor has to beat.
 
 longplay run prediction-v1 --agent examples/prediction_zero.py --seed 0
 """
