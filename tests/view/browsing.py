@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Error, Page
 
 from longplay.report.viewer.index import identify
 
@@ -56,9 +56,19 @@ def wait_for(page: Page, expression: str) -> None:
     The viewer's policy forbids what `wait_for_function` does in the page: `eval`.
     """
     deadline_s = time.monotonic() + _PATIENCE_MS / 1000
-    while not page.evaluate(expression):
+    while not _is_true(page, expression):
         assert time.monotonic() < deadline_s, expression
         page.wait_for_timeout(50)
+
+
+def _is_true(page: Page, expression: str) -> bool:
+    """Whether it is; not while the browser leaves one page for another."""
+    try:
+        return bool(page.evaluate(expression))
+    except Error as error:
+        if "Execution context was destroyed" not in error.message:
+            raise
+        return False
 
 
 def wait_until_settled(page: Page) -> None:

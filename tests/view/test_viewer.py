@@ -163,6 +163,7 @@ def test_zoom_by_keyboard_shows_every_frame_and_a_table(browser: Browser, served
     is_zoomed()
     page.get_by_text("Numbers as a table").press("Enter")
     table = page.locator("details[open] tbody tr")
+    table.first.wait_for()
     cells = [row.locator("td").all_inner_texts() for row in table.all()]
     rates = [cell for cell in cells if cell[0] == "rate"]
     expected = [(f"{first + n:,}", rewards[first + n]) for n in range(40)]
