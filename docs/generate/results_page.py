@@ -26,6 +26,7 @@ from longplay.report.tables import (
     Cell,
     TextTable,
     format_estimate,
+    head_metric,
     make_agents_table,
     render_markdown,
 )
@@ -88,23 +89,21 @@ def _describe_differences(suite: SuiteComparison) -> Iterator[str]:
     for agent in suite.agents:
         if agent.label == suite.versus:
             continue
-        for name, difference in (
-            (suite.headline.replace("_", " "), agent.headline_difference),
+        for metric, difference in (
+            ("headline", agent.headline_difference),
             (suite.lead, agent.difference),
         ):
-            if difference is None:
-                continue
-            name = suite.headline.replace("_", " ") if name == "headline" else name
-            yield (
-                f"`{agent.label}`, {name}: {_judge(difference)} {suite.versus} by "
-                f"{format_estimate(difference)} ({difference.method})"
-            )
+            if difference is not None:
+                name = head_metric(metric, suite.headline, suite.error)
+                yield f"`{agent.label}`: {name} {_judge(difference, suite.versus)}"
 
 
-def _judge(difference: Estimate) -> str:
+def _judge(difference: Estimate, versus: str) -> str:
+    size = f"{format_estimate(difference)} ({difference.method})"
     if not difference.excludes_zero:
-        return "not told apart from"
-    return "above" if difference.mean > 0 else "below"
+        return f"not distinguishable from {versus}: difference {size}"
+    where = "above" if difference.mean > 0 else "below"
+    return f"{where} {versus} by {size}"
 
 
 def _table_games(suite: SuiteComparison, metric: str | None = None) -> TextTable:
@@ -136,8 +135,13 @@ def _describe_games(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]
                 f"`{agent.label}` is above random on {_list(better)}, below on "
                 f"{_list(worse)}.\n"
             )
-    nobody = [game for game in suite.games if game not in learned]
-    yield f"No agent is above random on {_list(nobody)}.\n"
+    unlearned = [game for game in suite.games if game not in learned]
+    yield f"No agent is above random on {_list(unlearned)}.\n"
+    comparisons = len(suite.games) * (len(suite.agents) - 1)
+    yield (
+        f"These are {comparisons} comparisons, each at 95 %: about "
+        f"{comparisons / 20:.0f} would differ by chance alone.\n"
+    )
 
 
 def _judge_games(
@@ -176,7 +180,8 @@ def _headline(suite: SuiteComparison, label: str) -> str:
     if agent is None:
         return NOTHING
     text = format_estimate(agent.numbers.get("headline"))
-    is_better = _is_above(agent.headline_difference or agent.difference)
+    difference = agent.headline_difference or agent.difference
+    is_better = suite.versus == _RANDOM and _is_above(difference)
     return f"**{text}**" if is_better else text
 
 

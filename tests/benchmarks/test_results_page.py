@@ -33,8 +33,8 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_agents_are_judged_by_the_interval_of_paired_differences(results) -> None:
     text = results_page.render_results()
     assert f"$ longplay run {SUITE} --agent good --seeds 0-2  # good" in text
-    assert "`good`, cumulative reward: above random by 200" in text
-    assert "`odd`, cumulative reward: not told apart from random" in text
+    assert "`good`: cumulative reward above random by 200" in text
+    assert "`odd`: cumulative reward not distinguishable from random" in text
 
 
 def test_games_that_somebody_learns_are_told_from_those_that_nobody_does(
@@ -44,6 +44,7 @@ def test_games_that_somebody_learns_are_told_from_those_that_nobody_does(
     assert "`good` is above random on breakout, below on no game." in text
     assert "`odd` is above random on no game, below on breakout." in text
     assert "No agent is above random on pong, space_invaders." in text
+    assert "These are 6 comparisons" in text
 
 
 def test_short_table_has_what_is_better_than_random_in_bold(results) -> None:
