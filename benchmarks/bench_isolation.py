@@ -28,6 +28,7 @@ _LOOKING = str(Path(__file__).parent / "looking_agent.py")
 _SUBJECTS = (
     Subject("streaming", "stream-3x2-v1", "≥ 0.9"),
     Subject("streaming, every frame shown", "stream-3x2-v1", "≥ 0.9", _LOOKING),
+    Subject("streaming, linear Sarsa(λ)", "stream-3x2-v1", "≥ 1.1", "linear-sarsa"),
     Subject("control", "control-smoke-v1", "≥ 0.85"),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
@@ -817,39 +818,94 @@ def test_restoring_skips_replayed_frames_in_the_driver():
 # --- played ahead of the answer ---------------------------------------------------
 
 
-def play_all(stream: Stream, *, ahead: bool) -> tuple[list[EventRow], list[int]]:
-    """The rows, and the CRC-32 after each."""
-    rows, sums = [], []
+class CountedConsole(TapeConsole):
+    """Shows its memory and how many emulator frames a step took."""
+
+    def step(self, action: int) -> tuple[float, bool, int]:
+        self.emulator_frames = 1 + self.steps % 4
+        return super().step(action)
+
+    def ram(self) -> bytes:
+        return self.screen.to_bytes(4, "little")
+
+
+def play_all(stream: Stream, *, ahead: bool, looks: bool) -> list[tuple[Any, ...]]:
+    """Per frame: percept, row, CRC-32 of the memory, state."""
+    found: list[tuple[Any, ...]] = []
     while not stream.done:
-        percept = stream.percept()
+        percept = stream.percept(looks)
+        seen = None if percept.observation is None else percept.observation.tolist()
         if ahead and percept.info["is_decision_frame"]:
-            stream.play_ahead()
-        rows.append(stream.advance((7 * len(rows)) % 18))
-        sums.append(stream.ram_crc32)
-    return rows, sums
+            stream.play_ahead(looks)
+        row = stream.advance((7 * len(found)) % 18)
+        rest = msgspec.structs.astuple(percept)[1:]
+        found.append((seen, rest, row, stream.ram_crc32, stream.snapshot()))
+    return found
 
 
-@given(delay=st.integers(1, 9), interval=st.integers(1, 5), data=st.data())
-@settings(max_examples=60, deadline=None)
-def test_playing_ahead_changes_nothing(delay, interval, data):
-    outcomes = st.sampled_from((QUIET, (1.0, False, 3), LIFE_LOST, GAME_OVER))
-    tape = data.draw(st.lists(outcomes, max_size=30))
-    consoles = TapeConsole(tape), TapeConsole(tape)
+@given(
+    delay=st.integers(1, 20),
+    interval=st.integers(1, 20),
+    looks=st.booleans(),
+    row_type=st.sampled_from((EventRow, TimestepRow)),
+    data=st.data(),
+)
+@settings(max_examples=100, deadline=None)
+def test_playing_ahead_changes_nothing(delay, interval, looks, row_type, data):
+    outcomes = st.sampled_from((QUIET, QUIET, (1.0, False, 3), LIFE_LOST, GAME_OVER))
+    tape = data.draw(st.lists(outcomes, max_size=50))
+    visits = make_visits(("pong", 41), ("qbert", 5))
+    rules = Mechanics(delay=delay, decision_interval=interval)
+    consoles = CountedConsole(tape), CountedConsole(tape)
     found = [
         play_all(
-            make_stream(
-                console,
-                ("pong", 17),
-                ("qbert", 5),
-                delay=delay,
-                decision_interval=interval,
-            ),
+            Stream(visits, [1, 2], console, rules, ActionDriver(row_type)),
             ahead=ahead,
+            looks=looks,
         )
         for console, ahead in zip(consoles, (False, True), strict=True)
     ]
     assert found[0] == found[1]
     assert consoles[0].calls == consoles[1].calls
+
+
+@pytest.mark.parametrize(
+    ("delay", "interval", "frames"), [(6, 4, 4), (2, 4, 2), (30, 30, 16)]
+)
+def test_console_plays_ahead_while_the_actions_are_known(delay, interval, frames):
+    console = TapeConsole()
+    stream = make_stream(console, ("pong", 99), delay=delay, decision_interval=interval)
+    stream.percept()
+    stream.play_ahead()
+    assert console.steps == frames
+
+
+def test_console_does_not_play_ahead_of_a_reset_or_of_a_visit():
+    console = TapeConsole([QUIET, GAME_OVER])
+    stream = make_stream(console, ("pong", 5), delay=6, decision_interval=4)
+    stream.percept()
+    stream.play_ahead()
+    assert console.steps == 2
+    for _ in range(2):
+        stream.advance(0)
+    stream.percept()
+    stream.play_ahead()
+    assert console.steps == 5
+
+
+def test_frames_are_drawn_on_given_arrays():
+    class DrawingConsole(TapeConsole):
+        def draw(self, canvas: Any) -> None:
+            canvas[0] = self.screen
+
+    stream = make_stream(DrawingConsole(), ("pong", 9))
+    canvases = [np.zeros(1, int), np.zeros(1, int)]
+    rotating = itertools.cycle(canvases)
+    stream.draw_on(lambda: next(rotating))
+    assert stream.percept().observation is canvases[0]
+    stream.advance(0)
+    assert stream.percept().observation is canvases[1]
+    assert [int(canvas[0]) for canvas in canvases] == [100, 101]
 
 
 @pytest.mark.parametrize(("delay", "expected"), [(0, False), (2, True)])

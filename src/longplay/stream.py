@@ -25,15 +25,16 @@ The rules, per frame:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
 
-from longplay.console.base import Console, Observation
+from longplay.console.base import Console, ConsoleStep, Observation
 from longplay.contract.records import (
     GLOBAL_ACTION_SET,
     EpisodeRow,
@@ -48,6 +49,9 @@ from longplay.driver import ActionDriver, Driver
 from longplay.errors import AgentError, ConfigError, ConsoleError
 
 _NUM_ACTIONS = len(GLOBAL_ACTION_SET)
+
+# The most frames that are played ahead of a decision.
+LONGEST_AHEAD = 16
 
 # Keys of a percept's `info`. A track lists those that its agents get.
 INFO_KEYS = (
@@ -124,6 +128,24 @@ def map_actions(game_actions: Sequence[int], default_action_idx: int) -> list[in
     return [action if action in known else fallback for action in GLOBAL_ACTION_SET]
 
 
+class _Played(NamedTuple):
+    """A frame that the console played before the agent had decided.
+
+    Attributes:
+        step: Reward, game over, lives left.
+        ram_crc32: The stream's `ram_crc32` after it.
+        emulator_frames: The console's `emulator_frames` after it.
+        observation: The pixels after it, if the agent is to see them.
+        error: What the console raised instead.
+    """
+
+    step: ConsoleStep = (0.0, False, 0)
+    ram_crc32: int = 0
+    emulator_frames: int = 0
+    observation: Observation | None = None
+    error: Exception | None = None
+
+
 class Stream:
     """One agent lifetime on one console, a frame at a time."""
 
@@ -151,8 +173,10 @@ class Stream:
         self._queue: deque[int] = deque()
         self._visit = self.schedule[0]
         self._visit_is_due = True
-        # What the console did on this frame, or its error, if it was played ahead.
-        self._ahead: tuple[float, bool, int] | Exception | None = None
+        # Frames that the console has already played, from this one on.
+        self._ahead: deque[_Played] = deque()
+        # This frame's pixels, if the console has played on since.
+        self._drawn: Observation | None = None
         # The episode and segment that the last frame ended, if any.
         self.ended_episode: EpisodeRow | None = None
         self.ended_segment: SegmentRow | None = None
@@ -250,8 +274,12 @@ class Stream:
             self.begin_visit()
         state = self._state
         is_decision_frame = state.phase == 0
+        drawn, self._drawn = self._drawn, None
+        if drawn is None and (is_decision_frame or looks_between_decisions):
+            assert not self._ahead  # the console would show a later frame
+            drawn = self._observe()
         return Percept(
-            self._observe() if is_decision_frame or looks_between_decisions else None,
+            drawn,
             state.reward,
             state.terminated,
             state.truncated,
@@ -266,29 +294,65 @@ class Stream:
             },
         )
 
+    def draw_on(self, next_canvas: Callable[[], Observation]) -> None:
+        """Has frames drawn on given arrays instead of new ones, if the console can.
+
+        Args:
+            next_canvas: Returns the array for the next frame.
+        """
+        draw: Callable[[Observation], None] | None
+        draw = getattr(self.console, "draw", None)
+        if draw is None:
+            return
+
+        def observe() -> Observation:
+            canvas = next_canvas()
+            draw(canvas)
+            return canvas
+
+        self._observe = observe
+
     @property
     def can_play_ahead(self) -> bool:
         """Whether the action of a frame is known before the agent has answered."""
         return self._delay > 0 and isinstance(self._driver, ActionDriver)
 
-    def play_ahead(self) -> None:
-        """Steps the console for this frame while the agent still computes its answer.
+    def play_ahead(self, looks_between_decisions: bool = True) -> None:
+        """Plays frames on the console while the agent still computes its decision.
 
-        Call it between `percept` and `advance`, if `can_play_ahead`. An error of the
-        console is raised by `advance`.
+        These are the frames up to the next decision, the next reset or the last one
+        whose action is known. Call it between `percept` and `advance` on a decision
+        frame, if `can_play_ahead`. Rows, states and errors come from `advance`, frame
+        by frame, as if nothing had been played ahead.
+
+        Args:
+            looks_between_decisions: As for `percept`.
         """
-        applied = self._queue[0]
-        try:
-            self._ahead = self._step_console(self._console_actions[applied])
-        except Exception as error:
-            self._ahead = error
+        state = self._state
+        ram_crc32 = state.ram_crc32
+        left = self._last_frame_idx - state.visit_frame_idx
+        most = min(self._interval, LONGEST_AHEAD)
+        for index, applied in enumerate(islice(self._queue, most)):
+            try:
+                step = self._step_console(self._console_actions[applied])
+                ram_crc32 = crc32(self._ram(), ram_crc32)
+                is_last = step[1] or index == left
+                is_shown = looks_between_decisions or index + 1 == self._interval
+                observation = self._observe() if is_shown and not is_last else None
+            except Exception as error:
+                self._ahead.append(_Played(error=error))
+                return
+            frames = self.console.emulator_frames
+            self._ahead.append(_Played(step, ram_crc32, frames, observation))
+            if is_last:
+                return
 
-    def _take_ahead(self) -> tuple[float, bool, int]:
-        ahead, self._ahead = self._ahead, None
-        if isinstance(ahead, Exception):
-            raise ahead
-        assert ahead is not None
-        return ahead
+    def _take_played(self) -> _Played:
+        played = self._ahead.popleft()
+        if played.error is not None:
+            raise played.error
+        self._drawn = played.observation
+        return played
 
     def advance(self, answer: object) -> EventRow:
         """Plays one frame with the agent's answer.
@@ -311,12 +375,15 @@ class Stream:
             self._queue.append(decided)
             applied = self._queue.popleft()
 
-        if self._ahead is None:
-            step = self._step_console(self._console_actions[applied])
+        played = None
+        if self._ahead:
+            played = self._take_played()
+            reward, game_over, lives = played.step
+            state.ram_crc32 = played.ram_crc32
         else:
-            step = self._take_ahead()
-        reward, game_over, lives = step
-        state.ram_crc32 = crc32(self._ram(), state.ram_crc32)
+            step = self._step_console(self._console_actions[applied])
+            reward, game_over, lives = step
+            state.ram_crc32 = crc32(self._ram(), state.ram_crc32)
         game_reward = reward
         if reward:
             reward = self._deliver(reward)
@@ -345,7 +412,8 @@ class Stream:
             lives,
         )
         if self._has_more_columns:
-            event = self._extend(event, game_reward)
+            frames = played.emulator_frames if played else self.console.emulator_frames
+            event = self._extend(event, game_reward, frames)
         state.reward = reward
         state.terminated = terminated
         state.truncated = truncated
@@ -358,11 +426,13 @@ class Stream:
             self._cross_boundary(event, game_over)
         return event
 
-    def _extend(self, event: EventRow, game_reward: float) -> EventRow:
+    def _extend(
+        self, event: EventRow, game_reward: float, emulator_frames: int
+    ) -> EventRow:
         """The row with the columns that v1 does not have."""
         columns = msgspec.structs.astuple(event)
         if self._is_timestep:
-            columns += (game_reward, self.console.emulator_frames)
+            columns += (game_reward, emulator_frames)
         columns += self._driver.finish_frame(event.reward)
         return self._driver.row_type(*columns)
 

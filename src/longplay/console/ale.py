@@ -169,6 +169,10 @@ class AleConsole:
         """The current frame; ale-py makes a new array for every call."""
         return self._ale.getScreenRGB()
 
+    def draw(self, canvas: Observation) -> None:
+        """Draws the current frame into an array."""
+        self._ale.getScreenRGB(canvas)
+
     def ram(self) -> memoryview:
         """The 128 bytes of memory."""
         self._ale.getRAM(self._ram)

@@ -70,6 +70,9 @@ class Console(Protocol):
     A step repeats one action for up to `frame_skip` emulator frames and sums their
     rewards; it ends early if the game ends.
 
+    A console may also have a method `draw(canvas)`, which does the same as
+    `canvas[...] = self.observation()` without a new array.
+
     Attributes:
         emulator_frames: Emulator frames that the last step played.
     """

@@ -32,12 +32,15 @@ class HeldFrames:
 
     def write_frame(self, event: EventRow, stream: Stream) -> None:
         """Takes the frame that a stream just played, and everything it ended."""
+        if not self._participant.unconfirmed:
+            if self._frames:
+                self.release()
+            self._recorder.write_frame(event, stream)
+            return
         episode = segment = None
         if event.terminated or event.truncated:
             episode, segment = stream.ended_episode, stream.ended_segment
         self._frames.append((event, episode, segment, stream.ram_crc32))
-        if not self._participant.unconfirmed:
-            self.release()
 
     def release(self) -> None:
         """Passes on all frames."""

@@ -109,8 +109,11 @@ class Run:
         if participant.is_remote:
             self._held = HeldFrames(participant, recorder)
             self._write_frame = self._held.write_frame
+            if participant.next_canvas is not None:
+                stream.draw_on(participant.next_canvas)
             if stream.can_play_ahead:
-                participant.work_meanwhile(stream.play_ahead)
+                looks = participant.looks_between_decisions
+                participant.work_meanwhile(lambda: stream.play_ahead(looks))
         self._failed_frame: int | None = None
         self.fork_guard = ForkGuard()
 

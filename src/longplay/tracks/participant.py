@@ -13,6 +13,7 @@ from typing import Any
 from longplay.agents.isolation.remote import RemoteAgent
 from longplay.agents.metrics import check_numbers
 from longplay.agents.protocol import StreamingAgent
+from longplay.console.base import Observation
 from longplay.stream import INFO_KEYS, Percept
 
 
@@ -47,6 +48,11 @@ class Participant:
             percept.truncated,
             info,
         )
+
+    @property
+    def next_canvas(self) -> Callable[[], Observation] | None:
+        """Returns memory for the next observation; None if a new array is as good."""
+        return self._agent.next_canvas if isinstance(self._agent, RemoteAgent) else None
 
     def work_meanwhile(self, work: Callable[[], None]) -> None:
         """Sets the work to do while an agent in its own process makes a decision."""

@@ -116,7 +116,7 @@ def test_frames_are_shared_and_copied() -> None:
     writer = channel.FrameWriter()
     reader = channel.FrameReader(os.dup(writer.fd))
     frame = np.random.default_rng(0).integers(0, 256, (210, 160, 3), np.uint8)
-    writer.write(31, frame)
+    writer.slots[31][...] = frame
     got = reader.read(31)
     assert (got == frame).all()
     got[:] = 0  # the agent's own
@@ -136,6 +136,6 @@ def test_shared_memory_can_be_neither_resized_nor_written_by_others() -> None:
         mmap.mmap(fd, writer.size_bytes)
     with pytest.raises(PermissionError):
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, 0)
-    writer.write(0, np.ones((210, 160, 3), np.uint8))
+    writer.slots[0][...] = 1
     os.close(fd)
     writer.close()

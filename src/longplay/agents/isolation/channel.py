@@ -27,10 +27,12 @@ import numpy as np
 
 from longplay.console.base import OBSERVATION_SHAPE, Observation
 from longplay.errors import AgentError
+from longplay.stream import LONGEST_AHEAD
 
-# Frames that fit into the shared memory. A longer wait between two decisions is sent
-# in several batches.
-SLOTS = 32
+# More frames between two decisions are sent in several batches.
+LONGEST_BATCH = 16
+# Frames in the shared memory: while the agent reads a batch, others are played ahead.
+SLOTS = LONGEST_BATCH + LONGEST_AHEAD
 _FRAME_BYTES = int(np.prod(OBSERVATION_SHAPE))
 
 _LENGTH = struct.Struct("<I")
@@ -272,7 +274,11 @@ class MessageReader(Generic[_Message]):
 
 
 class FrameWriter:
-    """The referee's side of the shared memory: writes, and never reads."""
+    """The referee's side of the shared memory: writes, and never reads.
+
+    Attributes:
+        slots: Arrays for one observation each.
+    """
 
     size_bytes: ClassVar[int] = SLOTS * _FRAME_BYTES
 
@@ -284,15 +290,11 @@ class FrameWriter:
         seals = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, seals | _F_SEAL_FUTURE_WRITE)
         frames: Observation = np.frombuffer(self._memory, np.uint8)
-        self._slots = list(frames.reshape(SLOTS, *OBSERVATION_SHAPE))
-
-    def write(self, slot: int, observation: Observation) -> None:
-        """Puts an observation into a slot."""
-        self._slots[slot][...] = observation
+        self.slots = list(frames.reshape(SLOTS, *OBSERVATION_SHAPE))
 
     def close(self) -> None:
         """Releases the memory."""
-        self._slots = []
+        self.slots.clear()
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1

@@ -57,6 +57,8 @@ class RemoteAgent:
         self._step_timeout_s = step_timeout_s
         self.looks_between_decisions = built.looks_between_decisions
         self._is_first = True
+        self._slots = process.frames.slots
+        self._slot_ids = {id(array): slot for slot, array in enumerate(self._slots)}
         self._slot = 0
         self._percepts: list[channel.SentPercept] = []
         self._methods = frozenset(built.methods)
@@ -81,14 +83,21 @@ class RemoteAgent:
         percepts = self._percepts
         slot = None
         if obs_rgb is not None:
-            # Slots rotate: a core writes faster where the other has not just read.
-            slot = self._slot = (self._slot + 1) % channel.SLOTS
-            self._process.frames.write(slot, obs_rgb)
+            slot = self._slot_ids.get(id(obs_rgb))
+            if slot is None:  # it was not drawn there
+                self.next_canvas()[...] = obs_rgb
+                slot = self._slot
         percepts.append(channel.SentPercept(slot, reward, terminated, truncated, info))
         self.unconfirmed = len(percepts)
         if info["is_decision_frame"]:
             return self._send(self.meanwhile)
-        return self._send() if len(percepts) == channel.SLOTS else None
+        return self._send() if len(percepts) == channel.LONGEST_BATCH else None
+
+    def next_canvas(self) -> Observation:
+        """Shared memory for the observation of the next frame."""
+        # Slots rotate: a core writes faster where the other has not just read.
+        self._slot = (self._slot + 1) % channel.SLOTS
+        return self._slots[self._slot]
 
     def _send(self, meanwhile: Callable[[], None] | None = None) -> Any:
         percepts, self._percepts = self._percepts, []
