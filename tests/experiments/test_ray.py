@@ -407,8 +407,10 @@ def test_retry_finishes_the_runs_of_a_killed_driver(lab, options):
     ("options", "number", "exit_code", "state"),
     [
         ((), signal.SIGINT, 130, "CANCELLED"),
-        (RAY, signal.SIGINT, 130, "CANCELLED"),
         (RAY, signal.SIGTERM, 75, "QUEUED"),
+        pytest.param(
+            *(RAY, signal.SIGINT, 130, "CANCELLED"), marks=pytest.mark.exhaustive
+        ),
         pytest.param(
             *(RAY, signal.SIGUSR1, 75, "QUEUED"), marks=pytest.mark.exhaustive
         ),

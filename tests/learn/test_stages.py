@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from longplay.console.scripted import ScriptedConsole
-from longplay.errors import ConfigError
+from longplay.errors import ConfigError, DocumentError
 from longplay.reference.auditing import summarise
 from longplay.reference.facts import AuditedState
 from longplay.reference.library import load_reference
@@ -199,3 +200,12 @@ def test_a_game_that_another_process_is_at_is_left_alone(
         answer = invoke("reference", "train", "--work", tmp_path, "--game", "pong")
     assert answer.exit_code == 2
     assert "pong: another process is working on it" in answer.stderr
+
+
+def test_arrays_that_are_a_pipe_or_too_large_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 2**33)
+    for name, message in (("pipe", "found a pipe"), ("sparse", "found 8,589,934,592")):
+        with pytest.raises(DocumentError, match=message):
+            read_arrays(tmp_path / name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,15 @@ def remove_facts(data: Path) -> None:
     (data / "pong.json").unlink()
 
 
+def put_a_pipe(data: Path) -> None:
+    remove_facts(data)
+    os.mkfifo(data / "pong.json")
+
+
+def grow_networks(data: Path) -> None:
+    os.truncate(data / "pong.safetensors", 12 * 2**30)
+
+
 @pytest.mark.parametrize(
     ("damage", "error", "message"),
     [
@@ -70,6 +80,8 @@ def remove_facts(data: Path) -> None:
         (cut_facts, DocumentError, "pong.json"),
         (remove_an_array, DocumentError, "values input_bits: expected an array"),
         (remove_facts, DocumentError, "pong.json: cannot be read: .* LONGPLAY_REF"),
+        (put_a_pipe, DocumentError, "expected a regular file, found a pipe"),
+        (grow_networks, DocumentError, "at most 268,435,456 bytes, found 12,884"),
     ],
 )
 def test_damage_is_named(

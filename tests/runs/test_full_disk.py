@@ -108,7 +108,14 @@ def test_full_disk_before_the_run_starts(
     assert not list(left.out.rglob("status.json"))
 
 
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os_write",
+        pytest.param("os_fsync", marks=pytest.mark.exhaustive),
+        pytest.param("os_replace", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_full_disk_after_the_run_does_not_affect_the_run(
     name: str,
     sabotage: Callable[..., tuple[Sabotage, Any, Left]],

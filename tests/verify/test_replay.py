@@ -101,8 +101,7 @@ def _play_all(out: Path, suite: str, seed: int, visit_frames: int) -> Path:
 )
 def test_genuine_log_of_every_game_passes(tmp_path: Path, seed: int) -> None:
     run = _play_all(tmp_path / "run", "stream-3x2-v1", seed, 40)
-    for workers in (1, 2):
-        assert verify_run(run, workers=workers).passed
+    assert verify_run(run, workers=2).passed
 
 
 def test_genuine_control_log_of_every_game_passes(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ def collect(
             collect_reference(place, out)
             typer.echo(f"collected {game}")
     if page is not None:
-        filled = fill_table(page.read_text(encoding="utf-8"), read_all_facts(out))
+        filled = fill_table(_read_page(page), read_all_facts(out))
         write_file(page, filled.encode())
 
 
@@ -325,7 +325,7 @@ def rollouts(
         typer.echo(f"measured {game}: {len(visits)} visits")
     if page is not None:
         table = render_rollouts(read_rows(data))
-        filled = fill_marked(page.read_text(encoding="utf-8"), "rollouts", table)
+        filled = fill_marked(_read_page(page), "rollouts", table)
         write_file(page, filled.encode())
 
 
@@ -380,7 +380,7 @@ def tables(
     from longplay.reference.library import DATA, read_all_facts
     from longplay.report.reference_tables import fill_delivered, fill_table
 
-    text = fill_table(page.read_text(encoding="utf-8"), read_all_facts(DATA))
+    text = fill_table(_read_page(page), read_all_facts(DATA))
     write_file(page, fill_delivered(text, measure_leads(DATA)).encode())
 
 
@@ -403,6 +403,12 @@ def show(
         print_json([entry.model_dump(mode="json") for entry in facts])
     else:
         print_tables(references_table(facts))
+
+
+def _read_page(page: Path) -> str:
+    from longplay.contract.files import read_bounded
+
+    return read_bounded(page).decode()
 
 
 def _show_making(work: Path, as_json: bool) -> None:

@@ -81,15 +81,29 @@ def read_bounded(path: Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> byt
         DocumentError: It is not a regular file, or it is too large.
     """
     with open_regular(path) as file:
-        size_bytes = os.fstat(file.fileno()).st_size
-        # The file may grow while it is read.
-        content = file.read(largest_bytes + 1) if size_bytes <= largest_bytes else b""
-    if size_bytes > largest_bytes or len(content) > largest_bytes:
+        _check_size(path, os.fstat(file.fileno()).st_size, largest_bytes)
+        content = file.read(largest_bytes + 1)  # it may grow while it is read
+    _check_size(path, len(content), largest_bytes)
+    return content
+
+
+def check_bounded(path: Path, largest_bytes: int) -> None:
+    """Checks a file that another library is about to read.
+
+    Raises:
+        OSError: It cannot be read.
+        DocumentError: It is not a regular file, or it is too large.
+    """
+    with open_regular(path) as file:
+        _check_size(path, os.fstat(file.fileno()).st_size, largest_bytes)
+
+
+def _check_size(path: Path, size_bytes: int, largest_bytes: int) -> None:
+    if size_bytes > largest_bytes:
         raise DocumentError(
             f"{path.name}: expected at most {largest_bytes:,} bytes, found "
-            f"{max(size_bytes, len(content)):,}"
+            f"{size_bytes:,}"
         )
-    return content
 
 
 def iter_rows(file: BufferedReader, name: str) -> Iterator[bytes]:

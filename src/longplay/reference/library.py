@@ -25,7 +25,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from longplay.console.games import check_game
-from longplay.contract.files import describe_invalid
+from longplay.contract.files import describe_invalid, read_bounded
 from longplay.contract.fingerprint import hash_payload
 from longplay.errors import ConfigError, DocumentError, UnknownNameError
 from longplay.reference.facts import ReferenceFacts
@@ -107,7 +107,7 @@ def read_reference_document(path: Path, model: type[Facts]) -> Facts:
         DocumentError: It cannot be read, or is damaged.
     """
     try:
-        return model.model_validate_json(path.read_bytes())
+        return model.model_validate_json(read_bounded(path))
     except OSError as error:
         raise DocumentError(
             f"{path}: cannot be read: {error.strerror}; {_REMEDY}"
@@ -171,7 +171,7 @@ def read_safetensors(path: Path, expected_sha256: str) -> dict[str, NDArray[Any]
         DocumentError: The file is missing, damaged or has another digest.
     """
     try:
-        content = path.read_bytes()
+        content = read_bounded(path)
     except OSError as error:
         raise DocumentError(
             f"{path}: cannot be read: {error.strerror}; {_REMEDY}"

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from longplay.contract.files import write_file
+from longplay.contract.files import check_bounded, write_file
 from longplay.errors import DocumentError
 
 Arrays = dict[str, NDArray[Any]]
+
+_LARGEST_BYTES = 2 * 2**30
 
 
 def write_arrays(path: Path, arrays: Arrays, facts: dict[str, Any]) -> None:
@@ -34,6 +36,7 @@ def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
         DocumentError: The file is missing or damaged.
     """
     try:
+        check_bounded(path, _LARGEST_BYTES)
         with safe_open(path, "numpy") as file:
             facts = json.loads((file.metadata() or {})["facts"])
             return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118

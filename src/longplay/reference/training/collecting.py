@@ -7,7 +7,12 @@ from pathlib import Path
 
 from safetensors.numpy import save
 
-from longplay.contract.files import make_directory, write_document, write_file
+from longplay.contract.files import (
+    make_directory,
+    read_bounded,
+    write_document,
+    write_file,
+)
 from longplay.errors import ConfigError
 from longplay.reference.facts import AuditFacts, ReferenceFacts, ValueFacts
 from longplay.reference.library import load_reference
@@ -34,7 +39,7 @@ def collect_reference(workspace: Workspace, data: Path) -> None:
         {f"policy.{name}": array for name, array in policy.items()}
         | {f"values.{name}": array for name, array in values.items()}
     )
-    audit = AuditFacts.model_validate_json(workspace.result("audit").read_bytes())
+    audit = AuditFacts.model_validate_json(read_bounded(workspace.result("audit")))
     facts = ReferenceFacts(
         game=workspace.game_id,
         networks_sha256=hashlib.sha256(networks).hexdigest(),
