@@ -79,7 +79,9 @@ def test_pack_gives_the_same_video_as_its_run(
     assert (tmp_path / "a.mp4").read_bytes() == (tmp_path / "b.mp4").read_bytes()
 
 
-@pytest.mark.parametrize("options", ([], ["--lossless"]))
+@pytest.mark.parametrize(
+    "options", ([], pytest.param(["--lossless"], marks=pytest.mark.exhaustive))
+)
 def test_video_does_not_depend_on_what_memory_contained(
     run: Path, tmp_path: Path, options: list[str]
 ) -> None:

@@ -481,7 +481,7 @@ def made_runs(draw: st.DrawFn) -> MadeRun:
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(made_runs())
 def test_made_runs_agree_with_the_reference(run):
     with tempfile.TemporaryDirectory() as folder:
@@ -489,7 +489,7 @@ def test_made_runs_agree_with_the_reference(run):
         assert_scored(run_dir, score_run(run_dir).model_dump(mode="json"))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(made_runs(), st.floats(0, 1), st.booleans())
 def test_parts_of_made_runs_agree_with_the_reference(run, share, is_torn):
     keep = int(share * len(run.rewards))
