@@ -386,7 +386,13 @@ def test_no_worker_is_left(troubled):
 # --- drivers that are killed, interrupted, or not alone ---------------------------
 
 
-@pytest.mark.parametrize("options", [(), RAY], ids=["sequential", "ray"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param((), id="sequential", marks=pytest.mark.exhaustive),
+        pytest.param(RAY, id="ray"),
+    ],
+)
 def test_retry_finishes_the_runs_of_a_killed_driver(lab, options):
     process = lab.start("0-2", *options)
     running = wait_for(lambda: lab.running(2 if options else 1), 120, "runs begin")

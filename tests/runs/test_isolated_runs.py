@@ -13,6 +13,7 @@ import pytest
 from longplay.contract.rundir import ROW_FILES
 from longplay.errors import AgentError, ConfigError, RunFailed
 from playing import play_run
+from sampling import sampled
 
 # Two visits of 100 frames; decisions at frames 0, 4, 8 … of a visit.
 SETTINGS = {
@@ -64,7 +65,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize("name", sampled(FAILURES, 2))
 def test_failing_run_is_the_same_in_its_own_process(
     name: str, write_agent: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -33,12 +33,12 @@ def keep(
 
     Args:
         agent_pid: A child of this process.
-        lifeline: A pipe whose other end the referee holds.
+        lifeline: A pipe whose other end the referee holds; it writes there before it
+            closes it.
         status: A pipe to write `{"status", "memory_bytes"}` to.
         memory_bytes: Limit of resident memory of the agent and its descendants.
         folder: The agent's own folder; removed here only if the referee has died.
     """
-    referee_pid = os.getppid()
     exceeded = _wait_for_end(agent_pid, lifeline, memory_bytes)
     with contextlib.suppress(ProcessLookupError):
         os.kill(agent_pid, signal.SIGKILL)
@@ -47,8 +47,18 @@ def keep(
     with contextlib.suppress(OSError):
         os.write(status, json.dumps(report).encode())
     _kill_descendants()
-    if os.getppid() != referee_pid:
+    if _is_cut(lifeline):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_cut(lifeline: int) -> bool:
+    """Whether the pipe was closed without a word: the referee has died."""
+    # Its process id does not tell: pipes are closed before children get a new parent.
+    os.set_blocking(lifeline, False)
+    try:
+        return os.read(lifeline, 1) == b""
+    except BlockingIOError:
+        return False
 
 
 def _wait_for_end(

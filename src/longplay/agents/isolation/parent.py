@@ -276,7 +276,9 @@ class AgentProcess:
         """Ends the process and all its descendants; does nothing the second time."""
         if not self._finalizer.alive:
             return
-        # The keeper sees the pipe close, kills all descendants, and ends.
+        # The keeper sees that this is no accident, kills all descendants, and ends.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._lifeline, b".")
         os.close(self._lifeline)
         try:
             self._popen.wait(_KEEPER_S)
