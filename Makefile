@@ -48,7 +48,7 @@ demo: $(INSTALLED_REPORT) ## set up, play stream-smoke-v1 with the random agent,
 	$(BIN)/longplay report $$out -o $$out-report
 
 test: $(INSTALLED_DEV) ## run the fast tests (minutes)
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test-learn: $(INSTALLED_LEARN) ## test training with torch and numba (seconds)
 	$(BIN)/python -m pytest tests/learn

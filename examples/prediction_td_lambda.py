@@ -38,7 +38,7 @@ class State:
     old_value: float = 0.0
 
 
-def init(observation_shape, step_size=0.01, discount=0.99, trace_decay=0.9):
+def init(observation_shape, step_size=0.01, discount=0.99, trace_decay=0.95):
     return State(step_size, discount, trace_decay)
 
 

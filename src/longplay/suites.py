@@ -184,7 +184,7 @@ _REFERENCES: Mapping[str, str] = {
         "daab233960c4df02a39fb0f01ea773b4966f17cfdf57a5cbb8d8ec94812318db"
     ),
     "prediction-v1": (
-        "7da52f1ee00c52411bcb9d89ae2ccbe38dfbce7cec67d001a00d43f4a4d90595"
+        "dd0cb2dafba6b10afe0d008993d2163597086ad28bc997c42e36e009b83a953b"
     ),
 }
 

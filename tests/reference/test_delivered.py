@@ -119,7 +119,7 @@ def test_random_play_was_measured_on_tuning_seeds() -> None:
 
 def test_shipped_policies_are_better_than_random_play() -> None:
     behind = [lead.game for lead in measure_leads(DATA) if lead.lead_in_errors < 2]
-    assert behind == ["demon_attack"]  # to be replaced: docs/prediction.md
+    assert behind == ["demon_attack"]  # docs/prediction.md says why
 
 
 def test_the_printed_table_is_that_of_the_shipped_recordings() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from longplay.learners.features import FEATURES, Active, BlockFeatures, Observation
 from longplay.learners.state_files import load_state, save_state
 
-REVISION = 1
+REVISION = 2
 
 Doubles = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -46,7 +46,7 @@ def init(
     *,
     step_size: float = 0.01,
     discount: float = 0.99,
-    trace_decay: float = 0.9,
+    trace_decay: float = 0.95,
 ) -> State:
     """Builds the predictor; every keyword is a hyper-parameter."""
     arguments = dict(locals())
