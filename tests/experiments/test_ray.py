@@ -279,6 +279,7 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lab, int]:
         process.wait()
 
 
+@pytest.mark.exhaustive
 def test_one_failed_run_is_reported(troubled):
     lab, exit_code = troubled
     assert exit_code == 1, lab.errors
@@ -386,13 +387,8 @@ def test_no_worker_is_left(troubled):
 # --- drivers that are killed, interrupted, or not alone ---------------------------
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param((), id="sequential", marks=pytest.mark.exhaustive),
-        pytest.param(RAY, id="ray"),
-    ],
-)
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("options", [(), RAY], ids=["sequential", "ray"])
 def test_retry_finishes_the_runs_of_a_killed_driver(lab, options):
     process = lab.start("0-2", *options)
     running = wait_for(lambda: lab.running(2 if options else 1), 120, "runs begin")
@@ -477,6 +473,7 @@ def session_pids(session: int) -> set[int]:
     return pids
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
 def test_ray_listens_on_loopback_alone(lab):
     process = lab.start("0-1", *RAY)

@@ -29,6 +29,7 @@ from longplay.errors import (
 )
 from longplay.suites import SUITES
 from playing import play_run
+from sampling import sampled
 
 ENV_IDS = tuple(longplay.gym.ENV_SUITES)
 CONTROL, STREAM = "longplay/ControlSmoke-v1", "longplay/StreamSmoke-v1"
@@ -95,7 +96,7 @@ def both(
 # --- the environments -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("env_id", ENV_IDS)
+@pytest.mark.parametrize("env_id", sampled(ENV_IDS, 3))
 def test_passes_gymnasiums_own_checker(env_id: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

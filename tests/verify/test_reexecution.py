@@ -18,6 +18,7 @@ from forgery import rechain
 from longplay.contract.rundir import ROW_FILES
 from playing import play_run
 from rows import read_rows
+from sampling import sampled
 
 SUITE = "control-smoke-v1"
 SETTINGS = {"games": ["pong"], "base_visit_frames": 80}
@@ -176,7 +177,7 @@ DEATHS = {
 }
 
 
-@pytest.mark.parametrize("death", DEATHS)
+@pytest.mark.parametrize("death", sampled(DEATHS, 2))
 def test_agent_that_ends_while_it_is_checked_fails(
     death: str, tmp_path: Path, invoke: Callable[..., Any], spawn: Callable[..., Any]
 ) -> None:

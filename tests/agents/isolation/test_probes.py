@@ -21,7 +21,7 @@ from probes import CHANGING, LEARNING, Scene, write_agent
 from longplay.contract.rundir import ROW_FILES
 
 # Those that are also played on their own in `make test`.
-_QUICK = ("patches the recorder", "removes the run")
+_QUICK = ("patches the recorder",)
 PREDICTION = ("prediction-smoke-v1", "--set", 'games=["pong", "breakout"]')
 CONTROL = ("control-smoke-v1", "--set", 'games=["pong"]')
 SHORT = ("--set", "base_visit_frames=45", "--seed", "1000", "--quiet")
