@@ -465,7 +465,7 @@ CHANGING: Mapping[str, str] = {
         from longplay.runs import session
         session.conclude_run = lambda run_dir, summary, write_result: None
         """,
-    "truncates the log": "os.truncate(run_dir() / 'events.jsonl', 0)",
+    "stretches the log": "os.truncate(run_dir() / 'events.jsonl', 1 << 20)",
     "appends to the log": """
         with open(run_dir() / "events.jsonl", "a") as log:
             log.write("{}")
