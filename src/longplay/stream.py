@@ -339,7 +339,7 @@ class Stream:
                 is_last = step[1] or index == left
                 is_shown = looks_between_decisions or index + 1 == self._interval
                 observation = self._observe() if is_shown and not is_last else None
-            except Exception as error:
+            except Exception as error:  # `advance` raises it
                 self._ahead.append(_Played(error=error))
                 return
             frames = self.console.emulator_frames

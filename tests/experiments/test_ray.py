@@ -279,7 +279,6 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lab, int]:
         process.wait()
 
 
-@pytest.mark.exhaustive
 def test_one_failed_run_is_reported(troubled):
     lab, exit_code = troubled
     assert exit_code == 1, lab.errors
@@ -473,7 +472,6 @@ def session_pids(session: int) -> set[int]:
     return pids
 
 
-@pytest.mark.exhaustive
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
 def test_ray_listens_on_loopback_alone(lab):
     process = lab.start("0-1", *RAY)

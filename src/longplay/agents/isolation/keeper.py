@@ -52,7 +52,7 @@ def keep(
 
 
 def _is_cut(lifeline: int) -> bool:
-    """Whether the pipe was closed without a word: the referee has died."""
+    """Whether the referee died: the pipe was closed and nothing was written."""
     # Its process id does not tell: pipes are closed before children get a new parent.
     os.set_blocking(lifeline, False)
     try:
