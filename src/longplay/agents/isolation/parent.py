@@ -276,8 +276,8 @@ class AgentProcess:
         """Ends the process and all its descendants; does nothing the second time."""
         if not self._finalizer.alive:
             return
-        # This tells the keeper that the referee is alive and cleans up itself. The keeper
-        # kills all descendants, and ends.
+        # Tells the keeper that the referee is alive and will clean up. The keeper kills
+        # all descendants and ends.
         with contextlib.suppress(BrokenPipeError):
             os.write(self._lifeline, b".")
         os.close(self._lifeline)
