@@ -24,6 +24,8 @@ _PREEMPTING = tuple(
 )
 # The request of the current command, shared by all of its runs.
 _of_command: StopRequest | None = None
+# The signals that have a handler of this module now.
+_handled: frozenset[int] = frozenset()
 
 
 @contextlib.contextmanager
@@ -62,34 +64,51 @@ def stop_on_signals() -> Iterator[StopRequest]:
         yield stop
 
 
-def _limit_to_this_process(handler: Handler) -> Handler:
-    """A handler that a forked process of the agent does not have.
-
-    Pools of processes end their workers by SIGTERM.
-    """
-    pid = os.getpid()
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if os.getpid() == pid:
-            handler(number, frame)
-            return
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    return handle
-
-
 @contextlib.contextmanager
 def _handling(handlers: Mapping[int, Handler]) -> Iterator[None]:
+    global _handled  # noqa: PLW0603 - signals are per process, too
     if threading.current_thread() is not threading.main_thread():
         yield  # signals reach the main thread only
         return
+    outer = _handled
     before = {
-        number: signal.signal(number, _limit_to_this_process(handler))
-        for number, handler in handlers.items()
+        number: signal.signal(number, handler) for number, handler in handlers.items()
     }
+    _handled |= handlers.keys()
     try:
         yield
     finally:
+        _handled = outer
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class _Forking:
+    """A process that the agent forks does not have the handlers of the run.
+
+    Pools of processes end their workers by SIGTERM, at any moment: also while a worker
+    is made. Until the copy has its own handlers, signals wait.
+    """
+
+    def __init__(self) -> None:
+        self._mask = threading.local()
+
+    def before(self) -> None:
+        self._mask.before = signal.pthread_sigmask(signal.SIG_BLOCK, _handled)
+
+    def in_parent(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask.before)
+
+    def in_child(self) -> None:
+        for number in _handled:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask.before)
+
+
+if hasattr(os, "register_at_fork"):
+    _forking = _Forking()
+    os.register_at_fork(
+        before=_forking.before,
+        after_in_parent=_forking.in_parent,
+        after_in_child=_forking.in_child,
+    )
