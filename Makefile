@@ -11,6 +11,8 @@ INSTALLED_REPORT := $(VENV)/.installed-report
 INSTALLED_LEARN := $(VENV)/.installed-learn
 INSTALLED_LOOPS := $(VENV)/.installed-loops
 INSTALLED_DOCS := $(VENV)/.installed-docs
+# Hundreds of tests start Python: compiled files spare them most of its start.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .PHONY: demo test test-learn test-view test-all check docs format schema facts bench bench-learners baselines prediction-baselines results results-page verify-results learning pictures doctor-traces forgeries leaderboard wheel clean help
