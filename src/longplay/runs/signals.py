@@ -74,7 +74,7 @@ def _handling(handlers: Mapping[int, Handler]) -> Iterator[None]:
     before = {
         number: signal.signal(number, handler) for number, handler in handlers.items()
     }
-    _handled |= handlers.keys()
+    _handled = _handled.union(handlers)
     try:
         yield
     finally:
