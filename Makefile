@@ -123,8 +123,9 @@ forgeries: $(INSTALLED_DEV) ## forge runs, and write docs/trust.md's table of wh
 	$(BIN)/python docs/generate/forgeries.py
 
 leaderboard: $(INSTALLED_REPORT) ## build the site of the shipped results/ into build/leaderboard
-	rm -rf build/leaderboard
-	$(BIN)/longplay leaderboard results -o build/leaderboard
+	rm -rf build/leaderboard build/cache
+	mkdir -p build/cache && cp -r results/curves build/cache/
+	LONGPLAY_CACHE=build/cache $(BIN)/longplay leaderboard results -o build/leaderboard
 
 wheel: $(INSTALLED_DEV) ## build the wheel into dist/
 	$(PIP) wheel --no-deps -w dist .

@@ -36,7 +36,13 @@ from longplay.contract.fingerprint import agent_id
 from longplay.contract.records import Score
 from longplay.errors import UnknownNameError
 from made_up_anchors import NO_ANCHORS, make_anchors, make_game
-from written_runs import SHORT, make_config, name_short_suite, write_run
+from written_runs import (
+    SHORT,
+    VERSIONS,
+    make_config,
+    name_short_suite,
+    write_run,
+)
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 SUITE = name_short_suite()
@@ -170,7 +176,8 @@ def test_different_seeds_are_noted(tmp_path):
     changes, note = suite.notes
     assert changes == "stream-smoke-v1 with base_visit_frames = 60, jitter_pct = 0.0"
     assert note == (
-        "different seeds (alpha: 0–3; beta: 1–3, 9): differences use the shared seeds"
+        "different seeds (alpha: 0–3; beta: 1–3, 9): a difference uses the seeds that "
+        "both agents have, and all seeds if there are none"
     )
     assert suite.agents[1].difference is not None
     assert suite.agents[1].difference.n == 3
@@ -307,7 +314,7 @@ def test_random_stands_beside_an_unchanged_suite(tmp_path):
     assert random.label == "random (shipped)"
     assert random.per_run["headline"] == (2.0, 10.0, 1.0)
     assert random.difference is not None
-    assert random.difference.mean == pytest.approx(13 / 3 - 1500)
+    assert random.difference.mean == pytest.approx(10 - 1500)  # on seed 1
     assert random.games["pong"]["rate"].mean == pytest.approx(-0.0206666667)
     assert random.improvement is None
     assert random.absent["improvement"] == (
@@ -544,3 +551,58 @@ def test_json_has_only_the_paths_of_left_out_runs(tmp_path):
     write_agent(tmp_path, "alpha", {0: 2.0})
     text = json.dumps(compare_all(tmp_path).model_dump(mode="json"))
     assert str(tmp_path) not in text
+
+
+def test_other_emulator_is_another_table_with_its_own_title(tmp_path):
+    write_agent(tmp_path, "alpha", {0: 2.0, 1: 3.0, 2: 4.0})
+    for path in write_agent(tmp_path, "beta", {0: 2.0, 1: 3.0}).iterdir():
+        edit(path / "config.json", versions={"longplay": "0.1", "ale_py": "0.13.0"})
+    anchored = ANCHORS.suites[SUITE].model_copy(update={"versions": VERSIONS})
+    anchors = ANCHORS.model_copy(update={"suites": {SUITE: anchored}})
+    here, there = compare_all(tmp_path, anchors).suites
+    assert here.title == f"{SUITE} (ale-py 0.12.1)"
+    assert there.title == f"{SUITE} (ale-py 0.13.0)"
+    # The anchors were measured on the first emulator.
+    assert (here.lead, there.lead) == ("average", "headline")
+    assert set(there.games_without_z.values()) == {
+        "anchors-1 was measured with ale-py 0.12.1, found 0.13.0"
+    }
+    assert "average" not in there.agents[0].numbers
+    (chosen,) = compare_all(tmp_path, anchors, suite=there.title).suites
+    assert chosen == there
+
+
+def test_no_baselines_for_another_emulator(tmp_path):
+    config = make_config("control-smoke-v1", 1, {}, "alpha")
+    run_dir = write_run(tmp_path / "1", config, [1.0] * config.total_frames)
+    edit(run_dir / "config.json", versions={"longplay": "0.1", "ale_py": "0.13.0"})
+    suite = compare_one(tmp_path, NO_ANCHORS, with_baselines=True)
+    assert len(suite.agents) == 1
+    assert "there are no baselines for this suite and emulator" in suite.notes
+
+
+def test_runs_that_are_left_out_count_for_their_own_isolation(tmp_path):
+    """One agent twice, in its process and isolated; only isolated runs fail."""
+    write_agent(tmp_path / "in", "alpha", {0: 1.0, 1: 1.0, 2: 1.0})
+    isolated = write_agent(tmp_path / "out", "alpha", {0: 1.0, 3: 1.0, 4: 1.0})
+    for path in isolated.iterdir():
+        edit(path / "config.json", agent_isolation={"level": "process"})
+    write(isolated / "3/status.json", make_status("FAILED", "Oops"))
+    inside, outside = compare_one(tmp_path).agents
+    assert (inside.label, inside.left_out) == ("alpha (isolation none)", {})
+    assert outside.left_out == {"errored": (3,)}
+
+
+def test_unknown_tuning_is_not_a_budget_of_nothing(tmp_path):
+    for name, frames in (("a", None), ("b", 0)):
+        folder = write_agent(tmp_path / name, "alpha", {0: 1.0})
+        if frames is not None:
+            write(folder / "0/episode_record.json", {"tuning_frames": frames})
+    suite = compare_one(tmp_path)
+    assert [agent.label for agent in suite.agents] == [
+        "alpha (tuned unknown)",
+        "alpha (tuned 0)",
+    ]
+    assert suite.notes[-1] == (
+        "different tuning frames (alpha (tuned unknown): unknown, alpha (tuned 0): 0)"
+    )

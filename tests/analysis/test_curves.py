@@ -23,8 +23,8 @@ from longplay.analysis.curves import (
     Curves,
     cache_folder,
     count_frames,
-    identify_rows,
     read_curves,
+    recorded_sha256,
     scan_events,
 )
 from longplay.contract.records import PredictionScore
@@ -143,7 +143,7 @@ def test_rows_that_are_not_a_run_are_refused(tmp_path, damage):
 def test_missing_rows_are_an_error(tmp_path):
     run_dir = write_run(tmp_path / "run", make_config(), [1.0] * 360)
     (run_dir / "events.jsonl").unlink()
-    for read in (scan_events, identify_rows):
+    for read in (scan_events, recorded_sha256):
         with pytest.raises(DocumentError, match=r"events\.jsonl: missing"):
             read(RunDirectory(run_dir))
 
@@ -181,6 +181,20 @@ def test_other_rows_are_scanned_again(tmp_path):
         run_dir = write_run(tmp_path / str(reward), make_config(), [reward] * 360)
         assert read_curves(RunDirectory(run_dir), cache).rates()[0] == reward
     assert len(list(cache.iterdir())) == 2
+
+
+def test_run_cannot_change_what_is_cached_for_another(tmp_path):
+    cache, config = tmp_path / "cache", make_config()
+    true = write_run(tmp_path / "true", config, [1.0] * 360)
+    false = shutil.copytree(true, tmp_path / "false")
+    events = false / "events.jsonl"
+    events.write_bytes(events.read_bytes().replace(b'"reward":1.0', b'"reward":9.0'))
+    with pytest.raises(DocumentError, match="expected SHA-256"):
+        read_curves(RunDirectory(false), cache)
+    assert read_curves(RunDirectory(true), cache).rates()[0] == 1.0
+    events.write_bytes(events.read_bytes()[:-1])
+    with pytest.raises(DocumentError, match=r"expected [\d,]+ bytes"):
+        read_curves(RunDirectory(false), cache)
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"played": 3, "rewards": [1]}', "[]"])

@@ -162,3 +162,27 @@ def test_coverage_on_skewed_data_is_as_printed(runs, printed):
     trials = 1_000 if runs >= 30 else 4_000
     share = coverage(lambda rng, n: rng.exponential(1.0, n), 1.0, runs, trials)
     assert share == pytest.approx(printed, abs=0.02)
+
+
+def test_many_unpaired_runs_are_resampled():
+    rng = np.random.default_rng(1)
+    ours = {seed: float(v) for seed, v in enumerate(rng.normal(1, 1, 40))}
+    theirs = {seed + 100: float(v) for seed, v in enumerate(rng.normal(0, 1, 60))}
+    found = estimate_difference(ours, theirs)
+    assert found is not None
+    assert (found.method, found.n) == ("unpaired bootstrap", 40)
+    # Close to Welch's, which is exact here.
+    welch = welch_half_width(list(ours.values()), list(theirs.values()))
+    assert found.half_width == pytest.approx(welch, rel=0.05)
+    assert found.low is not None
+    assert (
+        found.low
+        < found.mean
+        == pytest.approx(np.mean(list(ours.values())) - np.mean(list(theirs.values())))
+    )
+
+
+def test_one_shared_seed_is_compared_on_that_seed():
+    found = estimate_difference({0: 5.0, 1: 9.0}, {1: 9.0, 2: 1.0, 3: 2.0})
+    assert found is not None
+    assert (found.mean, found.n, found.method) == (0.0, 1, "none")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from generated_runs import (
 from longplay.agents.loading import BUILT_IN_AGENTS
 from longplay.analysis.runs import AgentKey, OpenedPack, RunReader, name_agent
 from longplay.analysis.table import make_table, read_table
+from longplay.contract.files import hash_file
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, NotARunError, PackError
 from written_runs import make_config, name_short_suite, write_run
@@ -101,6 +104,90 @@ def test_broken_run_is_left_out_and_the_others_are_read(tmp_path):
     assert "config.json: not readable as JSON" in left.reason
 
 
+def test_unreadable_run_of_an_experiment_counts_for_its_agent(tmp_path):
+    experiment = make_experiment(tmp_path / "exp", [0, 1])
+    broken = run_dir_of(experiment, 1)
+    (broken / "run_summary.json").write_text("{")
+    write(broken / "episode_config.json", {"seed": 1})
+    found = READ([experiment])
+    (left,) = found.left_out
+    assert (left.kind, left.seed) == ("unreadable", 1)
+    assert (left.suite, left.agent) == (
+        found.runs[0].conditions.suite,
+        found.runs[0].agent,
+    )
+
+
+def test_experiment_with_a_broken_plan_stops_nothing(tmp_path):
+    broken = make_experiment(tmp_path / "broken", [0])
+    (broken / "experiment_config.json").write_text("{")
+    make_experiment(tmp_path / "whole", [1])
+    found = READ([tmp_path])
+    assert {run.seed for run in found.runs} == {0, 1}
+    (left,) = found.left_out
+    assert (left.kind, left.path) == ("unreadable", broken)
+    assert "experiment_config.json: not readable as JSON" in left.reason
+
+
+def _drop_a_visit(run_dir: Path) -> None:
+    visits = json.loads((run_dir / "run_summary.json").read_bytes())["visits"]
+    edit(run_dir / "run_summary.json", visits=visits[1:])
+
+
+def _move_frames(run_dir: Path) -> None:
+    visits = json.loads((run_dir / "run_summary.json").read_bytes())["visits"]
+    visits[0]["frames"], visits[1]["frames"] = 0, 2 * visits[1]["frames"]
+    edit(run_dir / "run_summary.json", visits=visits)
+
+
+def _claim_a_huge_sum(run_dir: Path) -> None:
+    visits = json.loads((run_dir / "run_summary.json").read_bytes())["visits"]
+    visits[0]["reward_sum"] = 1e308
+    edit(run_dir / "run_summary.json", visits=visits)
+
+
+def _claim_a_huge_score(run_dir: Path) -> None:
+    edit(run_dir / "score.json", final_score=-1e308)
+
+
+@pytest.mark.parametrize(
+    ("forge", "reason"),
+    [
+        (_drop_a_visit, "expected the 6 visits of the schedule"),
+        (_move_frames, "expected the 6 visits of the schedule"),
+        (_claim_a_huge_sum, r"expected sums and scores up to 1e\+15, found 1e\+308"),
+        (_claim_a_huge_score, r"expected sums and scores up to 1e\+15, found -1e\+308"),
+    ],
+)
+def test_documents_that_cannot_be_true_are_left_out(tmp_path, forge, reason):
+    forge(one_run(tmp_path, "false"))
+    one_run(tmp_path, "true", seed=1)
+    found = READ([tmp_path])
+    assert [run.seed for run in found.runs] == [1]
+    (left,) = found.left_out
+    assert left.kind == "unreadable"
+    assert re.search(reason, left.reason)
+
+
+def test_cells_of_a_study_that_were_not_started_are_missing(tmp_path):
+    make_experiment(tmp_path / "cells/one", [0])
+    planned = {"suite": "stream-smoke-v1", "seeds": [0, 1]}
+    entry = make_config().model_dump(mode="json")["agent"]
+    cells = [
+        {"folder": "cells/one", "agent": "one", **planned},
+        {"folder": "cells/two", "agent": "two", **planned, "entry": entry},
+        {"folder": "cells/three", "agent": "three", **planned},
+    ]
+    write(tmp_path / "study.json", {"cells": cells})
+    found = READ([tmp_path])
+    assert len(found.runs) == 1
+    assert [(left.kind, left.seed, left.agent) for left in found.left_out] == [
+        ("missing", seed, key)
+        for key in (AgentKey("alpha", entry["agent_id"]), AgentKey("three", None))
+        for seed in (0, 1)
+    ]
+
+
 def test_planned_runs_without_a_folder_are_missing(tmp_path):
     experiment = make_experiment(tmp_path / "exp", [0, 2])
     write_plan(experiment, [0, 1, 2, 3])
@@ -141,14 +228,13 @@ def test_contradicting_runs_can_be_left_out(tmp_path):
 
 def test_pack_has_curves_once_its_rows_were_scanned(tmp_path):
     run_dir = one_run(tmp_path)
-    events, cache = run_dir / "events.jsonl", tmp_path / "cache"
-    size_bytes = events.stat().st_size
+    sha256, cache = hash_file(run_dir / "events.jsonl"), tmp_path / "cache"
     pack = tmp_path / "packs" / "one.longplay"
     pack.parent.mkdir()
     pack.write_bytes(b"")
 
     def open_pack(_: Path) -> OpenedPack:
-        return OpenedPack(RunDirectory(run_dir), size_bytes)
+        return OpenedPack(RunDirectory(run_dir), sha256)
 
     reader, lazy = RunReader(cache, open_pack), RunReader(cache, scans=False)
     assert reader.read([pack]).runs[0].curves is None

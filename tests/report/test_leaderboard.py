@@ -37,7 +37,7 @@ def write_entry(folder: Path, name: str, reward: float, seeds=range(5)) -> None:
 
 
 def read(folder: Path) -> FoundRuns:
-    return RunReader(open_pack=open_pack, leaves_out_conflicts=True).read([folder])
+    return RunReader(open_pack=open_pack).read_all([folder])
 
 
 def build(folder: Path, judge=None, anchors=NO_ANCHORS) -> Leaderboard:
@@ -139,6 +139,29 @@ def test_runs_that_contradict_each_other_are_all_refused(tmp_path):
     assert str(tmp_path) not in board.model_dump_json()
 
 
+@pytest.mark.parametrize("has_own_rows", [False, True], ids=["copied", "own"])
+def test_forged_run_does_not_remove_the_run_it_imitates(tmp_path, has_own_rows):
+    """The forgery is read first, and has the rows of the true run or its own."""
+    write_entry(tmp_path / "b", "alpha", 1.0)
+    write_entry(tmp_path / "a", "alpha", 2.0 if has_own_rows else 1.0, seeds=(0,))
+    edit(tmp_path / "a/alpha/0/score.json", cumulative_reward=9999.0)
+
+    def judge(run: MeasuredRun) -> Verdict:
+        is_false = run.path.is_relative_to(tmp_path / "a")
+        return Verdict(level="replayed", problem="score" if is_false else None)
+
+    board = build(tmp_path, judge)
+    (entry,) = board.suites[0].entries
+    assert (entry.rank, entry.missing_seeds) == (1, ())
+    assert entry.numbers["headline"].mean == 1500.0
+    assert [refusal.name for refusal in board.refused] == ["a/alpha/0"]
+    # Without a judge nobody knows which one is true.
+    assert [refusal.name for refusal in build(tmp_path).refused] == [
+        "a/alpha/0",
+        "b/alpha/0",
+    ]
+
+
 def test_run_found_not_true_is_refused(tmp_path):
     write_entry(tmp_path, "alpha", 1.0)
 
@@ -210,6 +233,22 @@ def test_pack_and_directory_are_verified_once(
     assert judge.judge(one(packed)) == Verdict(level="replayed")
     assert judge.judge(one(control_run)) == Verdict(level="replayed")
     assert len(list((tmp_path / "verdicts").iterdir())) == 1
+
+
+def test_own_word_of_a_run_is_not_trusted(packed, tmp_path):
+    """Its verification.json says that it was replayed; nobody here did."""
+    judge = Judge(tmp_path / "verdicts", tmp_path / "curves")
+    assert read_trust(one(packed)) == "replayed"
+    assert judge.recall(one(packed)) == Verdict(level="claimed")
+    judge.judge(one(packed))
+    assert judge.recall(one(packed)) == Verdict(level="replayed")
+
+
+def test_pack_keeps_the_declared_tuning(control_run, tmp_path):
+    copy = shutil.copytree(control_run, tmp_path / "copy")
+    write(copy / "episode_record.json", {"tuning_frames": 7})
+    pack_run(copy, tmp_path / "run.longplay")
+    assert one(tmp_path / "run.longplay").agent.tuning_frames == 7
 
 
 def test_run_that_is_not_true_has_a_problem(control_run, tmp_path):

@@ -64,6 +64,7 @@ def agent(label: str, shift: float = 0.0, **changes) -> AgentNumbers:
 
 def suite(*agents: AgentNumbers, **changes) -> SuiteComparison:
     fields = {
+        "title": "control-v1",
         "suite": "control-v1",
         "track": "control",
         "frame_noun": "timestep",

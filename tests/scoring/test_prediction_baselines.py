@@ -54,7 +54,8 @@ def make_data(suite: str = SUITE, reference_sha256: str = REFERENCES) -> dict[st
         )
         for name, scale in zip(PREDICTORS, (10.0, 1.0, 0.5), strict=True)
     }
-    entry = {"reference_sha256": reference_sha256, "seeds": [0, 1, 2]}
+    entry: dict[str, Any] = {"reference_sha256": reference_sha256, "seeds": [0, 1, 2]}
+    entry["versions"] = {"ale_py": "0.12.1"}
     return {"suites": {suite: {**entry, "predictors": figures}}}
 
 

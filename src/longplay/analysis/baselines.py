@@ -27,7 +27,9 @@ _NOT_BY_RUN = "the shipped figures have no rates run by run"
 def shipped_agents(
     run: MeasuredRun, scale: Scale, error: str | None
 ) -> dict[AgentKey, AgentArrays]:
-    """The agents that were measured on a suite; none for a customised suite.
+    """The agents that were measured on a suite.
+
+    None for a customised suite, and for another version of the emulator.
 
     Args:
         run: A run of the suite.
@@ -49,9 +51,12 @@ def _baselines(run: MeasuredRun) -> dict[AgentKey, AgentArrays]:
         return {
             AgentKey(f"{baseline.label} (shipped)", None): _predictor(baseline, games)
             for baseline in prediction_baselines(suite, run.conditions.references)
+            if baseline.emulator == run.conditions.emulator
         }
     baseline = random_baseline(suite)
     if baseline is None or baseline.suite_id != suite:
+        return {}
+    if baseline.emulator != run.conditions.emulator:
         return {}
     return {AgentKey("random (shipped)", None): _random(baseline, games)}
 

@@ -7,7 +7,7 @@ comparable runs are averaged. Caveats of a comparison are listed in `notes`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,11 @@ from longplay.analysis.aggregation import (
 from longplay.analysis.anchors import Anchors
 from longplay.analysis.baselines import shipped_agents
 from longplay.analysis.intervals import Estimate, estimate_difference, estimate_mean
-from longplay.analysis.labels import describe_seeds, label_agents
+from longplay.analysis.labels import (
+    describe_seeds,
+    describe_tuning,
+    label_agents,
+)
 from longplay.analysis.normalisation import Scale, make_scale
 from longplay.analysis.records import (
     AgentNumbers,
@@ -132,24 +136,40 @@ def _make_tables(found: FoundRuns, request: Request) -> list[_Table]:
     runs: dict[Conditions, list[MeasuredRun]] = {}
     for run in found.runs:
         runs.setdefault(run.conditions, []).append(run)
-    known = {conditions.suite for conditions in runs}
+    titles = {conditions: _title(conditions, runs) for conditions in runs}
+    known = {conditions.suite for conditions in runs} | set(titles.values())
     if request.suite is not None and request.suite not in known:
         raise UnknownNameError("suite among the runs", request.suite, known)
     homes = [(left, _find_home(left, runs)) for left in found.left_out]
     singles = SingleGameRuns(found.runs)
-    suites = [conditions.suite for conditions in runs]
     return [
         _Table(
+            titles[conditions],
             conditions,
             members,
             [left for left, home in homes if home == conditions],
             request,
             singles,
-            has_namesakes=suites.count(conditions.suite) > 1,
         )
         for conditions, members in runs.items()
-        if request.suite in (None, conditions.suite)
+        if request.suite in (None, conditions.suite, titles[conditions])
     ]
+
+
+def _title(conditions: Conditions, tables: Iterable[Conditions]) -> str:
+    """The suite, and what tells it apart from other tables of the suite."""
+    namesakes = [other for other in tables if other.suite == conditions.suite]
+    parts = [
+        f"{noun} {'unknown' if value is None else value[:8]}"
+        for noun, name in (
+            ("ale-py", "emulator"),
+            ("ROMs", "roms"),
+            ("references", "references"),
+        )
+        if len({getattr(other, name) for other in namesakes}) > 1
+        for value in (getattr(conditions, name),)
+    ]
+    return f"{conditions.suite} ({', '.join(parts)})" if parts else conditions.suite
 
 
 def _find_home(
@@ -162,8 +182,7 @@ def _find_home(
     """
     homes = [conditions for conditions in runs if conditions.suite == left.suite]
     for conditions in homes:
-        agents = {run.agent.agent_id for run in runs[conditions]}
-        if left.agent is not None and left.agent.agent_id in agents:
+        if left.agent in {run.agent for run in runs[conditions]}:
             return conditions
     return homes[0] if homes and left.agent is not None else None
 
@@ -172,17 +191,22 @@ def _find_home(
 class _Table:
     """Runs under one set of conditions, and those that are missing."""
 
+    title: str
     conditions: Conditions
     runs: list[MeasuredRun]
     left_out: list[LeftOut]
     request: Request
     singles: SingleGameRuns
-    has_namesakes: bool
 
     def __post_init__(self) -> None:
         self.track = self.runs[0].track
         self.games = self.runs[0].config.games
-        self.scale = make_scale(self.request.anchors, self.conditions.suite, self.games)
+        self.scale = make_scale(
+            self.request.anchors,
+            self.conditions.suite,
+            self.games,
+            self.conditions.emulator,
+        )
         self.error, self.error_note = self._choose_error()
 
     def _choose_error(self) -> tuple[str | None, str | None]:
@@ -217,6 +241,7 @@ class _Table:
             (c for c in contestants if c.label == self.request.versus), contestants[0]
         )
         return SuiteComparison(
+            title=self.title,
             suite=self.conditions.suite,
             track=self.track.name,
             frame_noun=self.track.frame_noun,
@@ -242,12 +267,13 @@ class _Table:
         contestants = [
             self._make_contestant(key, runs) for key, runs in by_agent.items()
         ]
-        known = {key.agent_id for key in by_agent}
-        for left in self.left_out:
-            if left.agent is not None and left.agent.agent_id not in known:
-                known.add(left.agent.agent_id)
-                nothing = AgentArrays((), {}, {}, np.empty((0, len(self.games))))
-                contestants.append(Contestant(left.agent, nothing))
+        nothing = AgentArrays((), {}, {}, np.empty((0, len(self.games))))
+        without_runs = dict.fromkeys(
+            left.agent
+            for left in self.left_out
+            if left.agent is not None and left.agent not in by_agent
+        )
+        contestants += [Contestant(key, nothing) for key in without_runs]
         if self.request.with_baselines:
             shipped = shipped_agents(self.runs[0], self.scale, self.error)
             contestants += [
@@ -272,13 +298,21 @@ class _Table:
         seeds = {label: c.arrays.seeds for label, c in named.items() if c.arrays.seeds}
         if len({frozenset(s) for s in seeds.values()}) > 1:
             told = "; ".join(f"{n}: {describe_seeds(s)}" for n, s in seeds.items())
-            yield f"different seeds ({told}): differences use the shared seeds"
-        for name in ("isolation", "tuning_frames"):
-            values = {label: getattr(c.key, name) for label, c in named.items()}
+            yield (
+                f"different seeds ({told}): a difference uses the seeds that both "
+                "agents have, and all seeds if there are none"
+            )
+        isolation = {label: c.key.isolation for label, c in named.items()}
+        tuning = {
+            label: describe_tuning(c.key.tuning_frames) for label, c in named.items()
+        }
+        for name, values in (("isolation", isolation), ("tuning frames", tuning)):
             if len(set(values.values())) > 1:
-                told = ", ".join(f"{n}: {v or 'unknown'}" for n, v in values.items())
-                yield f"different {name.replace('_', ' ')} ({told})"
-        if self.has_namesakes:
+                told = ", ".join(f"{n}: {v}" for n, v in values.items())
+                yield f"different {name} ({told})"
+        if self.request.with_baselines and not any(c.is_shipped for c in contestants):
+            yield "there are no baselines for this suite and emulator"
+        if self.title != self.conditions.suite:
             yield (
                 "other runs of this suite used another emulator, other ROMs or other "
                 "references, and are in a separate table"
@@ -334,7 +368,7 @@ class _Table:
         """Kind -> seeds of the agent's runs that were left out."""
         found: dict[str, list[int | None]] = {}
         for left in self.left_out:
-            if left.agent is not None and left.agent.agent_id == key.agent_id:
+            if left.agent == key:
                 found.setdefault(left.kind, []).append(left.seed)
         return {kind: tuple(seeds) for kind, seeds in found.items()}
 

@@ -5,8 +5,9 @@ Sixty is divisible by 10, 3 and 2, so every window of the definitions is a range
 them. The first tenth has ceil(n / 10) frames, the last one floor(n / 10).
 
 The scan keeps 60 sums per visit, however long a run is. The result is cached outside
-the run directory, under a name that identifies the rows: the head of the digest
-chain and the size of events.jsonl, or the file's SHA-256 where a run has no chain.
+the run directory, under the SHA-256 of events.jsonl. A run may only claim to have rows
+with that hash, so it is checked before a scan is cached: no run can change what is
+cached for another.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from longplay.errors import DocumentError, RecordingError
 Reals = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_EVENTS = "events.jsonl"
 WINDOWS = 60
 WHOLE = slice(0, 60)
 HEAD = slice(0, 6)
@@ -44,7 +46,7 @@ TAIL = slice(54, 60)
 FIRST_HALF = slice(0, 30)
 SECOND_HALF = slice(30, 60)
 
-_CACHE_VERSION = 1
+_CACHE_VERSION = 2
 _SUMS = {"rewards": "fsum(reward)"}
 # What prediction rows add to those of the other tracks: the prediction, the target.
 _PREDICTION_COLUMNS = PredictionRow.__struct_fields__[-2:]
@@ -145,34 +147,64 @@ def read_curves(run: RunDirectory, cache: Path | None = None) -> Curves:
         cache: Cache folder; None for no cache.
 
     Raises:
-        DocumentError: Rows are missing, repeated or malformed.
+        DocumentError: Rows are missing, repeated, malformed, or not those that
+            run_summary.json records.
     """
     if cache is None:
         return scan_events(run)
-    path = cache / f"{identify_rows(run)}.json"
-    curves = _read_cached(run.config, path)
+    events = run.path / _EVENTS
+    recorded = recorded_sha256(run)
+    curves = None if recorded is None else find_curves(run, recorded, cache)
+    if curves is not None:
+        return curves
+    sha256 = hash_file(events)
+    if recorded is None:
+        curves = find_curves(run, sha256, cache)
+    elif sha256 != recorded:
+        raise DocumentError(
+            f"{_EVENTS}: expected SHA-256 {recorded}, as in run_summary.json, found "
+            f"{sha256}; see `longplay validate`"
+        )
     if curves is None:
         curves = scan_events(run)
         # A cache that cannot be written costs time, not results.
         with contextlib.suppress(RecordingError):
             make_directory(cache, exist_ok=True)
-            write_document(path, _to_json(curves))
+            write_document(_cache_path(run.config, sha256, cache), _to_json(curves))
     return curves
 
 
-def find_curves(run: RunDirectory, events_bytes: int, cache: Path) -> Curves | None:
-    """The windows of a run without rows, if they were scanned before.
+def find_curves(run: RunDirectory, sha256: str, cache: Path) -> Curves | None:
+    """The windows of a run, if its rows were scanned before.
 
     Args:
-        run: Its documents, with the head of the digest chain.
-        events_bytes: Size that events.jsonl has.
+        run: Its documents.
+        sha256: SHA-256 of its events.jsonl, which need not be there.
         cache: Folder where scans are kept.
     """
-    head = run.summary.chain_head if run.summary else None
-    if head is None:
+    return _read_cached(run.config, _cache_path(run.config, sha256, cache))
+
+
+def recorded_sha256(run: RunDirectory) -> str | None:
+    """SHA-256 of events.jsonl by run_summary.json; None if it records none.
+
+    Raises:
+        DocumentError: There is no events.jsonl, or it has another length.
+    """
+    path = run.path / _EVENTS
+    if not path.is_file():
+        raise DocumentError(f"{_EVENTS}: missing in {run.path}")
+    rows = run.summary.rows if run.summary else None
+    recorded = rows.get(_EVENTS) if rows else None
+    if recorded is None:
         return None
-    name = _name_scan(run.config, head, events_bytes)
-    return _read_cached(run.config, cache / f"{name}.json")
+    size_bytes = path.stat().st_size
+    if recorded.bytes != size_bytes:
+        raise DocumentError(
+            f"{_EVENTS}: expected {recorded.bytes:,} bytes, as in run_summary.json, "
+            f"found {size_bytes:,}; see `longplay validate`"
+        )
+    return recorded.sha256
 
 
 def cache_folder() -> Path:
@@ -193,28 +225,15 @@ def machine_cache() -> Path:
     return base / "longplay"
 
 
-def identify_rows(run: RunDirectory) -> str:
-    """The cache key of a run's scan.
-
-    Raises:
-        DocumentError: There is no events.jsonl.
-    """
-    path = run.path / "events.jsonl"
-    if not path.is_file():
-        raise DocumentError(f"events.jsonl: missing in {run.path}")
-    head = run.summary.chain_head if run.summary else None
-    return _name_scan(run.config, head or hash_file(path), path.stat().st_size)
-
-
-def _name_scan(config: RunConfig, rows_id: str, events_bytes: int) -> str:
+def _cache_path(config: RunConfig, sha256: str, cache: Path) -> Path:
     identity = {
         "version": _CACHE_VERSION,
-        "rows": rows_id,
-        "size_bytes": events_bytes,
+        "rows": sha256,
         "visit_frames": [visit.visit_frames for visit in config.played_schedule],
         "contract": config.benchmark_contract_version,
     }
-    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
+    text = json.dumps(identity, sort_keys=True)
+    return cache / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
 
 def scan_events(run: RunDirectory) -> Curves:

@@ -8,8 +8,8 @@ ever resampled. The rule is fixed by the number of runs, not chosen per table:
     3 … 29    Student's t
     ≥ 30      percentile bootstrap over runs: 10,000 draws, seed 0
 
-Two agents that share three seeds or more are compared pair by pair on those seeds;
-otherwise as two independent samples (Welch).
+Two agents that share seeds are compared pair by pair on those seeds; otherwise as two
+independent samples, with Welch's t or, from 30 runs of each on, a bootstrap of both.
 """
 
 from __future__ import annotations
@@ -40,8 +40,23 @@ _T_QUANTILES = (
 _NORMAL_QUANTILE = 1.95996398
 
 Method = Literal[
-    "none", "t", "bootstrap", "paired t", "paired bootstrap", "Welch t", "placements"
+    "none",
+    "t",
+    "bootstrap",
+    "paired t",
+    "paired bootstrap",
+    "Welch t",
+    "unpaired bootstrap",
+    "placements",
 ]
+
+
+# The method of an interval of differences.
+_PAIRED: dict[Method, Method] = {
+    "none": "none",
+    "t": "paired t",
+    "bootstrap": "paired bootstrap",
+}
 
 
 class Estimate(Document):
@@ -143,9 +158,19 @@ def bootstrap_interval(
     Returns:
         The low and the high end.
     """
-    rng = np.random.default_rng(seed)
+    means = _resample_means(np.random.default_rng(seed), values, resamples)
+    return _find_percentiles(means, confidence)
+
+
+def _resample_means(
+    rng: np.random.Generator, values: Sequence[float], resamples: int
+) -> Reals:
+    """(resamples,) means of as many values, drawn with replacement."""
     drawn = rng.integers(len(values), size=(resamples, len(values)))
-    means = np.asarray(values, np.float64)[drawn].mean(axis=1)
+    return np.asarray(np.asarray(values, np.float64)[drawn].mean(axis=1), np.float64)
+
+
+def _find_percentiles(means: Reals, confidence: float = 0.95) -> tuple[float, float]:
     tail = (1 - confidence) / 2
     low, high = np.quantile(means, (tail, 1 - tail))
     return float(low), float(high)
@@ -161,16 +186,15 @@ def estimate_difference(
         theirs: Seed -> value of the other.
 
     Returns:
-        The mean of the differences on shared seeds, if there are three or more of them;
-        otherwise the difference of the two means. None if one of the agents has no run.
+        The mean of the differences on shared seeds, if there are any; otherwise the
+        difference of the two means. None if one of the agents has no run.
     """
-    shared = [seed for seed in ours if seed in theirs]
-    if len(shared) < FEWEST_FOR_INTERVAL:
+    paired = estimate_mean(
+        [ours[seed] - theirs[seed] for seed in ours if seed in theirs]
+    )
+    if paired is None:
         return _estimate_unpaired(list(ours.values()), list(theirs.values()))
-    paired = estimate_mean([ours[seed] - theirs[seed] for seed in shared])
-    assert paired is not None
-    method: Method = "paired t" if paired.method == "t" else "paired bootstrap"
-    return paired.model_copy(update={"method": method})
+    return paired.model_copy(update={"method": _PAIRED[paired.method]})
 
 
 def _estimate_unpaired(ours: list[float], theirs: list[float]) -> Estimate | None:
@@ -180,10 +204,22 @@ def _estimate_unpaired(ours: list[float], theirs: list[float]) -> Estimate | Non
     n = min(len(ours), len(theirs))
     if n < FEWEST_FOR_INTERVAL:
         return Estimate(mean=mean, n=n)
+    if n >= FEWEST_FOR_BOOTSTRAP:
+        low, high = _bootstrap_difference(ours, theirs)
+        return Estimate(mean=mean, low=low, high=high, n=n, method="unpaired bootstrap")
     half_width = welch_half_width(ours, theirs)
     return Estimate(
         mean=mean, low=mean - half_width, high=mean + half_width, n=n, method="Welch t"
     )
+
+
+def _bootstrap_difference(
+    ours: list[float], theirs: list[float]
+) -> tuple[float, float]:
+    """Percentile interval of the difference of two means, both resampled."""
+    rng = np.random.default_rng(0)
+    means = _resample_means(rng, ours, BOOTSTRAP_DRAWS)
+    return _find_percentiles(means - _resample_means(rng, theirs, BOOTSTRAP_DRAWS))
 
 
 def welch_half_width(

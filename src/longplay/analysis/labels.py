@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ def label_agents(agents: Sequence[Named]) -> list[str]:
     """One label per agent, all different.
 
     Of agents with the same name, a label adds the arguments, isolation or tuning in
-    which they differ, and the agent id where that is not enough.
+    which they differ, and the agent id or a number where that is not enough.
 
     Args:
         agents: Key and config of each.
@@ -26,11 +25,23 @@ def label_agents(agents: Sequence[Named]) -> list[str]:
         namesakes = [agent for agent in agents if agent[0].name == key.name]
         extras = _tell_apart((key, config), namesakes)
         labels.append(f"{key.name} ({', '.join(extras)})" if extras else key.name)
-    counts = Counter(labels)
-    return [
-        label if counts[label] == 1 else f"{label} {(key.agent_id or str(n))[:6]}"
-        for n, (label, (key, _)) in enumerate(zip(labels, agents, strict=True))
+    with_ids = [
+        f"{label} {(key.agent_id or '')[:6]}".rstrip()
+        if labels.count(label) > 1
+        else label
+        for label, (key, _) in zip(labels, agents, strict=True)
     ]
+    return [
+        f"{label} #{with_ids[: n + 1].count(label)}"
+        if with_ids.count(label) > 1
+        else label
+        for n, label in enumerate(with_ids)
+    ]
+
+
+def describe_tuning(tuning_frames: int | None) -> str:
+    """The tuning budget of an agent."""
+    return "unknown" if tuning_frames is None else f"{tuning_frames:,}"
 
 
 def _tell_apart(agent: Named, namesakes: Sequence[Named]) -> list[str]:
@@ -47,7 +58,7 @@ def _tell_apart(agent: Named, namesakes: Sequence[Named]) -> list[str]:
     if len({other.isolation for other in keys}) > 1:
         extras.append(f"isolation {key.isolation}")
     if len({other.tuning_frames for other in keys}) > 1:
-        extras.append(f"tuned {key.tuning_frames or 0:,}")
+        extras.append(f"tuned {describe_tuning(key.tuning_frames)}")
     return extras
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from longplay.analysis.anchors import Anchors, GameAnchors
+from longplay.analysis.anchors import Anchors, GameAnchors, SuiteAnchors
 
 Reals = NDArray[np.float64]
 
@@ -71,23 +71,41 @@ class Scale:
         return (differences - self.random_recovery) / self.span
 
 
-def make_scale(anchors: Anchors, suite: str, games: Sequence[str]) -> Scale:
-    """The scale of a suite, NaN for the games that have none."""
+def make_scale(
+    anchors: Anchors, suite: str, games: Sequence[str], emulator: str | None = None
+) -> Scale:
+    """The scale of a suite, NaN for the games that have none.
+
+    Args:
+        anchors: Usually `shipped_anchors()`.
+        suite: Its name.
+        games: Its games.
+        emulator: The version of ale-py that played; None if it is not known.
+    """
     found = anchors.suites.get(suite)
+    none_has = _explain_no_scale(anchors.name, suite, found, emulator)
     reasons: dict[str, str] = {}
     rows = []
     for game in games:
         entry = None if found is None else found.games.get(game)
-        reason = (
-            f"{anchors.name} has no anchors for {suite}"
-            if found is None
-            else _explain_missing(anchors.name, entry)
-        )
+        reason = none_has or _explain_missing(anchors.name, entry)
         if reason is not None:
             reasons[game] = reason
         rows.append(_scale_of(None if reason is not None else entry))
     lower, span, forgetting, recovery = np.array(rows).reshape(len(rows), 4).T
     return Scale(tuple(games), lower, span, forgetting, recovery, reasons)
+
+
+def _explain_no_scale(
+    anchors_name: str, suite: str, found: SuiteAnchors | None, emulator: str | None
+) -> str | None:
+    """Why no game of a suite has z; None if some may have."""
+    if found is None:
+        return f"{anchors_name} has no anchors for {suite}"
+    measured = found.versions.get("ale_py")
+    if None not in (emulator, measured) and emulator != measured:
+        return f"{anchors_name} was measured with ale-py {measured}, found {emulator}"
+    return None
 
 
 def _explain_missing(anchors_name: str, entry: GameAnchors | None) -> str | None:

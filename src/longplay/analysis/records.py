@@ -87,6 +87,9 @@ class AgentNumbers(Document):
 class SuiteComparison(Document):
     """Agents on one suite, under one set of conditions."""
 
+    title: str = Field(
+        description="The suite, and what tells it apart from its other tables."
+    )
     suite: str
     track: str
     frame_noun: str = Field(description="What a frame of these runs is called.")

@@ -14,7 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from longplay.analysis.curves import Curves, find_curves, read_curves
+from longplay.analysis.curves import (
+    Curves,
+    find_curves,
+    read_curves,
+    recorded_sha256,
+)
 from longplay.analysis.measures import GameRates, VisitTotals, measure_games
 from longplay.contract.files import read_json
 from longplay.contract.layout import RunGroup, find_run_groups
@@ -28,10 +33,10 @@ from longplay.tracks.catalogue import track_of
 
 @dataclass(frozen=True)
 class OpenedPack:
-    """The documents of a packed run, and the size that its events.jsonl has."""
+    """The documents of a packed run, and the SHA-256 of its events.jsonl."""
 
     run: RunDirectory
-    events_bytes: int
+    events_sha256: str
 
 
 PackOpener = Callable[[Path], OpenedPack]
@@ -173,14 +178,28 @@ class RunReader:
             NotARunError: A path holds no run.
             ConfigError: One agent has two different runs of one suite and seed.
         """
-        groups = [group for path in paths for group in find_run_groups(path)]
-        found = list(self._read_groups(groups))
-        runs = [run for run in found if isinstance(run, MeasuredRun)]
-        left_out = [left for left in found if isinstance(left, LeftOut)]
-        kept, conflicts = _drop_copies(runs)
+        found = self.read_all(paths)
+        kept, conflicts = drop_copies(found.runs)
         if conflicts and not self.leaves_out_conflicts:
             raise ConfigError(conflicts[0].reason)
-        return FoundRuns(tuple(kept), (*left_out, *conflicts))
+        return FoundRuns(tuple(kept), (*found.left_out, *conflicts))
+
+    def read_all(self, paths: Iterable[Path]) -> FoundRuns:
+        """As `read`, with all copies, and with runs that contradict each other.
+
+        Raises:
+            NotARunError: A path holds no run.
+        """
+        groups = [
+            group
+            for path in paths
+            for group in find_run_groups(path, keeps_broken=True)
+        ]
+        found = list(self._read_groups(groups))
+        return FoundRuns(
+            tuple(run for run in found if isinstance(run, MeasuredRun)),
+            tuple(left for left in found if isinstance(left, LeftOut)),
+        )
 
     def _read_groups(
         self, groups: Sequence[RunGroup]
@@ -189,8 +208,10 @@ class RunReader:
         done = 0
         for group in groups:
             seeds = set()
+            if group.problem is not None:
+                yield LeftOut("unreadable", group.directory, group.problem)
             for path in (*group.runs, *group.packs):
-                found = self._read_one(path, is_pack=path in group.packs)
+                found = self._read_one(path, group)
                 seeds.add(found.seed)
                 yield found
                 done += 1
@@ -198,28 +219,39 @@ class RunReader:
                     self.on_scan(done, total)
             yield from _find_missing(group, seeds)
 
-    def _read_one(self, path: Path, *, is_pack: bool) -> MeasuredRun | LeftOut:
+    def _read_one(self, path: Path, group: RunGroup) -> MeasuredRun | LeftOut:
         try:
-            if not is_pack:
-                return self._measure(RunDirectory(path), path)
+            if path not in group.packs:
+                return self._measure(RunDirectory(path), path, group)
             if self.open_pack is None:
                 return LeftOut("unreadable", path, "packs cannot be read here")
             packed = self.open_pack(path)
-            return self._measure(packed.run, path, packed.events_bytes)
+            return self._measure(packed.run, path, group, packed.events_sha256)
         except LongplayError as error:
-            return LeftOut("unreadable", path, str(error), seed=_seed_of(path))
+            suite, agent = _planned(group)
+            seed = _seed_of(path)
+            return LeftOut("unreadable", path, str(error), suite, agent, seed)
 
     def _measure(
-        self, run: RunDirectory, path: Path, events_bytes: int | None = None
+        self,
+        run: RunDirectory,
+        path: Path,
+        group: RunGroup,
+        events_sha256: str | None = None,
     ) -> MeasuredRun | LeftOut:
         config = run.config
         agent = key_of_run(run)
         suite = name_benchmark(config)
         if problem := _find_problem(run):
             kind, reason = problem
+            # Its record, which declares the tuning, may not be written yet.
+            _, planned = _planned(group)
+            if planned is not None and planned.agent_id == agent.agent_id:
+                agent = planned
             return LeftOut(kind, path, reason, suite, agent, config.seed)
         assert run.score is not None
-        curves = self._read_curves(run, events_bytes)
+        _check_numbers(run, run.score)
+        curves = self._read_curves(run, events_sha256)
         return MeasuredRun(
             path=path,
             agent=agent,
@@ -234,24 +266,36 @@ class RunReader:
         )
 
     def _read_curves(
-        self, run: RunDirectory, events_bytes: int | None
+        self, run: RunDirectory, events_sha256: str | None
     ) -> Curves | None:
-        events = run.path / "events.jsonl"
-        if events_bytes is None and events.is_file():
+        if events_sha256 is None and (run.path / "events.jsonl").is_file():
             if self.scans:
                 return read_curves(run, self.cache)
-            events_bytes = events.stat().st_size
-        if events_bytes is None or self.cache is None:
+            events_sha256 = recorded_sha256(run)
+        if events_sha256 is None or self.cache is None:
             return None
-        return find_curves(run, events_bytes, self.cache)
+        return find_curves(run, events_sha256, self.cache)
+
+
+def _planned(group: RunGroup) -> tuple[str | None, AgentKey | None]:
+    """Suite and agent by the plan of an experiment; None where there is no plan."""
+    plan, cell = group.plan, group.cell
+    if plan is not None:
+        level = plan.agent_isolation.level
+        return plan.suite, _key_of(plan.agent, level, plan.tuning_frames)
+    if cell is not None:
+        chosen = None if cell.entry is None else _key_of(cell.entry)
+        return cell.suite, chosen or AgentKey(cell.agent, None)
+    return None, None
 
 
 def _find_missing(group: RunGroup, seeds: set[int | None]) -> Iterator[LeftOut]:
     """The runs that an experiment planned and that are not there."""
-    if group.plan is None:
+    planned = group.plan or group.cell
+    if planned is None:
         return
-    agent, suite = _key_of(group.plan.agent), group.plan.suite
-    for seed in group.plan.seeds:
+    suite, agent = _planned(group)
+    for seed in planned.seeds:
         if seed not in seeds:
             reason = f"seed {seed} was planned but not started"
             yield LeftOut("missing", group.directory, reason, suite, agent, seed)
@@ -274,6 +318,45 @@ def _find_problem(run: RunDirectory) -> tuple[LeftOutKind, str] | None:
     return None
 
 
+# Beyond any sum of rewards, and small enough to be added and squared.
+_LARGEST_NUMBER = 1e15
+
+
+def _check_numbers(run: RunDirectory, score: Score) -> None:
+    """Refuses documents of a complete run that cannot be true or be computed with.
+
+    Raises:
+        DocumentError: Visits are not those of the schedule, or a number is too large.
+    """
+    known = set(type(score).model_fields)
+    config, numbers = run.config, list(_find_numbers(score.model_dump(include=known)))
+    if run.summary is not None:
+        found = [(visit.game_id, visit.frames) for visit in run.summary.visits]
+        planned = [(visit.game_id, visit.visit_frames) for visit in config.schedule]
+        if found != planned:
+            raise DocumentError(
+                f"{run.path}: run_summary.json: expected the {len(planned)} visits of "
+                "the schedule in config.json, each complete, found others"
+            )
+        numbers += [visit.reward_sum for visit in run.summary.visits]
+    if any(abs(number) > _LARGEST_NUMBER for number in numbers):
+        raise DocumentError(
+            f"{run.path}: expected sums and scores up to {_LARGEST_NUMBER:g}, found "
+            f"{max(numbers, key=abs):g}"
+        )
+
+
+def _find_numbers(value: Any) -> Iterator[float]:
+    """All numbers of a document that are not whole."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _find_numbers(item)
+    elif isinstance(value, float):
+        yield value
+
+
 def _totals_of(run: RunDirectory, curves: Curves | None) -> VisitTotals:
     if run.summary is not None:
         return VisitTotals.from_summary(run.summary)
@@ -285,15 +368,20 @@ def _totals_of(run: RunDirectory, curves: Curves | None) -> VisitTotals:
 
 
 def _identify(run: RunDirectory) -> str:
-    """The head of the digest chain; without one, the score itself."""
-    if run.summary is not None and run.summary.chain_head is not None:
-        return run.summary.chain_head
+    """A digest of everything that is compared, and of the rows by their hashes.
+
+    Not of times, so that a run that was played twice counts once.
+    """
     assert run.score is not None
-    rest = run.score.model_dump_json(exclude={"fps"})
-    return hashlib.sha256(rest.encode()).hexdigest()
+    parts: list[Any] = [run.score.model_dump(mode="json", exclude={"fps"})]
+    if run.summary is not None:
+        hashes = run.summary.model_dump(mode="json", include={"chain_head", "rows"})
+        visits = [(v.game_id, v.frames, v.reward_sum) for v in run.summary.visits]
+        parts += [hashes, visits]
+    return _digest(parts)
 
 
-def _drop_copies(
+def drop_copies(
     runs: Iterable[MeasuredRun],
 ) -> tuple[list[MeasuredRun], list[LeftOut]]:
     """Keeps one of several copies of a run, and none that contradict each other."""
@@ -358,10 +446,9 @@ def key_of_run(run: RunDirectory) -> AgentKey:
     config = run.config
     isolation = config.agent_isolation
     level = "none" if isolation is None else isolation.level
-    tuning_frames = _read_tuning_frames(run.path)
     if config.agent is None:
-        return AgentKey("unknown agent", None, level, tuning_frames)
-    return _key_of(config.agent, level, tuning_frames)
+        return AgentKey("unknown agent", None, level, run.tuning_frames)
+    return _key_of(config.agent, level, run.tuning_frames)
 
 
 def _key_of(
@@ -377,12 +464,3 @@ def name_agent(config: Mapping[str, Any]) -> str:
     *modules, name = str(config.get("_type", "agent")).split(".")
     # `longplay.learners.stream_q.module` is `stream-q`.
     return modules[-1].replace("_", "-") if modules[:1] == ["longplay"] else name
-
-
-def _read_tuning_frames(path: Path) -> int | None:
-    """The tuning budget that the run's record declares."""
-    if not (path / "episode_record.json").is_file():
-        return None
-    record = read_json(path / "episode_record.json")
-    frames = record.get("tuning_frames") if isinstance(record, dict) else None
-    return frames if isinstance(frames, int) else None

@@ -19,7 +19,8 @@ class SingleGameRuns:
         self._runs: dict[Any, list[MeasuredRun]] = {}
         for run in runs:
             if len(run.config.games) == 1 and run.curves is not None:
-                key = (run.agent, _rules_of(run.config), run.config.games[0])
+                (game,) = run.config.games
+                key = (run.agent, game, _rules_of(run.config, game))
                 self._runs.setdefault(key, []).append(run)
 
     def rates_for(self, run: MeasuredRun) -> AloneRate:
@@ -29,7 +30,7 @@ class SingleGameRuns:
         """
 
         def find(game: str, frames: int) -> float | None:
-            key = (run.agent, _rules_of(run.config), game)
+            key = (run.agent, game, _rules_of(run.config, game))
             rates = [
                 single.curves.rate_of_first(0, frames)
                 for single in self._runs.get(key, ())
@@ -40,9 +41,12 @@ class SingleGameRuns:
         return find
 
 
-def _rules_of(config: RunConfig) -> tuple[Any, ...]:
-    """All settings of a run except the schedule."""
+def _rules_of(config: RunConfig, game: str) -> tuple[Any, ...]:
+    """All settings of a run except the schedule, and its emulator and ROM."""
+    roms = config.rom_sha256 or config.rom_md5 or {}
     return (
+        (config.versions or {}).get("ale_py"),
+        roms.get(game),
         config.benchmark_contract_version,
         config.decision_interval,
         config.delay,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,7 +26,7 @@ from longplay.errors import ConfigError, NotARunError
 
 if TYPE_CHECKING:
     from longplay.analysis.records import Comparison
-    from longplay.analysis.runs import FoundRuns
+    from longplay.analysis.runs import FoundRuns, RunReader
     from longplay.report.tables import TextTable
 
 Paths = Annotated[
@@ -121,10 +123,10 @@ def plot(
     found = read_runs(paths, quiet=quiet)
     comparison = _compare(found, against, suite, versus)
     if len(comparison.suites) > 1:
-        names = ", ".join(table.suite for table in comparison.suites)
+        names = ", ".join(table.title for table in comparison.suites)
         raise ConfigError(f"--suite: expected one suite, found {names}; choose one")
     (table,) = comparison.suites
-    scale = make_scale(shipped_anchors(), table.suite, table.games)
+    scale = make_scale(shipped_anchors(), table.suite, table.games, table.emulator)
     drawing = draw(kind, Shown(table, runs_by_label(found, table), scale))
     file_format = output.suffix.removeprefix(".")
     write_file(output, render_paper(drawing, file_format, 2 if columns == 2 else 1))
@@ -188,20 +190,23 @@ def leaderboard(
         make_leaderboard,
         write_leaderboard,
     )
-    from longplay.report.verdicts import Judge, Verdict, read_trust
+    from longplay.report.verdicts import Judge
 
     check_output("--output", output)
-
-    def read_again() -> FoundRuns:
-        return _read([folder], quiet=quiet or as_json, leaves_out_conflicts=True)
-
-    found = read_again()
     judge = Judge(machine_cache() / "verdicts", cache_folder(), os.cpu_count() or 1)
-    if verify:
-        verdicts = judge_runs(found, judge.judge)
-        found = read_again()  # rows of packs were scanned while they were there
-    else:
-        verdicts = judge_runs(found, lambda run: Verdict(level=read_trust(run)))
+    with _showing_progress(quiet=quiet or as_json) as show:
+        reader = _make_reader(show)
+        found = reader.read_all([folder])
+        if verify:
+
+            def show_replay(done: int, total: int) -> None:
+                show(f"verified {done:,} of {total:,} runs")
+
+            verdicts = judge_runs(found, judge.judge, show_replay)
+            # Rows of packs were scanned while they were there.
+            found = reader.read_all([folder])
+        else:
+            verdicts = judge_runs(found, judge.recall)
     board = make_leaderboard(found, shipped_anchors(), verdicts, folder)
     write_leaderboard(output, board, found.runs)
     if as_json:
@@ -228,7 +233,8 @@ def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
     Raises:
         NotARunError: No run at the paths is complete.
     """
-    found = _read(paths, quiet=quiet)
+    with _showing_progress(quiet=quiet) as show:
+        found = _make_reader(show).read(paths)
     if not found.runs:
         reasons = "; ".join(f"{left.path}: {left.reason}" for left in found.left_out)
         raise NotARunError(
@@ -237,26 +243,28 @@ def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
     return found
 
 
-def _read(
-    paths: list[Path], *, quiet: bool, leaves_out_conflicts: bool = False
-) -> FoundRuns:
+@contextmanager
+def _showing_progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A line of progress, on a terminal."""
     from rich.console import Console
     from rich.status import Status
-
-    from longplay.analysis.curves import cache_folder
-    from longplay.analysis.runs import RunReader
-    from longplay.report.verdicts import open_pack
 
     console = Console(stderr=True)
     with Status("reading runs", console=console) as status:
         if quiet or not console.is_terminal:
             status.stop()
+        yield status.update
 
-        def show(done: int, total: int) -> None:
-            status.update(f"read {done:,} of {total:,} runs")
 
-        reader = RunReader(cache_folder(), open_pack, show, leaves_out_conflicts)
-        return reader.read(paths)
+def _make_reader(show: Callable[[str], None]) -> RunReader:
+    from longplay.analysis.curves import cache_folder
+    from longplay.analysis.runs import RunReader
+    from longplay.report.verdicts import open_pack
+
+    def show_scan(done: int, total: int) -> None:
+        show(f"read {done:,} of {total:,} runs")
+
+    return RunReader(cache_folder(), open_pack, show_scan)
 
 
 def print_games_of(directory: Path) -> None:

@@ -32,6 +32,7 @@ from longplay.contract.records import (
 from longplay.contract.rundir import (
     FOUND_STUDY,
     PACK_SUFFIX,
+    STUDY_FILE,
     find_runs,
     is_run,
     is_study,
@@ -164,6 +165,22 @@ def run_dir_of(experiment_dir: Path, trajectory_id: str) -> Path:
 _NOT_RESULTS = ("archive", "tuning", "checkpoint")
 
 
+class PlannedCell(Document):
+    """What study.json says of an experiment, before that is started."""
+
+    folder: str
+    agent: str = Field(description="Its name in the study.")
+    suite: str = Field(description="Name of the benchmark, one for all seeds.")
+    seeds: tuple[int, ...]
+    entry: AgentEntry | None = Field(
+        default=None, description="None until its arguments are chosen."
+    )
+
+
+class _PlannedCells(Document):
+    cells: tuple[PlannedCell, ...] = ()
+
+
 @dataclass(frozen=True)
 class RunGroup:
     """Runs of one experiment, or a single run or pack.
@@ -171,6 +188,7 @@ class RunGroup:
     Attributes:
         directory: The experiment, or where a single run or pack was found.
         plan: The plan of an experiment.
+        cell: The plan of an experiment of a study that was not started.
         runs: Run directories.
         packs: Packed runs.
         problem: Why the plan or the folder cannot be read; None if it can.
@@ -178,6 +196,7 @@ class RunGroup:
 
     directory: Path
     plan: ExperimentConfig | None = None
+    cell: PlannedCell | None = None
     runs: tuple[Path, ...] = ()
     packs: tuple[Path, ...] = ()
     problem: str | None = None
@@ -216,6 +235,7 @@ def _walk(path: Path, keeps_broken: bool) -> Iterator[RunGroup]:
             elif path.is_dir():
                 children = sorted(path.iterdir(), key=lambda p: natural_key(p.name))
                 stack += [p for p in reversed(children) if not _is_skipped(p)]
+                yield from _find_unstarted(path)
         except (DocumentError, NotARunError, OSError) as error:
             if not keeps_broken:
                 raise
@@ -229,10 +249,18 @@ def _read_group(path: Path) -> RunGroup | None:
         return RunGroup(path, packs=(path,)) if is_pack else None
     if is_experiment(path):
         plan = read_experiment_config(path)
-        return RunGroup(path, plan, tuple(find_started_runs(path)))
+        return RunGroup(path, plan, runs=tuple(find_started_runs(path)))
     if is_run(path):
         return RunGroup(path, runs=tuple(find_runs(path)))
     return None
+
+
+def _find_unstarted(directory: Path) -> Iterator[RunGroup]:
+    """The experiments that a study planned and did not start."""
+    if is_study(directory):
+        for cell in read_document(directory / STUDY_FILE, _PlannedCells).cells:
+            if not is_experiment(directory / cell.folder):
+                yield RunGroup(directory / cell.folder, cell=cell)
 
 
 def _list_runs(directory: Path) -> list[Path]:

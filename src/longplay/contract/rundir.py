@@ -247,6 +247,12 @@ def _quote_path(path: Path) -> str:
     return "'" + escape_pattern(path).replace("'", "''") + "'"
 
 
+class _TuningDeclaration(Document):
+    """What is read here of episode_record.json."""
+
+    tuning_frames: int | None = None
+
+
 class RunDirectory:
     """One run, read lazily."""
 
@@ -303,6 +309,12 @@ class RunDirectory:
     def verification(self) -> VerificationRecord | None:
         """verification.json, if the run was verified."""
         return self._read_own("verification.json", VerificationRecord)
+
+    @cached_property
+    def tuning_frames(self) -> int | None:
+        """Frames spent on tuning the agent, by episode_record.json; None if unknown."""
+        record = self._read_own("episode_record.json", _TuningDeclaration)
+        return None if record is None else record.tuning_frames
 
     def hash_verified_files(self) -> dict[str, str]:
         """SHA-256 of the files that a verification covers, where they exist.

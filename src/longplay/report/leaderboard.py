@@ -21,7 +21,7 @@ from longplay.analysis.comparison import Request, compare, runs_by_label
 from longplay.analysis.intervals import Estimate
 from longplay.analysis.labels import describe_seeds
 from longplay.analysis.records import METRICS, AgentNumbers, SuiteComparison
-from longplay.analysis.runs import FoundRuns, LeftOut, MeasuredRun
+from longplay.analysis.runs import FoundRuns, LeftOut, MeasuredRun, drop_copies
 from longplay.contract.files import (
     hash_file,
     make_directory,
@@ -93,10 +93,24 @@ class Leaderboard(Document):
 
 
 def judge_runs(
-    found: FoundRuns, judge: Callable[[MeasuredRun], Verdict]
+    found: FoundRuns,
+    judge: Callable[[MeasuredRun], Verdict],
+    on_judge: Callable[[int, int], None] | None = None,
 ) -> dict[Path, Verdict]:
-    """Verifies the runs that could be on a board; each may need a replay."""
-    return {run.path: judge(run) for run in found.runs if _find_refusal(run) is None}
+    """Judges the runs that could be on a board.
+
+    Args:
+        found: Runs, with all copies.
+        judge: May replay a run.
+        on_judge: Called with (runs judged, total runs) before each run.
+    """
+    judged = [run for run in found.runs if _find_refusal(run) is None]
+    verdicts = {}
+    for done, run in enumerate(judged):
+        if on_judge is not None:
+            on_judge(done, len(judged))
+        verdicts[run.path] = judge(run)
+    return verdicts
 
 
 def make_leaderboard(
@@ -104,8 +118,11 @@ def make_leaderboard(
 ) -> Leaderboard:
     """Ranks the agents of a folder.
 
+    Copies of a run count once, and runs that contradict each other not at all. Runs
+    that are refused for another reason do neither: a forged copy affects no other run.
+
     Args:
-        found: Runs in the folder, and those that could not be read.
+        found: Runs in the folder, with all copies, and those that could not be read.
         anchors: The anchors that define z.
         verdicts: Results of `judge_runs`.
         folder: Paths of refused runs are relative to it.
@@ -119,7 +136,9 @@ def make_leaderboard(
             accepted.append(run)
         else:
             refused.append((run.path, reason))
-    runs = FoundRuns(tuple(accepted), ())
+    kept, conflicts = drop_copies(accepted)
+    refused += [(left.path, f"{left.kind}: {left.reason}") for left in conflicts]
+    runs = FoundRuns(tuple(kept), ())
     comparison = compare(runs, Request(anchors))
     return Leaderboard(
         anchors=anchors.name,
@@ -202,7 +221,8 @@ def _is_of(left: LeftOut, suite: SuiteComparison, agent: AgentNumbers) -> bool:
     """Whether a run that was left out is of this agent on this suite."""
     if left.agent is None or left.suite != suite.suite:
         return False
-    return left.agent.agent_id == agent.agent_id
+    key = (left.agent.agent_id, left.agent.isolation, left.agent.tuning_frames)
+    return key == (agent.agent_id, agent.isolation, agent.tuning_frames)
 
 
 def _make_entry(

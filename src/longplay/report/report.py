@@ -114,10 +114,10 @@ def _without_paths(comparison: Comparison) -> Comparison:
 def _write_section(
     directory: Path, suite: SuiteComparison, given: ReportInput, taken: Sequence[str]
 ) -> Section:
-    name = _slug(suite.suite, taken)
+    name = _slug(suite.title, taken)
     make_directory(directory / name)
     runs = runs_by_label(given.found, suite)
-    scale = make_scale(given.anchors, suite.suite, suite.games)
+    scale = make_scale(given.anchors, suite.suite, suite.games, suite.emulator)
     shown = Shown(suite, runs, scale)
     agents, games = make_agents_table(suite), make_games_table(suite)
     for kind, table in (("agents", agents), ("games", games)):

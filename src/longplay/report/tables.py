@@ -183,7 +183,7 @@ def make_agents_table(suite: SuiteComparison) -> TextTable:
         if has_others:
             row += map(_estimate_cell, (agent.difference, agent.improvement))
         rows.append(tuple(row))
-    return TextTable(suite.suite, tuple(columns), tuple(rows))
+    return TextTable(suite.title, tuple(columns), tuple(rows))
 
 
 def make_games_table(suite: SuiteComparison) -> TextTable:
@@ -203,7 +203,7 @@ def make_games_table(suite: SuiteComparison) -> TextTable:
         for agent in suite.agents
     ]
     heads = (_head_game_metric(suite, name) for name in names)
-    title, columns = f"{suite.suite}, by game", ("game", "agent", *heads)
+    title, columns = f"{suite.title}, by game", ("game", "agent", *heads)
     return TextTable(title, columns, tuple(rows), names=2)
 
 

@@ -59,7 +59,7 @@ def open_pack(path: Path) -> OpenedPack:
     """
     with PackFile(path) as packed:
         return OpenedPack(
-            packed.read_documents(), packed.manifest.sizes["events.jsonl"]
+            packed.read_documents(), packed.manifest.sha256["events.jsonl"]
         )
 
 
@@ -123,16 +123,28 @@ class Judge:
     curves: Path
     workers: int = 1
 
+    def recall(self, run: MeasuredRun) -> Verdict:
+        """The verdict on a run from the cache; `claimed` if there is none.
+
+        What a run says of itself in verification.json does not count.
+        """
+        return self._judge(run.path, plays=False)
+
     def judge(self, run: MeasuredRun) -> Verdict:
         """The verdict on a run, from the cache or from a replay."""
+        return self._judge(run.path, plays=True)
+
+    def _judge(self, path: Path, *, plays: bool) -> Verdict:
         try:
-            path = self.folder / f"{self._identify(run.path)}.json"
+            kept = self._cache_path(path)
         except LongplayError as error:
             return Verdict(level="claimed", problem=str(error))
         with contextlib.suppress(DocumentError):
-            return read_document(path, Verdict)
+            return read_document(kept, Verdict)
+        if not plays:
+            return Verdict(level="claimed")
         try:
-            verdict = self._play(run.path)
+            verdict = self._play(path)
         except CannotVerifyError as error:  # says nothing about the run
             return Verdict(level="claimed", problem=str(error))
         except LongplayError as error:
@@ -140,10 +152,10 @@ class Judge:
         # A verdict that cannot be kept costs time, not results.
         with contextlib.suppress(RecordingError):
             make_directory(self.folder, exist_ok=True)
-            write_document(path, verdict)
+            write_document(kept, verdict)
         return verdict
 
-    def _identify(self, path: Path) -> str:
+    def _cache_path(self, path: Path) -> Path:
         if path.is_file():
             with PackFile(path) as packed:
                 hashes: Mapping[str, str] = packed.manifest.sha256
@@ -152,7 +164,7 @@ class Judge:
         checked = {name: hashes.get(name) for name in VERIFIED_FILES}
         here = [longplay_version(), ALE_VERSION]
         text = json.dumps([checked, here], sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
     def _play(self, path: Path) -> Verdict:
         if path.is_file():

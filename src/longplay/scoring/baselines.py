@@ -30,6 +30,7 @@ class RandomBaseline:
 
     Attributes:
         suite_id: The measured suite.
+        emulator: Version of ale-py.
         seeds: The measured seeds.
         final_scores: Final score, per seed.
         rates: Game -> reward per frame over all its frames and seeds.
@@ -43,6 +44,7 @@ class RandomBaseline:
     """
 
     suite_id: str
+    emulator: str
     seeds: tuple[int, ...]
     final_scores: tuple[float, ...]
     rates: dict[str, float]
@@ -91,6 +93,7 @@ def random_baseline(suite_name: str) -> RandomBaseline | None:
         return None
     return RandomBaseline(
         suite_id=suite_id,
+        emulator=entry["versions"]["ale_py"],
         seeds=tuple(entry["seeds"]),
         final_scores=tuple(entry["final_scores"]),
         rates={game: row["rate"] for game, row in entry["games"].items()},

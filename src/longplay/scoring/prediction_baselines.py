@@ -62,6 +62,7 @@ class PredictorBaseline:
     Attributes:
         name: One of `PREDICTORS`.
         suite_id: The measured suite.
+        emulator: Version of ale-py.
         seeds: The measured seeds.
         errors: Means over games.
         median_nmse: The median over games.
@@ -70,6 +71,7 @@ class PredictorBaseline:
 
     name: str
     suite_id: str
+    emulator: str
     seeds: tuple[int, ...]
     errors: MeasuredErrors
     median_nmse: MeasuredError
@@ -152,6 +154,7 @@ def _read_suite(suite_id: str, entry: Mapping[str, Any]) -> list[PredictorBaseli
         PredictorBaseline(
             name=name,
             suite_id=suite_id,
+            emulator=entry["versions"]["ale_py"],
             seeds=tuple(entry["seeds"]),
             errors=_read_errors(figures["errors"]),
             median_nmse=_read_error(figures["errors"]["median_nmse"]),

@@ -60,7 +60,7 @@ class Compared:
 
     def show(self, site: Site, suite: SuiteComparison) -> Shown:
         """A table of the comparison, with its runs and its scale."""
-        scale = make_scale(site.anchors, suite.suite, suite.games)
+        scale = make_scale(site.anchors, suite.suite, suite.games, suite.emulator)
         return Shown(suite, runs_by_label(self.found, suite), scale)
 
 

@@ -127,9 +127,9 @@ class Site:
         if not with_curves:
             return ShownRun(card, run, None)
         with PackFile(run.path) as packed:
-            events_bytes = packed.manifest.sizes["events.jsonl"]
+            events_sha256 = packed.manifest.sha256["events.jsonl"]
             metrics = read_packed_metrics(packed)
-        curves = find_curves(run, events_bytes, self._cache) if self._cache else None
+        curves = find_curves(run, events_sha256, self._cache) if self._cache else None
         return ShownRun(card, run, None, curves, metrics)
 
     def read_runs(self, entries: list[RunEntry], *, scans: bool = True) -> FoundRuns:
