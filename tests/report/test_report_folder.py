@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -77,6 +78,19 @@ def test_no_file_is_left_without_a_link(folder):
     assert read_all(folder).keys() - {"index.html"} == {
         a for a in page.addresses if not a.startswith(("#", "data:"))
     }
+
+
+def test_every_table_is_a_csv_and_a_latex_file(folder):
+    (section,) = (path for path in folder.iterdir() if path.is_dir())
+    for name in ("agents", "by-game", "settings", "provenance"):
+        rows = (section / f"{name}.csv").read_text().splitlines()
+        latex = (section / f"{name}.tex").read_text()
+        assert len(rows) > 1
+        assert r"\begin{tabular}" in latex
+    agents = csv.DictReader((section / "agents.csv").read_text().splitlines())
+    games = csv.DictReader((section / "by-game.csv").read_text().splitlines())
+    assert {row["game"] for row in agents} == {""}
+    assert "" not in {row["game"] for row in games}
 
 
 def test_no_inline_script_and_no_handler(folder):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from longplay.report.sections import table_differences
+from pathlib import Path
+
+from generated_runs import edit
+from longplay.analysis.runs import RunReader
+from longplay.report.sections import run_command, table_differences
+from written_runs import make_config, write_run
 
 LONG = "a_name_that_is_longer_than_a_cell"
 
@@ -30,3 +35,26 @@ def test_equal_settings_are_left_out():
     assert [[cell.text for cell in row] for row in found.rows] == [
         ["args.rate", "0.1", "0.2"]
     ]
+
+
+def test_command_names_the_file_and_all_options(tmp_path: Path):
+    run_dir = write_run(tmp_path / "run", make_config(), [1.0] * 360)
+    config = {"_type": "alpha.Agent", "file": "alpha.py", "args": {"rate": 0.5}}
+    edit(
+        run_dir / "config.json",
+        agent={"agent_id": "0" * 64, "config": config},
+        agent_isolation={
+            "level": "sandbox",
+            "allowed": ["/private"],
+            "variables": ["KEY"],
+            "step_timeout_s": 2.5,
+            "memory_bytes": 3 * 10**9,
+        },
+    )
+    command = run_command("alpha", RunReader().read([run_dir]).runs)
+    assert command == (
+        "longplay run stream-smoke-v1 --agent alpha.py --agent-arg rate=0.5 "
+        "--set base_visit_frames=60 --set jitter_pct=0.0 --seeds 0 --isolate sandbox "
+        "--sandbox-allow PATH --agent-env KEY --step-timeout 2.5 --agent-memory 3  "
+        "# alpha"
+    )

@@ -224,9 +224,17 @@ def test_every_special_character_is_escaped():
     )
 
 
+def test_letters_that_tex_lacks_are_spelled():
+    assert escape_latex("TD(λ) Δ é") == r"TD($\lambda$) $\Delta$ é"
+    assert escape_latex("Ω Α ξ") == r"$\Omega$ [U+0391] $\xi$"
+    assert escape_latex("学") == "[U+5B66]"
+
+
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no TeX here")
 def test_latex_compiles(tmp_path: Path):
-    text = comparison_to_latex(COMPARISON, with_games=True)
+    odd = suite(agent("β 学 é Δ"), agent("a_b & ξ~"))
+    both = COMPARISON.model_copy(update={"suites": (BOTH, odd)})
+    text = comparison_to_latex(both, with_games=True)
     head = r"\documentclass{article}\usepackage{booktabs}\begin{document}"
     (tmp_path / "table.tex").write_text(f"{head}\n{text}\n" + r"\end{document}")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "table.tex"]

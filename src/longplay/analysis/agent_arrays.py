@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 
 from longplay.analysis.aggregation import aggregate_games, optimality_gap
 from longplay.analysis.intervals import Estimate, estimate_mean
-from longplay.analysis.measures import GameRates
+from longplay.analysis.measures import GameRates, has_revisits
 from longplay.analysis.normalisation import Scale
 from longplay.analysis.runs import MeasuredRun
 from longplay.analysis.transfer import forward_transfer
 
 Reals = NDArray[np.float64]
 
+_NO_REVISITS = "this suite has no revisits"
 _NO_ROWS = "rows are not there (a pack has none): `longplay unpack` brings them back"
 
 
@@ -93,6 +94,7 @@ def measure_play(
         rates,
         scale,
         has_rows=all(run.curves for run in runs),
+        has_revisits=any(has_revisits(run.config.schedule) for run in runs),
     )
     if scale.has_z.any():
         _add_transfer(found, runs, rates, scale, alone)
@@ -106,6 +108,7 @@ def arrays_of_rates(
     scale: Scale,
     *,
     has_rows: bool,
+    has_revisits: bool = True,
 ) -> AgentArrays:
     """Rates of the runs of one agent -> its numbers.
 
@@ -115,6 +118,7 @@ def arrays_of_rates(
         rates: Of the R runs.
         scale: Of the suite's games.
         has_rows: Whether the rates over windows are known.
+        has_revisits: Whether a game may come back.
     """
     per_game = {"rate": _stack(rates, "average")}
     found = AgentArrays(seeds, {}, per_game, contest=per_game["rate"])
@@ -125,7 +129,12 @@ def arrays_of_rates(
         found.absent.update(dict.fromkeys((*names, "forgetting", "recovery"), reason))
         return found
     _add_performance(found, rates, scale)
-    _add_revisits(found, rates, scale, has_rows=has_rows)
+    if has_revisits:
+        _add_revisits(found, rates, scale, has_rows=has_rows)
+    else:
+        found.absent.update(
+            dict.fromkeys(("retention", "forgetting", "recovery"), _NO_REVISITS)
+        )
     return found
 
 
@@ -176,7 +185,7 @@ def _add_revisits(
         if not has_rows:
             found.absent[name] = _NO_ROWS
         elif np.isnan(differences).all():
-            found.absent[name] = "this suite has no revisits"
+            found.absent[name] = _NO_REVISITS
         elif np.isnan(values).all():
             found.absent[name] = f"the anchors lack the random agent's {name}"
         else:

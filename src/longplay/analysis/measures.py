@@ -82,6 +82,16 @@ class GameRates:
     recovery: Reals
 
 
+def has_revisits(schedule: Sequence[ScheduledVisit]) -> bool:
+    """Whether a game comes back after a visit of another one."""
+    last: dict[str, int] = {}
+    for visit in schedule:
+        if visit.visit_idx > last.get(visit.game_id, visit.visit_idx) + 1:
+            return True
+        last[visit.game_id] = visit.visit_idx
+    return False
+
+
 def measure_games(
     schedule: Sequence[ScheduledVisit],
     games: Sequence[str],

@@ -283,6 +283,9 @@ def print_games_of(directory: Path) -> None:
             _print_table(agents)
         games = make_games_table(suite)
         _print_table(games.choose((0, *range(2, len(games.columns)))))
+    if any(run.curves is None for run in found.runs):
+        line = "numbers of parts of a visit: `longplay compare` scans the rows for them"
+        print_tables(Padding(Text(line, "dim"), (0, 0, 0, 1)))
 
 
 def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:

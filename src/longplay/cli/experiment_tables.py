@@ -19,6 +19,7 @@ from longplay.cli.layout import (
 )
 from longplay.cli.progress import describe_learning
 from longplay.cli.result_lines import describe_results
+from longplay.cli.score_tables import describe_random_changes
 from longplay.contract.records import Score
 from longplay.contract.rundir import RunDirectory
 from longplay.scoring.baselines import random_baseline
@@ -190,7 +191,10 @@ def _describe_random(view: RunView) -> str:
     if baseline is None or baseline.suite_id != view.plan.suite_name:
         return ""
     seeds = len(baseline.seeds)
-    return f"random agent: {format_number(baseline.headline)}, mean of {seeds} seeds"
+    words = f"random agent: {format_number(baseline.headline)}, mean of {seeds} seeds"
+    if baseline.forgetting is None:
+        return words
+    return f"{words}; {describe_random_changes(baseline)}"
 
 
 def _describe_predictors(view: RunView) -> str:

@@ -226,10 +226,15 @@ def _caption_rates(score: Score, config: RunConfig) -> Iterator[str]:
         suite_id = baseline.suite_id
         yield f"random: the random agent on {suite_id}, {seeds} seeds{differs}"
         if not differs:
-            forgetting = format_number(baseline.forgetting, digits=3)
-            plasticity = format_number(baseline.plasticity, digits=3)
-            yield f"its own forgetting is {forgetting}, its plasticity {plasticity}"
+            yield describe_random_changes(baseline)
     yield from _caption_windows(config)
+
+
+def describe_random_changes(baseline: RandomBaseline) -> str:
+    """What resets alone do to the rate of the random agent."""
+    forgetting = format_number(baseline.forgetting, digits=3)
+    plasticity = format_number(baseline.plasticity, digits=3)
+    return f"its own forgetting is {forgetting}, its plasticity {plasticity}"
 
 
 def _caption_windows(config: RunConfig) -> Iterator[str]:

@@ -108,6 +108,17 @@ class Drawing:
     caption: str = ""
 
 
+def number_marks(drawing: Drawing) -> dict[str, int]:
+    """Label of a series -> number of its dash or symbol: told apart without colour.
+
+    Where every panel has one label, its title tells that, and all have the first.
+    """
+    labels = [{s.label: None for s in panel.series} for panel in drawing.panels]
+    has_titles = all(len(own) <= 1 for own in labels)
+    every = {label: None for own in labels for label in own}
+    return {label: 0 if has_titles else n for n, label in enumerate(every)}
+
+
 # --- what a figure shows --------------------------------------------------------
 
 
@@ -349,8 +360,17 @@ def draw_stream(shown: Shown) -> Drawing:
         shown.suite.frame_noun,
         word,
         tuple(panels),
-        f"From the first {shown.suite.frame_noun} to the last, one run per agent.",
+        f"From the first {shown.suite.frame_noun} to the last, one run per agent."
+        + _explain_gaps(shown),
     )
+
+
+def _explain_gaps(shown: Shown) -> str:
+    """Why some visits have no line."""
+    without = [game for game in shown.suite.games if game in shown.scale.reasons]
+    if not shown.has_z or not without:
+        return ""
+    return f" No line: {', '.join(without)}, without z."
 
 
 def _stream_panel(label: str, run: MeasuredRun, shown: Shown) -> Panel:

@@ -10,11 +10,10 @@ import html
 import json
 import math
 from collections.abc import Sequence
-from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 from longplay.errors import MissingExtraError
-from longplay.report.drawings import Drawing, Panel, Series
+from longplay.report.drawings import Drawing, Panel, Series, number_marks
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 _ACROSS = 4
 _PANEL_PX = 210
 _CATEGORY_PX = 16
+# In the order of `drawings.number_marks`.
 _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star")
 
@@ -51,7 +51,7 @@ def make_figure(drawing: Drawing) -> dict[str, Any]:
         x_title=_escape(drawing.x_label),
         y_title=_escape(drawing.y_label),
     )
-    marks = _choose_marks(drawing)
+    marks = number_marks(drawing)
     told: set[str] = set()
     for n, panel in enumerate(drawing.panels):
         place = {"row": n // across + 1, "col": n % across + 1}
@@ -106,25 +106,20 @@ def _height(drawing: Drawing, down: int) -> int:
     return 130 + down * max(_PANEL_PX, _CATEGORY_PX * lines)
 
 
-def _choose_marks(drawing: Drawing) -> dict[str, tuple[str, str]]:
-    """Label of a series -> its dash and symbol, which tell it apart without colour."""
-    series = [series for panel in drawing.panels for series in panel.series]
-    if all(len(panel.series) == 1 for panel in drawing.panels):  # a title each
-        return {one.label: (_DASHES[0], _SYMBOLS[0]) for one in series}
-    labels = dict.fromkeys(one.label for one in series)
-    return dict(zip(labels, zip(cycle(_DASHES), cycle(_SYMBOLS)), strict=False))
-
-
 def _add_panel(
     figure: Figure,
     panel: Panel,
     place: dict[str, int],
-    marks: dict[str, tuple[str, str]],
+    marks: dict[str, int],
     told: set[str],
 ) -> None:
     for series in panel.series:
-        dash, symbol = marks[series.label]
-        traces = _dots(series, symbol) if panel.categories else _line(series, dash)
+        mark = marks[series.label]
+        traces = (
+            _dots(series, _SYMBOLS[mark % len(_SYMBOLS)])
+            if panel.categories
+            else _line(series, _DASHES[mark % len(_DASHES)])
+        )
         for trace in traces:
             is_new = series.label not in told and "name" in trace
             told.update({series.label} if is_new else ())

@@ -301,7 +301,7 @@ def make_board_table(suite: SuiteBoard) -> TextTable:
             Cell(entry.trust, entry.trust),
             Cell(entry.isolation, entry.isolation),
             _count_cell(entry.tuning_frames),
-            Cell((entry.source_sha256 or entry.agent_id or "–")[:12]),
+            Cell((entry.source_sha256 or "built-in")[:12]),
             Cell(describe_packs(entry), links=tuple(entry.packs.items())),
         )
         for entry in suite.entries

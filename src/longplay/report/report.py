@@ -2,7 +2,7 @@
 
     index.html · style.css · page.js · plotly.min.js
     analysis.json · numbers.csv
-    <suite>/agents.tex · games.tex · <figure>.csv · <figure>.png
+    <suite>/<table>.csv · <table>.tex · <figure>.csv · <figure>.png
 
 Same runs, same bytes: no clock, path or machine name is in it.
 """
@@ -39,7 +39,12 @@ from longplay.report.tables import (
     make_agents_table,
     make_games_table,
     render_latex,
+    suite_to_csv,
+    table_to_csv,
 )
+
+# Of pictures on a page; `longplay plot` makes those of a paper.
+_PAGE_DPI = 150
 
 
 @dataclass(frozen=True)
@@ -60,8 +65,8 @@ class Section:
     games: Linked
     notes: tuple[str, ...]
     figures: tuple[PageFigure, ...]
-    differences: TextTable | None
-    provenance: TextTable
+    differences: Linked | None
+    provenance: Linked
 
 
 @dataclass(frozen=True)
@@ -119,21 +124,41 @@ def _write_section(
     runs = runs_by_label(given.found, suite)
     scale = make_scale(given.anchors, suite.suite, suite.games, suite.emulator)
     shown = Shown(suite, runs, scale)
-    agents, games = make_agents_table(suite), make_games_table(suite)
-    for kind, table in (("agents", agents), ("games", games)):
-        path = directory / name / f"{kind}.tex"
-        write_file(path, render_latex(table).encode())
+    place = _Place(directory, name)
+    differences = table_agent_differences(runs)
     figures = [_write_figure(directory, name, drawing) for drawing in draw_all(shown)]
     return Section(
         id=name,
         suite=suite,
-        agents=Linked(agents, {"CSV": "numbers.csv", "LaTeX": f"{name}/agents.tex"}),
-        games=Linked(games, {"CSV": "numbers.csv", "LaTeX": f"{name}/games.tex"}),
+        agents=place.write_table(
+            "agents", make_agents_table(suite), suite_to_csv(suite, by_game=False)
+        ),
+        games=place.write_table(
+            "by-game", make_games_table(suite), suite_to_csv(suite, by_game=True)
+        ),
         notes=tuple(describe_suite(suite)),
         figures=tuple(figures),
-        differences=table_agent_differences(runs),
-        provenance=table_provenance(runs, given.trust),
+        differences=(
+            None if differences is None else place.write_table("settings", differences)
+        ),
+        provenance=place.write_table("provenance", table_provenance(runs, given.trust)),
     )
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The folder of a section."""
+
+    directory: Path
+    name: str
+
+    def write_table(self, kind: str, table: TextTable, numbers: str = "") -> Linked:
+        """Writes a table as CSV and LaTeX; its CSV may have more than it shows."""
+        files = {"CSV": f"{self.name}/{kind}.csv", "LaTeX": f"{self.name}/{kind}.tex"}
+        content = numbers or table_to_csv(table)
+        write_file(self.directory / files["CSV"], content.encode())
+        write_file(self.directory / files["LaTeX"], render_latex(table).encode())
+        return Linked(table, files)
 
 
 def _slug(text: str, taken: Sequence[str]) -> str:
@@ -152,7 +177,7 @@ def _write_figure(directory: Path, name: str, drawing: Drawing) -> PageFigure:
         "PNG": f"{name}/{drawing.kind}.png",
     }
     write_file(directory / files["CSV"], drawing_to_csv(drawing).encode())
-    write_file(directory / files["PNG"], render_paper(drawing, "png", 2))
+    write_file(directory / files["PNG"], render_paper(drawing, "png", 2, _PAGE_DPI))
     return PageFigure(
         id=f"{name}-{drawing.kind}",
         title=drawing.title,

@@ -15,6 +15,7 @@ from typing import Any
 
 from longplay.analysis.labels import describe_seeds
 from longplay.analysis.runs import MeasuredRun
+from longplay.contract.records import AgentIsolation
 from longplay.errors import ConfigError
 from longplay.report.drawings import KINDS, Drawing, Shown, draw, drawing_to_csv
 from longplay.report.tables import NOTHING, Cell, TextTable
@@ -171,18 +172,30 @@ def run_command(label: str, runs: Sequence[MeasuredRun]) -> str:
     config = runs[0].config
     words = ["longplay", "run"]
     words.append(config.config_given.suite if config.config_given else "SUITE")
-    words += ["--agent", runs[0].agent.name]
-    if config.agent is not None:
-        for name, value in (config.agent.config.get("args") or {}).items():
+    agent = config.agent.config if config.agent is not None else {}
+    words += ["--agent", str(agent.get("file") or runs[0].agent.name)]
+    if agent:
+        for name, value in (agent.get("args") or {}).items():
             words += ["--agent-arg", f"{name}={_plain(value)}"]
     if config.config_given is not None:
         for name, value in config.config_given.overrides.items():
             words += ["--set", f"{name}={_plain(value)}"]
     seeds = describe_seeds([run.seed for run in runs]).replace("–", "-")
     words += ["--seeds", seeds.replace(" ", "")]
-    if runs[0].agent.isolation != "none":
-        words += ["--isolate", runs[0].agent.isolation]
+    words += _isolation_words(config.agent_isolation or AgentIsolation())
     return f"{shlex.join(words)}  # {label}"
+
+
+def _isolation_words(isolation: AgentIsolation) -> list[str]:
+    words = [] if isolation.level == "none" else ["--isolate", isolation.level]
+    # Paths are those of the machine that played.
+    words += [w for _ in isolation.allowed for w in ("--sandbox-allow", "PATH")]
+    words += [w for name in isolation.variables for w in ("--agent-env", name)]
+    if isolation.step_timeout_s is not None:
+        words += ["--step-timeout", f"{isolation.step_timeout_s:g}"]
+    if isolation.memory_bytes is not None:
+        words += ["--agent-memory", f"{isolation.memory_bytes / 10**9:g}"]
+    return words
 
 
 def _plain(value: Any) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from longplay.analysis.intervals import Estimate
@@ -57,8 +58,16 @@ _LATEX = {
     "−": "$-$",
     "…": r"\ldots{}",
     "–": "--",
-    "λ": r"$\lambda$",
 }
+_GREEK = frozenset(
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho "
+    "sigma tau upsilon phi chi psi omega".split()
+)
+_LARGE_GREEK = frozenset(
+    "gamma delta theta lambda xi pi sigma upsilon phi psi omega".split()
+)
+# What TeX's default encoding of input has, beside ASCII.
+_LATIN = range(0xA0, 0x180)
 
 
 @dataclass(frozen=True)
@@ -262,12 +271,21 @@ def describe_suite(suite: SuiteComparison) -> Iterator[str]:
         yield f"games without z: {', '.join(suite.games_without_z)}"
     elif suite.games_without_z:
         yield f"no z: {next(iter(suite.games_without_z.values()))}"
-    for name in METRICS:
-        reasons = {a.absent[name] for a in suite.agents if name in a.absent}
-        if reasons and not suite.games_without_z.keys() >= set(suite.games):
-            yield f"no {METRICS[name]}: {'; '.join(sorted(reasons))}"
+    if not suite.games_without_z.keys() >= set(suite.games):
+        yield from _explain_absent(suite)
     if len(suite.agents) > 1:
         yield f"Δ and P(better) are against {suite.versus}"
+
+
+def _explain_absent(suite: SuiteComparison) -> Iterator[str]:
+    """Why numbers are missing, once for all that miss for the same reasons."""
+    found: dict[str, list[str]] = {}
+    for name, words in METRICS.items():
+        reasons = {a.absent[name] for a in suite.agents if name in a.absent}
+        if reasons:
+            found.setdefault("; ".join(sorted(reasons)), []).append(words)
+    for reasons_text, names in found.items():
+        yield f"no {', '.join(names)}: {reasons_text}"
 
 
 # --- LaTeX ----------------------------------------------------------------------
@@ -285,8 +303,22 @@ def render_markdown(table: TextTable) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Text, escaped for LaTeX."""
-    return "".join(_LATEX.get(character, character) for character in text)
+    """Text, escaped for LaTeX; a character that TeX lacks is named by its number."""
+    return "".join(_LATEX.get(c) or _spell_latex(c) for c in text)
+
+
+def _spell_latex(character: str) -> str:
+    if character.isascii() or ord(character) in _LATIN:
+        return character
+    script, *words = unicodedata.name(character, "").split()
+    if script == "GREEK" and words[1:2] == ["LETTER"] and len(words) == 3:
+        name = {"LAMDA": "lambda"}.get(words[2], words[2].lower())
+        is_large = words[0] == "CAPITAL"
+        # Other letters look like Latin ones and have no command.
+        commands = _LARGE_GREEK if is_large else _GREEK
+        if name in commands:
+            return rf"$\{name.capitalize() if is_large else name}$"
+    return f"[U+{ord(character):04X}]"
 
 
 def render_latex(table: TextTable) -> str:
@@ -311,7 +343,7 @@ def render_latex(table: TextTable) -> str:
 
 
 def _latex_head(text: str) -> str:
-    return escape_latex(text).replace("Δ", r"$\Delta$").replace("P(", "$P$(")
+    return escape_latex(text).replace("P(", "$P$(")
 
 
 def comparison_to_latex(comparison: Comparison, *, with_games: bool = False) -> str:
@@ -329,13 +361,42 @@ def comparison_to_latex(comparison: Comparison, *, with_games: bool = False) -> 
 
 def comparison_to_csv(comparison: Comparison) -> str:
     """Every number of a comparison, a line each, with all its digits."""
+    return _numbers_to_csv(comparison.suites)
+
+
+def suite_to_csv(suite: SuiteComparison, *, by_game: bool) -> str:
+    """The numbers of the table of agents, or of games, in the same format."""
+    return _numbers_to_csv((suite,), lambda game: bool(game) == by_game)
+
+
+def _numbers_to_csv(
+    suites: Sequence[SuiteComparison],
+    keeps: Callable[[str], bool] = lambda _: True,
+) -> str:
+    rows = [
+        _csv_row(suite, agent, game, metric, estimate)
+        for suite in suites
+        for agent in suite.agents
+        for game, metric, estimate in _list_estimates(agent)
+        if keeps(game)
+    ]
+    return _write_csv(CSV_COLUMNS, rows)
+
+
+def table_to_csv(table: TextTable) -> str:
+    """The cells of a table of text, whole where a page shortens them."""
+    rows = [
+        [cell.text if cell.value is None else cell.value for cell in row]
+        for row in table.rows
+    ]
+    return _write_csv(table.columns, rows)
+
+
+def _write_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(CSV_COLUMNS)
-    for suite in comparison.suites:
-        for agent in suite.agents:
-            for game, metric, estimate in _list_estimates(agent):
-                writer.writerow(_csv_row(suite, agent, game, metric, estimate))
+    writer.writerow(columns)
+    writer.writerows(rows)
     return text.getvalue()
 
 
