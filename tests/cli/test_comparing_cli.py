@@ -201,3 +201,18 @@ def test_show_has_the_forgetting_of_the_random_agent(invoke, tmp_path):
     # Means of 0.358, -0.198 and 0.06; of 0.322, -0.058 and 0.057.
     assert "its own forgetting is 0.0736, its plasticity 0.107" in words
     assert "windows of" not in words
+
+
+def test_tuning_is_declared_and_survives_packing(invoke, tmp_path):
+    out, pack = tmp_path / "out", tmp_path / "run.longplay"
+    start = ("run", "control-smoke-v1", "--agent", "random", "--out", out)
+    start += ("--set", "base_visit_frames=50", "--quiet", "--resume")
+    assert invoke(*start, "--tuning-frames", 5000).exit_code == 0
+    answer = invoke(*start, "--tuning-frames", 6000)
+    assert answer.exit_code == 2
+    assert "was started with 5000, found 6000" in answer.stderr.replace("\n", " ")
+    (run_dir,) = (out / "episodes").iterdir()
+    assert invoke("pack", run_dir, "-o", pack).exit_code == 0
+    for path in (out, pack):
+        (suite,) = invoke("compare", path, "--json").json["suites"]
+        assert [agent["tuning_frames"] for agent in suite["agents"]] == [5000]

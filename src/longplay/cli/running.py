@@ -172,6 +172,14 @@ def run(
             help="Tuning run: play only this fraction of the stream.",
         ),
     ] = None,
+    tuning_frames: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="FRAMES",
+            help="Declare how many frames were spent on tuning the agent.",
+        ),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -223,6 +231,7 @@ def run(
             agent_files=agent_files or (),
             isolation=isolation,
         )
+    experiment.tuning_frames = tuning_frames
     if resume:
         experiment = experiment.open_or_create()
     experiment.options, experiment.needs = options, needs

@@ -325,7 +325,7 @@ class Experiment:
         """
         if not is_experiment(self.directory):
             return replace(self, mode=Mode.CREATE_OR_RESUME)
-        self.check_same(("config_given", "seeds", "agent"))
+        self.check_same(("config_given", "seeds", "agent", "tuning_frames"))
         return replace(self, mode=Mode.RESUME)
 
     def check_same(self, parts: Sequence[str] = ("config_given", "agent")) -> None:
