@@ -3,9 +3,9 @@
     python benchmarks/prediction_baselines.py [--folder runs/prediction-baselines]
         [--workers 2] [--suites prediction-smoke-v1,prediction-v1]
 
-Three seeds per suite and predictor. A run in the folder is not played again, so this
-can be stopped and restarted. Suites that are not requested keep their figures. The
-table of docs/prediction.md is written with the data.
+The official seeds of a suite, every predictor. A run in the folder is not played again,
+so this can be stopped and restarted. Suites that are not requested keep their figures.
+The table of docs/prediction.md is written with the data.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from typing import Any
 from longplay.contract.files import read_json, write_document, write_file
 from longplay.contract.records import PredictionScore
 from longplay.contract.rundir import RunDirectory
+from longplay.reference.library import DATA as DATA_OF_REFERENCES
+from longplay.reference.rollout_file import find_rollouts
 from longplay.report.reference_tables import fill_baselines
+from longplay.report.rollout_table import read_rows
 from longplay.scoring import prediction_baselines as baselines
 from longplay.suites import get_suite
-from measured_runs import SEEDS, Job, measure_all
+from measured_runs import Job, measure_all
 
 SUITE_IDS = ("prediction-smoke-v1", "prediction-v1")
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,7 +34,8 @@ PAGE = ROOT / "docs" / "prediction.md"
 
 
 def measure_suite(suite_id: str, folder: Path, workers: int) -> dict[str, Any]:
-    """The figures of one suite: every predictor, every seed."""
+    """The figures of one suite: every predictor, every official seed."""
+    seeds = get_suite(suite_id).official_seeds
     jobs = [
         Job(
             suite_id,
@@ -39,31 +43,50 @@ def measure_suite(suite_id: str, folder: Path, workers: int) -> dict[str, Any]:
             seed,
             folder / f"{suite_id}_{name}_seed-{seed}",
         )
-        for name, seed in product(baselines.PREDICTORS, SEEDS)
+        for name, seed in product(baselines.PREDICTORS, seeds)
     ]
     runs = measure_all(jobs, workers)
     check_references(suite_id, runs)
     of_predictor = {
-        name: runs[k * len(SEEDS) : (k + 1) * len(SEEDS)]
+        name: runs[k * len(seeds) : (k + 1) * len(seeds)]
         for k, name in enumerate(baselines.PREDICTORS)
     }
     return {
         "reference_sha256": runs[0].config.reference_sha256,
-        "seeds": list(SEEDS),
+        "rollouts_sha256": _rollouts_of(runs[0]),
+        "seeds": list(seeds),
         "contract_hashes": [
-            run.config.benchmark_contract_hash for run in runs[: len(SEEDS)]
+            run.config.benchmark_contract_hash for run in runs[: len(seeds)]
         ],
         "versions": runs[0].config.versions,
         "predictors": {name: summarise(own) for name, own in of_predictor.items()},
+        **_measure_network(runs[0]),
     }
 
 
+def _measure_network(run: RunDirectory) -> dict[str, Any]:
+    """The value network on the visits of a suite that have rollout values."""
+    if find_rollouts(run.config) is None:
+        return {}
+    rows = {row.game: row.network_nmse for row in read_rows(DATA_OF_REFERENCES)}
+    games = {game: rows[game] for game in run.config.games if game in rows}
+    return {"network": baselines.summarise_network(games)}
+
+
 def check_references(suite_id: str, runs: list[RunDirectory]) -> None:
-    """Refuses runs that were left in the folder by other references."""
+    """Refuses runs that were left in the folder by other references or rollouts."""
     expected = get_suite(suite_id).references
     for run in runs:
         if run.config.reference_sha256 != expected:
             sys.exit(f"{run.path} has other references: remove it and start again")
+        rollouts = find_rollouts(run.config)
+        if _rollouts_of(run) != (None if rollouts is None else rollouts.sha256):
+            sys.exit(f"{run.path} was scored with other rollouts: remove it")
+
+
+def _rollouts_of(run: RunDirectory) -> str | None:
+    assert isinstance(run.score, PredictionScore)
+    return run.score.rollouts_sha256
 
 
 def summarise(runs: list[RunDirectory]) -> dict[str, Any]:
@@ -89,7 +112,7 @@ def main() -> None:
         data["suites"][suite_id] = figures
     write_document(DATA, data)
     page = PAGE.read_text(encoding="utf-8")
-    write_file(PAGE, fill_baselines(page, baselines.list_baselines(data)).encode())
+    write_file(PAGE, fill_baselines(page, data).encode())
     print(f"wrote {DATA} and {PAGE}")
 
 

@@ -35,6 +35,11 @@ from longplay.contract.files import read_document, write_document
 from longplay.contract.fingerprint import agent_id
 from longplay.contract.records import Score
 from longplay.errors import UnknownNameError
+from longplay.scoring.prediction_baselines import (
+    MeasuredError,
+    MeasuredErrors,
+    PredictorBaseline,
+)
 from made_up_anchors import NO_ANCHORS, make_anchors, make_game
 from written_runs import (
     SHORT,
@@ -413,6 +418,42 @@ def test_unlike_rollouts_are_not_mixed(tmp_path, other):
     assert suite.notes[-1] == (
         "runs were scored with unlike rollouts, or without: all are compared by nmse"
     )
+
+
+@pytest.mark.parametrize(("digest", "error"), [("a", "value_nmse"), ("b", "nmse")])
+def test_shipped_errors_are_used_if_their_rollouts_are_the_same(
+    tmp_path, monkeypatch, digest, error
+):
+    write_prediction(tmp_path / "a", "alpha", rollouts="a")
+    measured = MeasuredError.over_seeds([4.0])
+    errors = MeasuredErrors(measured, measured, measured, MeasuredError(2.0, (2.0,)))
+    games = dict.fromkeys(("space_invaders", "breakout"), errors)
+    shipped = PredictorBaseline(
+        "zero", SUITE, "0.12.1", digest * 64, (0,), errors, measured, games
+    )
+    monkeypatch.setattr(baselines, "prediction_baselines", lambda *_: [shipped])
+    suite = compare_one(tmp_path, NO_ANCHORS, with_baselines=True)
+    assert suite.error == error
+    zero = suite.agents[1]
+    assert zero.numbers["error"].mean == (2.0 if error == "value_nmse" else 4.0)
+    assert zero.numbers["headline"].mean == 4.0
+
+
+def test_games_without_an_error_are_counted(tmp_path):
+    write_prediction(tmp_path / "a", "alpha", rollouts="a")
+    write_prediction(tmp_path / "b", "beta", rollouts="a")
+    values = {"space_invaders": None, "breakout": 1.0}
+    edit(tmp_path / "b/score.json", per_game_value_nmse=values)
+    suite = compare_one(tmp_path, NO_ANCHORS)
+    assert suite.notes[-1] == (
+        "games without value_nmse, by number of runs: space_invaders in 1"
+    )
+
+
+def test_result_of_a_run_without_rollout_values(tmp_path):
+    write_prediction(tmp_path / "a", "alpha")
+    (run,) = RunReader().read([tmp_path / "a"]).runs
+    assert set(record_result(run, "pack", "0" * 64).errors) == {"nmse"}
 
 
 # --- against an independent implementation ---------------------------------------

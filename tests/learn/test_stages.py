@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from longplay.console.scripted import ScriptedConsole
+from longplay.contract.files import write_document
 from longplay.errors import ConfigError, DocumentError
 from longplay.reference.auditing import summarise
 from longplay.reference.facts import AuditedState
-from longplay.reference.library import load_reference
+from longplay.reference.library import DATA, load_reference, read_facts
 from longplay.reference.training import stages
 from longplay.reference.training.array_file import read_arrays
 from longplay.reference.training.collecting import collect_reference
@@ -76,6 +77,12 @@ def test_the_chain_on_a_game_ends_with_what_is_shipped(
     assert facts.audit.summary.states == 2
     assert facts.values.timesteps == 2200
     assert facts.policy.recipe["timesteps"] == 512
+    # Rollout values of the same networks stay.
+    rollouts = read_facts("kangaroo", DATA).rollouts
+    kept = facts.model_copy(update={"rollouts": rollouts})
+    write_document(tmp_path / "kangaroo.json", kept)
+    collect_reference(finished, tmp_path)
+    assert read_facts("kangaroo", tmp_path).rollouts == rollouts
 
 
 def test_the_same_stage_again_gives_the_same_bytes(

@@ -49,16 +49,15 @@ def make_facts(r2: float | None) -> RolloutFacts:
 
 def test_rows_are_filled_from_the_facts() -> None:
     rows = [
-        RolloutRow("pong", make_facts(0.9), (0.5, 0.25)),
+        RolloutRow("pong", make_facts(0.9), (0.5, 0.25, 0.75)),
         RolloutRow("qbert", make_facts(0.8), (None, 0.5)),
         RolloutRow("krull", make_facts(None), (None, None)),
     ]
     table = render_rollouts(rows).splitlines()
     network = "0.50 (0.25 … 0.75)"
     assert table[2:5] == [
-        f"| pong | 8 | 100 | 0.90 (0.80 … 0.95) | {network} | 0.375 (0.250 … 0.500) |",
-        f"| qbert | 8 | 100 | 0.80 (0.70 … 0.85) | {network} "
-        "| 0.500 (0.500 … 0.500), null on 1 |",
+        f"| pong | 8 | 100 | 0.90 (0.80 … 0.95) | {network} | 0.500 ± 0.621 |",
+        f"| qbert | 8 | 100 | 0.80 (0.70 … 0.85) | {network} | 0.500, null on 1 |",
         f"| krull | 8 | 100 | – | {network} | – |",
     ]
     assert table[6] == (

@@ -224,6 +224,19 @@ def test_every_special_character_is_escaped():
     )
 
 
+def test_errors_against_rollout_values_come_first():
+    given = {name: estimate(1.0, 0.2) for name in ("headline", "error")}
+    two = [
+        agent(label, numbers=given, headline_difference=estimate(0.5, 0.1))
+        for label in ("one", "two")
+    ]
+    shown = suite(*two, error="value_nmse", lead="error", headline="nmse")
+    heads = make_agents_table(shown).columns
+    assert heads[2:4] == ("median value nmse", "nmse")
+    by_network = suite(*two, error="nmse", lead="error", headline="nmse")
+    assert make_agents_table(by_network).columns[2] == "nmse"
+
+
 def test_letters_that_tex_lacks_are_spelled():
     assert escape_latex("TD(λ) Δ é") == r"TD($\lambda$) $\Delta$ é"
     assert escape_latex("Ω Α ξ") == r"$\Omega$ [U+0391] $\xi$"

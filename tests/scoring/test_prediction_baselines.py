@@ -20,8 +20,11 @@ from longplay.scoring.prediction_baselines import (
     list_baselines,
     prediction_baselines,
     read_data,
+    read_network,
     summarise_errors,
+    summarise_network,
 )
+from longplay.suites import get_suite
 from playing import play_run
 
 ROOT = Path(__file__).parent.parent.parent
@@ -71,7 +74,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], None]:
 def test_shipped_figures_are_of_the_suites_and_examples_as_they_are() -> None:
     for suite_id, entry in read_data()["suites"].items():
         configs = [plan_run(suite_id, seed).config for seed in entry["seeds"]]
-        assert entry["seeds"] == [0, 1, 2]
+        assert entry["seeds"] == list(get_suite(suite_id).official_seeds)
         hashes = [config.benchmark_contract_hash for config in configs]
         assert entry["contract_hashes"] == hashes
         assert entry["reference_sha256"] == configs[0].reference_sha256
@@ -99,9 +102,7 @@ def test_td_lambda_beats_zero() -> None:
 
 def test_page_has_the_shipped_figures() -> None:
     page = (ROOT / "docs" / "prediction.md").read_text(encoding="utf-8")
-    assert fill_baselines(page, list_baselines(read_data())) == page, (
-        "run `make prediction-baselines`"
-    )
+    assert fill_baselines(page, read_data()) == page, "run `make prediction-baselines`"
 
 
 # --- how they are read ----------------------------------------------------------
@@ -191,7 +192,7 @@ def test_show_of_several_seeds_names_the_baselines(
 
 def test_tables_of_the_page() -> None:
     *_, zero, mean, learner, _, head, _, pong, breakout = render_baselines(
-        list_baselines(make_data())
+        make_data()
     ).splitlines()
     assert zero.startswith("| zero | 20.000 (10.000 … 30.000) | 20.500 (10.500 … 30.5")
     assert mean.endswith("| 4.000 (2.000 … 6.000) | 4.000 (4.000 … 4.000) |")
@@ -220,11 +221,27 @@ def test_errors_against_rollout_values_lead_where_all_runs_have_them() -> None:
     assert zero.games["pong"].value_nmse == MeasuredError(1.0, (0.5, 1.0, 1.5))
     assert zero.games["breakout"].value_nmse is None
     assert mean.errors.value_nmse is None
-    table = render_baselines(list_baselines(data)).splitlines()
+    table = render_baselines(data).splitlines()
     assert table[2].startswith("|  | value_nmse | nmse |")
     assert table[4].startswith("| zero | 1.000 (0.500 … 1.500) | 2.000 (1.000 … 3.000)")
     assert table[5].startswith("| running mean | – | 2.000")
     assert "| pong | 1.000 | – | – |" in table
+
+
+def test_network_stands_beside_the_predictors() -> None:
+    data = make_data()
+    figures = data["suites"][SUITE]
+    figures["network"] = summarise_network(
+        {"pong": (0.1, None, 0.3), "qbert": (0.3,) * 3}
+    )
+    figures["rollouts_sha256"] = "cd" * 32
+    network = read_network(figures)
+    assert network is not None
+    assert network.value_nmse.seeds == pytest.approx((0.2, 0.3, 0.3))
+    assert network.nmse_of("pong") == pytest.approx(0.2)
+    assert network.nmse_of("breakout") is None
+    table = render_baselines(data).splitlines()
+    assert table[7] == "| network (privileged) | 0.267 (0.200 … 0.300) | – | – | – |"
 
 
 def test_runs_with_unlike_rollouts_have_no_common_error() -> None:
@@ -238,4 +255,6 @@ def test_runs_with_unlike_rollouts_have_no_common_error() -> None:
 
 def test_filling_keeps_the_rest_of_the_page() -> None:
     page = "a\n<!-- baselines -->\nold\n<!-- end of baselines -->\nz\n"
-    assert fill_baselines(page, []) == page.replace("old", "\nNot measured yet.\n")
+    assert fill_baselines(page, {"suites": {}}) == page.replace(
+        "old", "\nNot measured yet.\n"
+    )

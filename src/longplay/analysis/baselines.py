@@ -36,7 +36,7 @@ def shipped_agents(
         scale: Of its games.
         error: `nmse` or `value_nmse`; None of a suite to play.
     """
-    found = _baselines(run)
+    found = _baselines(run, error)
     for name, runs in shipped_results().agents_of(run.conditions).items():
         key = AgentKey(f"{name} (shipped)", runs[0].agent_id)
         # Instead of the same agent's means over seeds.
@@ -45,13 +45,27 @@ def shipped_agents(
     return found
 
 
-def _baselines(run: MeasuredRun) -> dict[AgentKey, AgentArrays]:
+def shipped_rollouts(run: MeasuredRun) -> set[str | None]:
+    """Digests of the rollout values behind the shipped errors on a suite."""
+    results = shipped_results().agents_of(run.conditions).values()
+    return {one.rollouts for runs in results for one in runs} | {
+        baseline.rollouts_sha256 for baseline in _predictors(run)
+    }
+
+
+def _predictors(run: MeasuredRun) -> list[PredictorBaseline]:
+    found = prediction_baselines(run.conditions.suite, run.conditions.references)
+    return [one for one in found if one.emulator == run.conditions.emulator]
+
+
+def _baselines(run: MeasuredRun, error: str | None) -> dict[AgentKey, AgentArrays]:
     suite, games = run.conditions.suite, run.config.games
-    if run.track.predicts:
+    if error is not None:
         return {
-            AgentKey(f"{baseline.label} (shipped)", None): _predictor(baseline, games)
-            for baseline in prediction_baselines(suite, run.conditions.references)
-            if baseline.emulator == run.conditions.emulator
+            AgentKey(f"{baseline.label} (shipped)", None): _predictor(
+                baseline, games, error
+            )
+            for baseline in _predictors(run)
         }
     baseline = random_baseline(suite)
     if baseline is None or baseline.suite_id != suite:
@@ -90,12 +104,12 @@ def _random(baseline: RandomBaseline, games: Sequence[str]) -> AgentArrays:
     )
 
 
-def _predictor(baseline: PredictorBaseline, games: Sequence[str]) -> AgentArrays:
+def _predictor(
+    baseline: PredictorBaseline, games: Sequence[str], error: str
+) -> AgentArrays:
+    measured = [getattr(baseline.games[game], error) for game in games]
     errors = np.array(
-        [
-            [np.nan if e is None else e for e in baseline.games[game].nmse.seeds]
-            for game in games
-        ]
+        [[np.nan if e is None else e for e in one.seeds] for one in measured]
     ).T
     headlines = np.array(baseline.errors.nmse.seeds, np.float64)
     return arrays_of_errors(baseline.seeds, errors, headlines)

@@ -24,7 +24,7 @@ from longplay.analysis.aggregation import (
     performance_profile,
 )
 from longplay.analysis.anchors import Anchors
-from longplay.analysis.baselines import shipped_agents
+from longplay.analysis.baselines import shipped_agents, shipped_rollouts
 from longplay.analysis.intervals import Estimate, estimate_difference, estimate_mean
 from longplay.analysis.labels import (
     describe_seeds,
@@ -218,8 +218,8 @@ class _Table:
             return "nmse", None
         if len(rollouts) > 1:
             why = "runs were scored with unlike rollouts, or without"
-        elif self.request.with_baselines:
-            why = "the shipped figures do not name their rollouts"
+        elif self.request.with_baselines and shipped_rollouts(self.runs[0]) - rollouts:
+            why = "the shipped figures were measured with other rollouts"
         else:
             return "value_nmse", None
         return "nmse", f"{why}: all are compared by nmse"
@@ -319,6 +319,17 @@ class _Table:
             )
         if self.error_note is not None:
             yield self.error_note
+        if nulls := self._count_nulls(contestants):
+            told = ", ".join(f"{game} in {count}" for game, count in nulls.items())
+            yield f"games without {self.error}, by number of runs: {told}"
+
+    def _count_nulls(self, contestants: Sequence[Contestant]) -> dict[str, int]:
+        """Game -> runs whose score has no error for it, as its values hardly differ."""
+        if self.error is None:
+            return {}
+        errors = [c.arrays.per_game["error"] for c in contestants if c.arrays.seeds]
+        counts = np.isnan(np.concatenate(errors)).sum(axis=0)
+        return {g: int(n) for g, n in zip(self.games, counts, strict=True) if n}
 
     def _describe_changes(self) -> str:
         """The overrides behind the name `<suite>+<8 hex>`."""

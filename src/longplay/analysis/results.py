@@ -111,9 +111,9 @@ def record_result(run: MeasuredRun, pack: str, pack_sha256: str) -> ResultRun:
         if predicts
         else {name: _by_game(games, getattr(rates, name)) for name in _RATES},
         errors={
-            name: dict(getattr(run.score, f"per_game_{name}"))
+            name: dict(errors)
             for name in _ERRORS
-            if predicts
+            if predicts and (errors := getattr(run.score, f"per_game_{name}"))
         },
     )
 

@@ -103,6 +103,7 @@ def show_experiment(directory: Path, views: Sequence[RunView]) -> list[Renderabl
         _describe_aggregate(views),
         _describe_random(views[0]),
         _describe_predictors(views[0]),
+        _describe_nulls(views),
         *describe_results(views[0].plan.config),
     ]
     notes = [_indent(line, "dim") for line in lines if line]
@@ -117,6 +118,18 @@ def _choose_columns(views: Sequence[RunView]) -> Mapping[str, str]:
     if len(digests) == 1 and None not in digests:
         return {"value nmse": "value_nmse", **columns}
     return columns
+
+
+def _describe_nulls(views: Sequence[RunView]) -> str:
+    """Games that a mean leaves out, because their values hardly differ."""
+    scores = [score for view in views if (score := _score_of(view)) is not None]
+    nulls = sum(
+        list((getattr(score, "per_game_value_nmse", None) or {}).values()).count(None)
+        for score in scores
+    )
+    if not nulls:
+        return ""
+    return f"no value nmse for games with nearly constant values: {nulls} in all runs"
 
 
 def describe_errors(views: Sequence[RunView]) -> list[RenderableType]:

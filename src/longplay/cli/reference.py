@@ -378,10 +378,17 @@ def tables(
     from longplay.contract.files import write_file
     from longplay.reference.delivered import measure_leads
     from longplay.reference.library import DATA, read_all_facts
-    from longplay.report.reference_tables import fill_delivered, fill_table
+    from longplay.report.reference_tables import (
+        fill_delivered,
+        fill_marked,
+        fill_table,
+    )
+    from longplay.report.rollout_table import read_rows, render_rollouts
 
     text = fill_table(_read_page(page), read_all_facts(DATA))
-    write_file(page, fill_delivered(text, measure_leads(DATA)).encode())
+    text = fill_delivered(text, measure_leads(DATA))
+    text = fill_marked(text, "rollouts", render_rollouts(read_rows(DATA)))
+    write_file(page, text.encode())
 
 
 @_command
@@ -434,7 +441,7 @@ def references_table(references: list[ReferenceFacts]) -> Table:
     """One row per game: the score of the policy and the accuracy of its values."""
     from longplay.report.reference_tables import describe_r2
 
-    columns = ("game", "score", "random", "value std", "bias", "RMSE", "R²")
+    columns = ("game", "score", "random", "value std", "RMSE", "R²", "rollout R²")
     table = make_table("Reference policies and values", *columns)
     for facts in references:
         audit = facts.audit.summary
@@ -444,9 +451,9 @@ def references_table(references: list[ReferenceFacts]) -> Table:
             facts.policy.score.describe(),
             facts.policy.random_score.describe(),
             f"{audit.value_std:.3f}",
-            f"{audit.bias:+.3f}",
             f"{audit.rmse_corrected:.3f}",
             describe_r2(audit.r2_corrected),
+            describe_r2(facts.rollouts.audit.r2 if facts.rollouts else None),
         )
     return table
 

@@ -16,6 +16,7 @@ from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import (
     PredictorBaseline,
     prediction_baselines,
+    privileged_network,
 )
 from longplay.tracks.catalogue import track_of
 
@@ -155,26 +156,49 @@ def _tabulate_prediction(score: Any, config: RunConfig) -> Table:
 
 
 def _tabulate_values(score: Any, config: RunConfig) -> Table:
-    """Errors against rollout values, of the games that have them."""
-    columns = ("game", "value nmse", "value mse", "nmse", "return mse")
+    """Errors against rollout values, of the games that have them, beside others'."""
+    beside = _value_baselines(score, config)
+    labels = [label.replace(" ", "\n") for label in beside]
+    columns = ("game", "value nmse", *labels, "value mse")
     table = make_table(f"{_describe_run(config)}: rollout values", *columns)
     for game, mse in score.per_game_value_mse.items():
+        others = (of_game(game) for of_game, _ in beside.values())
         add_row(
             table,
             game,
             format_number(score.per_game_value_nmse[game]),
+            *_format_beside(others),
             format_number(mse),
-            format_number(score.per_game_nmse[game]),
-            format_number(score.per_game_return_mse[game]),
         )
     add_row(
         table,
         Text("mean", "bold"),
         Text(format_number(score.value_nmse), "bold green"),
+        *_format_beside(mean for _, mean in beside.values()),
         format_number(score.value_mse),
     )
     add_row(table, "median", format_number(score.median_value_nmse))
     return table
+
+
+_OfGame = Callable[[str], float | None]
+
+
+def _value_baselines(
+    score: Any, config: RunConfig
+) -> dict[str, tuple[_OfGame, float | None]]:
+    """Label -> errors by game, and their mean; with the same rollout values alone."""
+    found: dict[str, tuple[_OfGame, float | None]] = {}
+    if not score.complete:
+        return found
+    for baseline in _prediction_baselines(score, config):
+        errors = baseline.errors.value_nmse
+        if errors is not None and baseline.rollouts_sha256 == score.rollouts_sha256:
+            found[baseline.label] = (baseline.value_nmse_of, errors.mean)
+    network = privileged_network(config.suite, score.rollouts_sha256)
+    if network is not None:
+        found["network"] = (network.nmse_of, network.value_nmse.mean)
+    return found
 
 
 def _format_beside(errors: Iterable[float | None]) -> list[str]:
@@ -262,6 +286,8 @@ def _caption_errors(score: Score, config: RunConfig) -> Iterator[str]:
         yield "value nmse: value mse / variance of values; the best constant scores 1"
         if missing:
             yield f"no value nmse for games with nearly constant values: {missing}"
+        if "network" in _value_baselines(score, config):
+            yield "network: the reference's own, which sees the console's memory"
     yield "mse: squared error against reference values; lower is better"
     yield "nmse: mse / variance of the values; the best constant scores 1"
     yield "return mse: squared error against returns, up to the last game over"

@@ -6,7 +6,8 @@ given with and without a correction for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from math import sqrt
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from longplay.reference.facts import AuditedState, AuditSummary, R2Interval
 
 _RESAMPLES = 2000
+_STATES_OF_A_PLACE = 4
 
 Reals = NDArray[np.float64]
 
@@ -49,17 +51,16 @@ def summarise(states: list[AuditedState]) -> AuditSummary:
 def bootstrap_r2(
     states: Sequence[AuditedState], confidence: float = 0.95
 ) -> R2Interval:
-    """Corrected R² with a percentile bootstrap over states.
+    """Corrected R² with a percentile bootstrap over places.
 
+    A place is a few neighbouring states of a visit, which may have much in common.
     Unlike in `summarise`, differences below the sampling error are not clipped at zero,
     so that the interval can contain 1.
     """
-    columns = np.array(
-        [(state.value, state.mean_return, state.sampling_variance) for state in states]
-    )
+    sums = np.array([_sum_place(place) for place in _find_places(states)])
     rng = np.random.default_rng(0)
-    drawn = columns[rng.integers(len(states), size=(_RESAMPLES, len(states)))]
-    r2, resampled = _corrected_r2(columns), _corrected_r2(drawn)
+    drawn = sums[rng.integers(len(sums), size=(_RESAMPLES, len(sums)))]
+    r2, resampled = _corrected_r2(sums), _corrected_r2(drawn)
     if np.isnan(r2):
         return R2Interval(r2=None, low=None, high=None)
     tail = (1 - confidence) / 2
@@ -67,12 +68,32 @@ def bootstrap_r2(
     return R2Interval(r2=float(r2), low=float(low), high=float(high))
 
 
-def _corrected_r2(columns: Reals) -> Reals:
-    """R² of (…, states, 3); NaN where the means do not differ beyond their error."""
-    values, means, sampling = np.moveaxis(columns, -1, 0)
-    noise = sampling.mean(axis=-1)
-    error = ((values - means) ** 2).mean(axis=-1) - noise
-    spread = means.var(axis=-1) - noise
+def _find_places(states: Sequence[AuditedState]) -> Iterator[list[AuditedState]]:
+    """Neighbouring states of a visit, a few at a time."""
+    for _, visit in groupby(states, key=lambda state: state.visit):
+        own = list(visit)
+        for start in range(0, len(own), _STATES_OF_A_PLACE):
+            yield own[start : start + _STATES_OF_A_PLACE]
+
+
+def _sum_place(states: Sequence[AuditedState]) -> list[float]:
+    """Number of states, and sums of squared errors, means, their squares and noise."""
+    means = [state.mean_return for state in states]
+    return [
+        len(states),
+        sum((s.value - s.mean_return) ** 2 for s in states),
+        sum(means),
+        sum(mean**2 for mean in means),
+        sum(state.sampling_variance for state in states),
+    ]
+
+
+def _corrected_r2(sums: Reals) -> Reals:
+    """R² of (…, places, 5); NaN where the means do not differ beyond their error."""
+    count, error, mean, square, noise = np.moveaxis(sums.sum(axis=-2), -1, 0)
+    noise = noise / count
+    spread = square / count - (mean / count) ** 2 - noise
     # As in `summarise`: a variance below twice the noise is not significant.
     is_flat = spread <= noise
-    return np.where(is_flat, np.nan, 1 - error / np.where(is_flat, 1.0, spread))
+    r2 = 1 - (error / count - noise) / np.where(is_flat, 1.0, spread)
+    return np.where(is_flat, np.nan, r2)

@@ -20,7 +20,7 @@ from longplay.analysis.anchors import Anchors
 from longplay.analysis.comparison import Request, compare, runs_by_label
 from longplay.analysis.intervals import Estimate
 from longplay.analysis.labels import describe_seeds
-from longplay.analysis.records import METRICS, AgentNumbers, SuiteComparison
+from longplay.analysis.records import AgentNumbers, SuiteComparison
 from longplay.analysis.runs import FoundRuns, LeftOut, MeasuredRun, drop_copies
 from longplay.contract.files import (
     hash_file,
@@ -33,7 +33,13 @@ from longplay.contract.records import Document, ProofLevel
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.plan import plan_run
 from longplay.report.pages import make_site_folder, render_page
-from longplay.report.tables import Cell, TextTable, format_estimate, head_metric
+from longplay.report.tables import (
+    Cell,
+    TextTable,
+    format_estimate,
+    head_metric,
+    order_metrics,
+)
 from longplay.report.verdicts import Verdict
 from longplay.suites import SUITES, get_suite
 
@@ -289,7 +295,7 @@ def write_leaderboard(
 
 def make_board_table(suite: SuiteBoard) -> TextTable:
     """One row per entry."""
-    names = [n for n in METRICS if any(n in entry.numbers for entry in suite.entries)]
+    names = order_metrics(suite.error, (entry.numbers for entry in suite.entries))
     heads = (head_metric(name, suite.headline, suite.error) for name in names)
     facts = ("trust", "isolation", "tuning frames", "source", "packs")
     rows = [

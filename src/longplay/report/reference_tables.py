@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from textwrap import fill
+from typing import Any
 
 from longplay.errors import ConfigError
 from longplay.reference.delivered import DeliveredLead
 from longplay.reference.facts import ReferenceFacts, describe_mean
 from longplay.reference.library import REFERENCE_GAMES
 from longplay.scoring.metrics import median_or_none
-from longplay.scoring.prediction_baselines import MeasuredError, PredictorBaseline
+from longplay.scoring.prediction_baselines import (
+    MeasuredError,
+    PredictorBaseline,
+    PrivilegedNetwork,
+    list_baselines,
+    read_network,
+)
 
 _HEAD = (
     "| game | game score | random agent | lead | held-out error / variance "
@@ -23,6 +30,7 @@ LEAD_COLUMNS = ("game", "visits", "policy", "random agent", "lead", "longest idl
 # In standard errors of the difference.
 _CLEAR_LEAD = 2.0
 _PAGE_COLUMNS = 100
+_NETWORK = "network (privileged)"
 
 
 def render_table(references: Iterable[ReferenceFacts]) -> str:
@@ -95,36 +103,55 @@ def describe_lead(lead: DeliveredLead) -> list[str]:
     ]
 
 
-def render_baselines(baselines: Iterable[PredictorBaseline]) -> str:
-    """Two markdown tables per suite: over all games, and the nmse of every game."""
-    suites = groupby(baselines, key=lambda baseline: baseline.suite_id)
-    tables = [_render_suite(suite_id, list(own)) for suite_id, own in suites]
+def render_baselines(data: Mapping[str, Any]) -> str:
+    """Markdown tables of every suite: over all games, and game by game.
+
+    Args:
+        data: A document in the format of `scoring.prediction_baselines`.
+    """
+    suites = groupby(list_baselines(data), key=lambda baseline: baseline.suite_id)
+    tables = [
+        _render_suite(suite_id, list(own), read_network(data["suites"][suite_id]))
+        for suite_id, own in suites
+    ]
     return "\n".join(tables) or "Not measured yet.\n"
 
 
-def _render_suite(suite_id: str, baselines: Sequence[PredictorBaseline]) -> str:
+def _render_suite(
+    suite_id: str,
+    baselines: Sequence[PredictorBaseline],
+    network: PrivilegedNetwork | None,
+) -> str:
     seeds = ", ".join(map(str, baselines[0].seeds))
-    labels = [baseline.label for baseline in baselines]
     head = ["", "nmse", "median nmse", "mse", "return mse"]
     names = ["nmse"]
     if any(baseline.errors.value_nmse is not None for baseline in baselines):
         head.insert(1, "value_nmse")
         names.insert(0, "value_nmse")
     totals = [_render_totals(baseline, names) for baseline in baselines]
+    if network is not None:
+        nothing = ["–"] * (len(head) - 2)
+        totals.append([_NETWORK, _describe_spread(network.value_nmse), *nothing])
     tables = [_render_cells(head, totals)]
-    tables += [_render_games(name, labels, baselines) for name in names]
+    tables += [_render_games(name, baselines, network) for name in names]
     return f"`{suite_id}`, seeds {seeds}:\n\n" + "\n".join(tables)
 
 
 def _render_games(
-    name: str, labels: Sequence[str], baselines: Sequence[PredictorBaseline]
+    name: str,
+    baselines: Sequence[PredictorBaseline],
+    network: PrivilegedNetwork | None,
 ) -> str:
     """One kind of error, game by game."""
-    games = [
-        [game, *(_describe_mean(getattr(b.games[game], name)) for b in baselines)]
-        for game in baselines[0].games
-    ]
-    return _render_cells([f"{name} of", *labels], games)
+    has_network = network is not None and name == "value_nmse"
+    labels = [*(baseline.label for baseline in baselines), *[_NETWORK] * has_network]
+    rows = []
+    for game in baselines[0].games:
+        errors = [getattr(baseline.games[game], name) for baseline in baselines]
+        if network is not None and has_network:
+            errors.append(network.games.get(game))
+        rows.append([game, *map(_describe_mean, errors)])
+    return _render_cells([f"{name} of", *labels], rows)
 
 
 def _render_totals(baseline: PredictorBaseline, names: Sequence[str]) -> list[str]:
@@ -164,9 +191,9 @@ def fill_delivered(page: str, leads: Sequence[DeliveredLead]) -> str:
     return fill_marked(page, "delivered rewards", render_delivered(leads))
 
 
-def fill_baselines(page: str, baselines: Iterable[PredictorBaseline]) -> str:
+def fill_baselines(page: str, data: Mapping[str, Any]) -> str:
     """The page with updated tables of baselines."""
-    return fill_marked(page, "baselines", f"\n{render_baselines(baselines)}\n")
+    return fill_marked(page, "baselines", f"\n{render_baselines(data)}\n")
 
 
 def fill_marked(page: str, name: str, tables: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from longplay.analysis.intervals import estimate_mean
 from longplay.errors import DocumentError
 from longplay.reference.facts import R2Interval, RolloutFacts
 from longplay.reference.library import read_all_facts
@@ -124,10 +125,13 @@ def _describe_r2(found: R2Interval) -> str:
 
 
 def _describe_seeds(errors: Sequence[float | None]) -> str:
-    """The mean, minimum and maximum over seeds, and how many seeds have no value."""
+    """The mean over seeds, its 95 % interval, and how many seeds have no value."""
     known = [error for error in errors if error is not None]
-    if not known:
+    mean = estimate_mean(known)
+    if mean is None:
         return "–"
     missing = len(errors) - len(known)
-    words = f"{np.mean(known):.3f} ({min(known):.3f} … {max(known):.3f})"
+    words = f"{mean.mean:.3f}"
+    if mean.half_width is not None:
+        words += f" ± {mean.half_width:.3f}"
     return f"{words}, null on {missing}" if missing else words

@@ -11,7 +11,7 @@ import csv
 import io
 import math
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from longplay.analysis.intervals import Estimate
@@ -175,24 +175,41 @@ def _format_alone(value: float) -> str:
 
 def make_agents_table(suite: SuiteComparison) -> TextTable:
     """One row per agent; a metric that no agent has gets no column."""
-    names = [n for n in METRICS if any(n in agent.numbers for agent in suite.agents)]
+    names = order_metrics(suite.error, (agent.numbers for agent in suite.agents))
     columns = ["agent", "runs", *(_head_metric(suite, name) for name in names)]
     has_others = len(suite.agents) > 1
-    has_headlines = any(agent.headline_difference for agent in suite.agents)
-    if has_headlines:
-        columns.append(f"Δ {_head_metric(suite, 'headline')}")
+    # In the order of the metrics themselves.
+    differences = {"headline": "headline_difference", suite.lead: "difference"}
+    shown = [
+        key
+        for name in names
+        if (key := differences.get(name)) is not None
+        and any(getattr(agent, key) for agent in suite.agents)
+    ]
+    heads = {key: _head_metric(suite, name) for name, key in differences.items()}
+    columns += [f"Δ {heads[key]}" for key in shown]
     if has_others:
-        columns += [f"Δ {_head_metric(suite, suite.lead)}", "P(better)"]
+        columns.append("P(better)")
     rows = []
     for agent in suite.agents:
         row = [Cell(agent.label, agent.label), _runs_cell(agent)]
         row += [_estimate_cell(agent.numbers.get(name)) for name in names]
-        if has_headlines:
-            row.append(_estimate_cell(agent.headline_difference))
+        row += [_estimate_cell(getattr(agent, key)) for key in shown]
         if has_others:
-            row += map(_estimate_cell, (agent.difference, agent.improvement))
+            row.append(_estimate_cell(agent.improvement))
         rows.append(tuple(row))
     return TextTable(suite.title, tuple(columns), tuple(rows))
+
+
+def order_metrics(
+    error: str | None, numbers: Iterable[Mapping[str, Estimate]]
+) -> list[str]:
+    """The metrics that some agent has; errors against rollout values come first."""
+    known = {name for own in numbers for name in own}
+    names = [name for name in METRICS if name in known]
+    if error == "value_nmse" and "error" in names:
+        names.sort(key=lambda name: name != "error")
+    return names
 
 
 def make_games_table(suite: SuiteComparison) -> TextTable:

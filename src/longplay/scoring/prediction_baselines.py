@@ -1,12 +1,14 @@
 """Errors of three simple predictors, shipped as data to compare with.
 
 `data/prediction.json` is written by `make prediction-baselines` from runs of the
-examples with `longplay run`, three seeds per suite:
+examples with `longplay run`, on the official seeds of every suite:
 
-    suites.<suite>.reference_sha256, seeds, contract_hashes, versions
+    suites.<suite>.reference_sha256, rollouts_sha256, seeds, contract_hashes, versions
     suites.<suite>.predictors.<name>.agent_id, errors, games.<game>
         errors and each game: {"mse": {"mean": …, "seeds": […]}, "nmse": …, …}
         with `value_nmse` where all runs have rollout values of the same digest
+    suites.<suite>.network.errors, games.<game>
+        `value_nmse` of the value network, where there are rollout values
 
 Errors against other values, or on visits of another length, cannot be compared. So
 figures are only given for the unchanged suite with the references of the measurement.
@@ -63,6 +65,7 @@ class PredictorBaseline:
         name: One of `PREDICTORS`.
         suite_id: The measured suite.
         emulator: Version of ale-py.
+        rollouts_sha256: Digest of the rollout values behind `value_nmse`, if any.
         seeds: The measured seeds.
         errors: Means over games.
         median_nmse: The median over games.
@@ -72,6 +75,7 @@ class PredictorBaseline:
     name: str
     suite_id: str
     emulator: str
+    rollouts_sha256: str | None
     seeds: tuple[int, ...]
     errors: MeasuredErrors
     median_nmse: MeasuredError
@@ -82,10 +86,44 @@ class PredictorBaseline:
         errors = self.games.get(game)
         return None if errors is None else errors.nmse.mean
 
+    def value_nmse_of(self, game: str) -> float | None:
+        """The same against rollout values; None where there are none."""
+        errors = self.games.get(game)
+        found = None if errors is None else errors.value_nmse
+        return None if found is None else found.mean
+
     @property
     def label(self) -> str:
         """Its name for people."""
         return PREDICTORS[self.name]
+
+
+@dataclass(frozen=True)
+class PrivilegedNetwork:
+    """The value network as a predictor: it sees the console's memory.
+
+    Attributes:
+        value_nmse: Its mean over games.
+        games: Game -> its error there.
+    """
+
+    value_nmse: MeasuredError
+    games: dict[str, MeasuredError]
+
+    def nmse_of(self, game: str) -> float | None:
+        """Its value_nmse on one game, mean over seeds."""
+        errors = self.games.get(game)
+        return None if errors is None else errors.mean
+
+
+def summarise_network(games: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
+    """Game -> value_nmse per seed -> its figures as they are shipped."""
+    per_seed = zip(*games.values(), strict=True)
+    means = [mean_or_none([e for e in own if e is not None]) for own in per_seed]
+    return {
+        "errors": {"value_nmse": _summarise(means)},
+        "games": {game: {"value_nmse": _summarise(own)} for game, own in games.items()},
+    }
 
 
 def summarise_errors(scores: Sequence[PredictionScore]) -> dict[str, Any]:
@@ -143,6 +181,30 @@ def prediction_baselines(
     return _read_suite(suite_name, entry)
 
 
+def privileged_network(
+    suite_name: str | None, rollouts_sha256: str | None
+) -> PrivilegedNetwork | None:
+    """The value network on a suite; None if the rollout values differ."""
+    entry = read_data()["suites"].get(suite_name) or {}
+    if rollouts_sha256 is None or entry.get("rollouts_sha256") != rollouts_sha256:
+        return None
+    return read_network(entry)
+
+
+def read_network(entry: Mapping[str, Any]) -> PrivilegedNetwork | None:
+    """The value network in the figures of a suite, if they have it."""
+    figures = entry.get("network")
+    if figures is None:
+        return None
+    return PrivilegedNetwork(
+        _read_error(figures["errors"]["value_nmse"]),
+        {
+            game: _read_error(own["value_nmse"])
+            for game, own in figures["games"].items()
+        },
+    )
+
+
 def list_baselines(data: Mapping[str, Any]) -> list[PredictorBaseline]:
     """All baselines of a document in the shipped format, suite by suite."""
     suites = data["suites"].items()
@@ -155,6 +217,7 @@ def _read_suite(suite_id: str, entry: Mapping[str, Any]) -> list[PredictorBaseli
             name=name,
             suite_id=suite_id,
             emulator=entry["versions"]["ale_py"],
+            rollouts_sha256=entry.get("rollouts_sha256"),
             seeds=tuple(entry["seeds"]),
             errors=_read_errors(figures["errors"]),
             median_nmse=_read_error(figures["errors"]["median_nmse"]),

@@ -14,8 +14,13 @@ from longplay.contract.files import (
     write_file,
 )
 from longplay.errors import ConfigError
-from longplay.reference.facts import AuditFacts, ReferenceFacts, ValueFacts
-from longplay.reference.library import load_reference
+from longplay.reference.facts import (
+    AuditFacts,
+    ReferenceFacts,
+    RolloutFacts,
+    ValueFacts,
+)
+from longplay.reference.library import load_reference, read_facts
 from longplay.reference.training.array_file import read_arrays
 from longplay.reference.training.stages import read_policy
 from longplay.reference.workspace import Workspace
@@ -47,7 +52,16 @@ def collect_reference(workspace: Workspace, data: Path) -> None:
         values=ValueFacts.model_validate(value_facts, strict=False),
         audit=audit,
     )
+    facts = facts.model_copy(update={"rollouts": _keep_rollouts(facts, data)})
     make_directory(data, exist_ok=True)
     write_file(data / f"{workspace.game_id}.safetensors", networks)
     write_document(data / f"{workspace.game_id}.json", facts)
     load_reference(workspace.game_id, data)
+
+
+def _keep_rollouts(facts: ReferenceFacts, data: Path) -> RolloutFacts | None:
+    """The facts of rollout values that are there, if the networks did not change."""
+    if not (data / f"{facts.game}.json").exists():
+        return None
+    known = read_facts(facts.game, data)
+    return known.rollouts if known.networks_sha256 == facts.networks_sha256 else None
