@@ -519,7 +519,7 @@ def middle(values: list[float]) -> float:
 
 
 @settings(
-    max_examples=8,
+    max_examples=5,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

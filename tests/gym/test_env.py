@@ -96,7 +96,7 @@ def both(
 # --- the environments -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("env_id", sampled(ENV_IDS, 3))
+@pytest.mark.parametrize("env_id", sampled(ENV_IDS, 5))
 def test_passes_gymnasiums_own_checker(env_id: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

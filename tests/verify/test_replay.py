@@ -105,6 +105,7 @@ def test_genuine_log_of_every_game_passes(tmp_path: Path, seed: int) -> None:
     assert verify_run(run, workers=2).passed
 
 
+@pytest.mark.exhaustive
 def test_genuine_control_log_of_every_game_passes(tmp_path: Path) -> None:
     run = _play_all(tmp_path / "run", "control-v1", 0, 20)
     assert verify_run(run, workers=2).passed

@@ -213,7 +213,7 @@ STEPS_THAT_FAIL = [
 ]
 
 
-@pytest.mark.parametrize("step", STEPS_THAT_FAIL)
+@pytest.mark.parametrize("step", sampled(STEPS_THAT_FAIL, 2))
 def test_error_is_described_as_in_process(step: str, write: Any) -> None:
     path = write(agent_source(step))
     here, there = load_agent(path).build(7), load_isolated_agent(path, PROCESS).build(7)
@@ -374,7 +374,7 @@ DEATHS = [
 ]
 
 
-@pytest.mark.parametrize(("statement", "message"), DEATHS)
+@pytest.mark.parametrize(("statement", "message"), sampled(DEATHS, 2))
 def test_death_is_an_error_with_its_status(
     statement: str, message: str, start: Start
 ) -> None:
