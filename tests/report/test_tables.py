@@ -240,7 +240,7 @@ def test_errors_against_rollout_values_come_first():
 def test_letters_that_tex_lacks_are_spelled():
     assert escape_latex("TD(λ) Δ é") == r"TD($\lambda$) $\Delta$ é"
     assert escape_latex("Ω Α ξ") == r"$\Omega$ [U+0391] $\xi$"
-    assert escape_latex("学") == "[U+5B66]"
+    assert escape_latex("学\ue000\udc80") == "[U+5B66][U+E000][U+DC80]"
 
 
 @pytest.mark.skipif(shutil.which("pdflatex") is None, reason="no TeX here")

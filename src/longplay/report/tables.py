@@ -327,7 +327,7 @@ def escape_latex(text: str) -> str:
 def _spell_latex(character: str) -> str:
     if character.isascii() or ord(character) in _LATIN:
         return character
-    script, *words = unicodedata.name(character, "").split()
+    script, *words = unicodedata.name(character, "no name").split()
     if script == "GREEK" and words[1:2] == ["LETTER"] and len(words) == 3:
         name = {"LAMDA": "lambda"}.get(words[2], words[2].lower())
         is_large = words[0] == "CAPITAL"
