@@ -32,8 +32,7 @@ def make_table(title: str, *columns: str, left: Iterable[int] = (0,)) -> Table:
     table = _HeadedTable(title)
     for position, column in enumerate(columns):
         justify = "left" if position in left else "right"
-        header = Text(escape_controls(column))
-        table.add_column(header, justify=justify, header_style="dim")  # type: ignore[arg-type]
+        table.add_column(_plain(column), justify=justify, header_style="dim")  # type: ignore[arg-type]
     return table
 
 

@@ -128,7 +128,7 @@ def _tabulate_prediction(score: Any, config: RunConfig) -> Table:
     baselines = _prediction_baselines(score, config)
     # Wrapped to fit the table into 80 columns.
     labels = [baseline.label.replace(" ", "\n") for baseline in baselines]
-    columns = ("game", "nmse", *labels, "mse", "return mse", "game overs")
+    columns = ("game", "nmse", *labels, "mse", "return\nmse", "game\novers")
     table = make_table(_describe_run(config), *columns)
     for game in config.games:
         add_row(
