@@ -75,7 +75,8 @@ def render_section(suite: SuiteComparison, found: FoundRuns) -> str:
             "### Forgetting\n",
             render_markdown(_table_games(suite, "forgetting")),
         ]
-    parts.append(f"![Reward over the visits of each game]({picture_of(suite)})\n")
+    shown = "Errors on each game" if suite.error else "Reward over visits of each game"
+    parts.append(f"![{shown}]({picture_of(suite)})\n")
     return "\n".join(parts)
 
 
