@@ -427,7 +427,8 @@ def test_shipped_errors_are_used_if_their_rollouts_are_the_same(
     write_prediction(tmp_path / "a", "alpha", rollouts="a")
     measured = MeasuredError.over_seeds([4.0])
     errors = MeasuredErrors(measured, measured, measured, MeasuredError(2.0, (2.0,)))
-    games = dict.fromkeys(("space_invaders", "breakout"), errors)
+    unmeasured = MeasuredErrors(measured, measured, measured)  # without rollouts
+    games = {"space_invaders": errors, "breakout": unmeasured}
     shipped = PredictorBaseline(
         "zero", SUITE, "0.12.1", digest * 64, (0,), errors, measured, games
     )

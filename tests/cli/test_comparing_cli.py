@@ -184,8 +184,11 @@ def test_show_has_normalised_numbers_where_there_are_anchors(
     assert "alpha 3 2.10 ±0.25 0.55 ±0.12" in words
     # Windows are shown once they were scanned.
     assert "retention" not in words
+    assert "run `longplay compare` once" in words
     invoke("compare", experiment)
-    assert "retention" in invoke("show", experiment).stdout
+    shown = invoke("show", experiment).stdout
+    assert "retention" in shown
+    assert "run `longplay compare` once" not in shown
 
 
 def test_show_says_when_windows_coincide(invoke, experiment):

@@ -155,7 +155,7 @@ def test_forged_run_does_not_remove_the_run_it_imitates(tmp_path, has_own_rows):
     assert (entry.rank, entry.missing_seeds) == (1, ())
     assert entry.numbers["headline"].mean == 1500.0
     assert [refusal.name for refusal in board.refused] == ["a/alpha/0"]
-    # Without a judge nobody knows which one is true.
+    # Unverified, both are refused.
     assert [refusal.name for refusal in build(tmp_path).refused] == [
         "a/alpha/0",
         "b/alpha/0",
@@ -236,7 +236,7 @@ def test_pack_and_directory_are_verified_once(
 
 
 def test_own_word_of_a_run_is_not_trusted(packed, tmp_path):
-    """Its verification.json says that it was replayed; nobody here did."""
+    """Its verification.json says *replayed*, but this machine has not replayed it."""
     judge = Judge(tmp_path / "verdicts", tmp_path / "curves")
     assert read_trust(one(packed)) == "replayed"
     assert judge.recall(one(packed)) == Verdict(level="claimed")

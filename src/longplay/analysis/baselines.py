@@ -17,6 +17,7 @@ from longplay.analysis.results import ResultRun, shipped_results
 from longplay.analysis.runs import AgentKey, MeasuredRun
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import (
+    MeasuredError,
     PredictorBaseline,
     prediction_baselines,
 )
@@ -107,7 +108,8 @@ def _random(baseline: RandomBaseline, games: Sequence[str]) -> AgentArrays:
 def _predictor(
     baseline: PredictorBaseline, games: Sequence[str], error: str
 ) -> AgentArrays:
-    measured = [getattr(baseline.games[game], error) for game in games]
+    unknown = MeasuredError(None, (None,) * len(baseline.seeds))
+    measured = [getattr(baseline.games[game], error) or unknown for game in games]
     errors = np.array(
         [[np.nan if e is None else e for e in one.seeds] for one in measured]
     ).T

@@ -186,10 +186,10 @@ def find_curves(run: RunDirectory, sha256: str, cache: Path) -> Curves | None:
 
 
 def recorded_sha256(run: RunDirectory) -> str | None:
-    """SHA-256 of events.jsonl by run_summary.json; None if it records none.
+    """The SHA-256 of events.jsonl in run_summary.json; None if there is none.
 
     Raises:
-        DocumentError: There is no events.jsonl, or it has another length.
+        DocumentError: events.jsonl is missing, or its length is not the recorded one.
     """
     path = run.path / _EVENTS
     if not path.is_file():

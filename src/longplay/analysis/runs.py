@@ -278,7 +278,7 @@ class RunReader:
 
 
 def _planned(group: RunGroup) -> tuple[str | None, AgentKey | None]:
-    """Suite and agent by the plan of an experiment; None where there is no plan."""
+    """The planned suite and agent of an experiment; None without a plan."""
     plan, cell = group.plan, group.cell
     if plan is not None:
         level = plan.agent_isolation.level

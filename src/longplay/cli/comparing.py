@@ -284,7 +284,7 @@ def print_games_of(directory: Path) -> None:
         games = make_games_table(suite)
         _print_table(games.choose((0, *range(2, len(games.columns)))))
     if any(run.curves is None for run in found.runs):
-        line = "numbers of parts of a visit: `longplay compare` scans the rows for them"
+        line = "windows of visits: run `longplay compare` once, which scans the rows"
         print_tables(Padding(Text(line, "dim"), (0, 0, 0, 1)))
 
 
