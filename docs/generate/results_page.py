@@ -9,13 +9,14 @@ results/curves. Nothing is replayed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 
 from longplay.analysis.anchors import shipped_anchors
 from longplay.analysis.comparison import Request, compare, runs_by_label
 from longplay.analysis.intervals import Estimate, estimate_difference
 from longplay.analysis.normalisation import make_scale
-from longplay.analysis.records import SuiteComparison
+from longplay.analysis.records import AgentNumbers, SuiteComparison
 from longplay.analysis.runs import FoundRuns, MeasuredRun, RunReader
 from longplay.report.drawings import RunsOfAgents, Shown, draw
 from longplay.report.paper import render_paper
@@ -65,10 +66,11 @@ def render_section(suite: SuiteComparison, found: FoundRuns) -> str:
         f"## {suite.suite}\n",
         _render_commands(runs),
         render_markdown(make_agents_table(suite)),
-        *(f"{note}.\n" for note in _describe_differences(suite)),
-        "### Games\n",
+        *(f"- {note}." for note in _describe_differences(suite)),
+        "\n### Games\n",
         render_markdown(_table_games(suite)),
         *_describe_games(suite, runs),
+        *_render_pairs(suite, runs),
     ]
     if any("forgetting" in agent.numbers for agent in suite.agents):
         parts += [
@@ -141,7 +143,7 @@ def _describe_games(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]
     comparisons = len(suite.games) * (len(suite.agents) - 1)
     yield (
         f"These are {comparisons} comparisons, each at 95 %: about "
-        f"{comparisons / 20:.0f} would differ by chance alone.\n"
+        f"{comparisons / 20:.2g} would differ by chance alone.\n"
     )
 
 
@@ -160,6 +162,46 @@ def _judge_games(
     return better, worse
 
 
+def _render_pairs(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]:
+    """Every learner against every other, where all are compared with random."""
+    learners = [agent for agent in suite.agents if agent.label != _RANDOM]
+    if suite.versus != _RANDOM or len(learners) < 2:
+        return
+    metrics = list(dict.fromkeys(("headline", suite.lead)))
+    heads = (f"Δ {head_metric(m, suite.headline, suite.error)}" for m in metrics)
+    rows = []
+    for ours, theirs in combinations(learners, 2):
+        differences = (_find_difference(ours, theirs, metric) for metric in metrics)
+        better, worse = _judge_games(suite.games, runs[ours.label], runs[theirs.label])
+        rows.append(
+            (
+                Cell(f"{ours.label} − {theirs.label}"),
+                *(Cell(_mark(difference)) for difference in differences),
+                Cell(_list(better)),
+                Cell(_list(worse)),
+            )
+        )
+    yield "### Learners against each other\n"
+    columns = ("agents", *heads, "above on", "below on")
+    yield render_markdown(TextTable("pairs", columns, tuple(rows)))
+    yield "Paired by seed; bold where the interval does not contain 0.\n"
+
+
+def _find_difference(
+    ours: AgentNumbers, theirs: AgentNumbers, metric: str
+) -> Estimate | None:
+    pair = [
+        dict(zip(agent.seeds, agent.per_run[metric], strict=True))
+        for agent in (ours, theirs)
+    ]
+    return estimate_difference(pair[0], pair[1])
+
+
+def _mark(difference: Estimate | None) -> str:
+    text = format_estimate(difference)
+    return f"**{text}**" if difference and difference.excludes_zero else text
+
+
 def _list(games: Sequence[str]) -> str:
     return ", ".join(games) or "no game"
 
@@ -172,15 +214,22 @@ def render_short() -> str:
         (Cell(f"`{label}`"), *(Cell(_headline(suite, label)) for suite in suites))
         for label in labels
     )
-    heads = (f"{s.suite}, {s.headline.replace('_', ' ')}" for s in suites)
+    heads = (
+        f"{s.suite}, {head_metric(_lead_of(s), s.headline, s.error)}" for s in suites
+    )
     return render_markdown(TextTable("", ("agent", *heads), rows))
+
+
+def _lead_of(suite: SuiteComparison) -> str:
+    """The number of README's table: the track's own, or the error of predictions."""
+    return suite.lead if suite.error else "headline"
 
 
 def _headline(suite: SuiteComparison, label: str) -> str:
     agent = next((a for a in suite.agents if a.label == label), None)
     if agent is None:
         return NOTHING
-    text = format_estimate(agent.numbers.get("headline"))
+    text = format_estimate(agent.numbers.get(_lead_of(suite)))
     difference = agent.headline_difference or agent.difference
     is_better = suite.versus == _RANDOM and _is_above(difference)
     return f"**{text}**" if is_better else text

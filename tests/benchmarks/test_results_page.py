@@ -47,6 +47,15 @@ def test_games_that_somebody_learns_are_told_from_those_that_nobody_does(
     assert "These are 6 comparisons" in text
 
 
+def test_learners_are_compared_with_each_other(results) -> None:
+    text = results_page.render_results()
+    (pair,) = (line for line in text.splitlines() if line.startswith("| good − odd"))
+    _, _, reward, above, below, _ = (cell.strip() for cell in pair.split("|"))
+    # Of 500 timesteps each: 0.5 on breakout, and −0.8, 0.1 and 0.1 on the third game.
+    assert reward == "150 ±650"
+    assert (above, below) == ("breakout", "no game")
+
+
 def test_short_table_has_what_is_better_than_random_in_bold(results) -> None:
     head, _, *rows = results_page.render_short().splitlines()
     assert head == f"| agent | {SUITE}, cumulative reward |"
