@@ -48,6 +48,8 @@ RESULTS = ROOT / "results"
 CURVES = "curves"
 SHIPPED = Path(longplay.analysis.__file__).parent / "data" / RESULTS_FILE
 
+# Agents that learn nothing: what learners are compared with.
+CONTROLS = ("random", "explore-only")
 LEARNERS = ("linear-sarsa", "stream-q", "stream-q-l2init", "dqn")
 PREDICTORS = ("linear-td", "stream-td")
 SPECIALIST = "stream-q"
@@ -90,9 +92,9 @@ class PlannedRun:
 def plan() -> Iterator[PlannedRun]:
     """All runs, in the order in which they are played."""
     for suite_id, agents in (
-        ("control-v1", ("random", *LEARNERS)),
-        ("stream-3x2-v1", ("random", *LEARNERS)),
-        ("control-6x3-v1", ("random", *LEARNERS)),
+        ("control-v1", (*CONTROLS, *LEARNERS)),
+        ("stream-3x2-v1", (*CONTROLS, *LEARNERS)),
+        ("control-6x3-v1", (*CONTROLS, *LEARNERS)),
         ("stream-8x3-v1", ("random", "linear-sarsa")),
         ("prediction-v1", PREDICTORS),
     ):

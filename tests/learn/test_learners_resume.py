@@ -24,6 +24,7 @@ from longplay.contract.rundir import ROW_FILES
 SHAPE = (210, 160, 3)
 # As small as they can be: every line of code still runs.
 SMALL: dict[str, dict[str, Any]] = {
+    "explore-only": {"block_decisions": 7},
     "linear-sarsa": {"block_decisions": 7},
     "stream-q": {"size": 42, "hidden": 16, "block_decisions": 7},
     "stream-q-l2init": {

@@ -15,17 +15,17 @@ from longplay.errors import MissingExtraError
 LEARNERS = [
     name for name, where in BUILT_IN_AGENTS.items() if where.endswith(":module")
 ]
-LINEAR = ["linear-sarsa", "linear-td"]
-NETWORKS = [name for name in LEARNERS if name not in LINEAR]
+WITHOUT_NETWORK = ["explore-only", "linear-sarsa", "linear-td"]
+NETWORKS = [name for name in LEARNERS if name not in WITHOUT_NETWORK]
 
 
 def module_of(name: str) -> Any:
     return importlib.import_module(BUILT_IN_AGENTS[name].partition(":")[0])
 
 
-def test_there_are_six_learners() -> None:
+def test_there_are_six_learners_and_their_control() -> None:
     assert set(LEARNERS) == {
-        *LINEAR,
+        *WITHOUT_NETWORK,
         *("stream-q", "stream-q-l2init", "dqn", "stream-td"),
     }
 
@@ -68,9 +68,9 @@ def test_networks_need_the_extra(name: str) -> None:
         load_agent(name)
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("name", WITHOUT_NETWORK)
 @pytest.mark.usefixtures("without_numba")
-def test_linear_learners_need_no_extra(name: str) -> None:
+def test_others_need_no_extra(name: str) -> None:
     assert load_agent(name).name == name
 
 

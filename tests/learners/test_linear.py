@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longplay.learners import linear_sarsa, linear_td
+from longplay.learners import explore_only, linear_sarsa, linear_td
 from longplay.learners.features import FEATURES
 
 SHAPE = (210, 160, 3)
@@ -89,6 +89,22 @@ def test_linear_sarsa_reads_the_screen() -> None:
     # A blind agent earns at most 0.5; exploring actions are held for about 3 decisions.
     assert np.mean(earned[:100]) < 0.4
     assert np.mean(earned[-300:]) > 0.65
+
+
+def test_explore_only_is_linear_sarsa_without_learning() -> None:
+    rng = np.random.default_rng(3)
+    rewards = rng.normal(size=1000)
+    played = []
+    for agent, args in ((explore_only, {}), (linear_sarsa, {"step_size": 0.0})):
+        state = agent.init(SHAPE, 18, seed=1, block_decisions=20, **args)
+        actions = []
+        for k, reward in enumerate(rewards):
+            info = {"terminated": k % 90 == 89, "truncated": k % 300 == 299}
+            state, action, _ = agent.step(state, show(0), show(1), reward, info)
+            actions.append(action)
+        played.append(actions)
+    assert played[0] == played[1]
+    assert len(set(played[0])) == 18
 
 
 def test_linear_td_learns_known_values() -> None:

@@ -65,6 +65,7 @@ BUILT_IN_AGENTS: Mapping[str, str] = {
     "repeat": "longplay.agents.repeat:RepeatAgent",
     "noop": "longplay.agents.noop:NoopAgent",
     # Modules of functions: `:module` is the module itself, as in their configs.
+    "explore-only": "longplay.learners.explore_only:module",
     "linear-sarsa": "longplay.learners.linear_sarsa:module",
     "stream-q": "longplay.learners.stream_q:module",
     "stream-q-l2init": "longplay.learners.stream_q_l2init:module",

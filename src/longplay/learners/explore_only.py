@@ -1,0 +1,71 @@
+"""The learners' exploration, and nothing that learns: the control of their results.
+
+    longplay run control-v1 --agent explore-only --seed 0
+
+It never looks at the screen, and all actions have the same value, so a greedy choice
+repeats the last action. What it earns above random is due to holding actions and to
+the bandit over exploration rates; only what a learner earns above it was learned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from longplay.learners.exploring import Explorer
+from longplay.learners.features import Observation
+from longplay.learners.state_files import load_state, save_state
+
+REVISION = 1
+
+
+@dataclass
+class State:
+    """The state of the agent between decisions."""
+
+    SAVED: ClassVar[tuple[str, ...]] = ("explorer",)
+
+    arguments: dict[str, Any]
+    values: np.ndarray[Any, Any]
+    explorer: Explorer
+
+
+def init(
+    observation_shape: tuple[int, int, int],
+    num_actions: int,
+    seed: int,
+    *,
+    epsilons: tuple[float, ...] = (0.03, 0.3, 1.0),
+    block_decisions: int = 100,
+) -> State:
+    """Builds the agent; every keyword is a hyper-parameter, as of the learners."""
+    arguments = dict(locals())
+    rng = np.random.default_rng(seed)
+    explorer = Explorer(num_actions, rng, epsilons, block_decisions)
+    return State(arguments, np.zeros(num_actions), explorer)
+
+
+def step(
+    state: State,
+    previous_observation: Observation,
+    observation: Observation,
+    reward: float,
+    info: dict[str, bool],
+) -> tuple[State, int, dict[str, float]]:
+    """Chooses the next action."""
+    state.explorer.observe(reward, info["truncated"])
+    action = state.explorer.choose(state.values)
+    return state, action, {"epsilon": state.explorer.bandit.rate}
+
+
+def save(state: State, directory: Path) -> None:
+    """Writes everything needed to resume bit-exactly."""
+    save_state(state, directory)
+
+
+def load(directory: Path) -> State:
+    """The state that was saved."""
+    return load_state(init, directory)
