@@ -15,7 +15,7 @@ INSTALLED_DOCS := $(VENV)/.installed-docs
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-learn test-view test-all check docs format schema facts bench bench-learners baselines prediction-baselines results results-page verify-results learning pictures doctor-traces forgeries leaderboard wheel clean help
+.PHONY: demo test test-learn test-view test-all check docs format schema facts bench bench-learners baselines prediction-baselines results anchors results-page verify-results learning pictures doctor-traces forgeries leaderboard wheel clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 29
@@ -98,6 +98,9 @@ prediction-baselines: $(INSTALLED_DEV) ## regenerate the prediction baselines (m
 
 results: $(INSTALLED_LEARN) ## play and pack the runs of results/ that are missing (hours)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/results.py play
+
+anchors: $(INSTALLED_DEV) ## make anchors-1.json again from the packs of results/
+	$(BIN)/python benchmarks/anchors.py
 
 results-page: $(INSTALLED_DEV) ## collect the numbers of new packs, and regenerate docs/results.md
 	$(BIN)/python benchmarks/results.py collect

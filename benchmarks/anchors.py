@@ -1,54 +1,68 @@
-"""Runs of the random agent and of upper anchors -> an entry of anchors-1.json.
+"""Packs of results/ -> the entries of suites in anchors-1.json.
 
-    python benchmarks/anchors.py --random PATH… --upper PATH… [-o FILE]
+    python benchmarks/anchors.py [SUITE…]    all suites of the file, or these
 
-`--random` are runs of the random agent on one suite, on its official seeds. `--upper`
-are runs of `prediction-v1` for `control-v1` (its reference policies play them), and
-runs of specialists on single games for a streaming suite. The suite's entry in FILE is
-replaced, the others are kept; by default FILE is the shipped document.
+The lower anchor comes from the packs of the random agent on the suite. The upper one of
+a control suite comes from packs of prediction-v1, where the reference policies play,
+whatever the agent predicts; that of a streaming suite from the packs of specialists.
+Nothing is replayed: windows are read from results/curves.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
 import longplay.analysis
 from longplay.analysis.anchor_runs import measure_suite
-from longplay.analysis.anchors import ANCHORS_NAME, read_anchors
-from longplay.analysis.curves import cache_folder
+from longplay.analysis.anchors import ANCHORS_NAME, SuiteAnchors, read_anchors
 from longplay.analysis.normalisation import make_scale
 from longplay.analysis.runs import MeasuredRun, RunReader
 from longplay.contract.files import write_document
+from longplay.report.verdicts import open_pack
+from longplay.suites import get_suite
+from results import CURVES, RESULTS
 
 SHIPPED = Path(longplay.analysis.__file__).parent / "data" / f"{ANCHORS_NAME}.json"
+# Any agent of prediction-v1.
+PREDICTOR = "linear-td"
 
 
-def read(paths: list[Path]) -> tuple[MeasuredRun, ...]:
-    found = RunReader(cache_folder()).read(paths) if paths else None
-    for left in found.left_out if found else ():
+def measure_packs(suite_id: str, results: Path = RESULTS) -> SuiteAnchors:
+    """The anchors of a suite, from the packs of both anchors."""
+    suite = get_suite(suite_id)
+    uppers = (
+        [results / "specialists" / game for game in suite.games]
+        if suite.track == "streaming"
+        else [results / "prediction-v1" / PREDICTOR]
+    )
+    randoms = read([results / suite_id / "random"], results)
+    return measure_suite(randoms, read(uppers, results))
+
+
+def read(folders: Iterable[Path], results: Path) -> tuple[MeasuredRun, ...]:
+    found = RunReader(results / CURVES, open_pack).read(list(folders))
+    for left in found.left_out:
         print(f"left out: {left.path}: {left.reason}")
-    return found.runs if found else ()
+    return found.runs
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--random", type=Path, nargs="+", required=True)
-    parser.add_argument("--upper", type=Path, nargs="+", default=[])
-    parser.add_argument("-o", "--output", type=Path, default=SHIPPED)
-    given = parser.parse_args()
-    runs = read(given.random)
-    entry = measure_suite(runs, read(given.upper))
-    anchors = read_anchors(given.output)
-    suite = runs[0].conditions.suite
-    anchors = anchors.model_copy(update={"suites": {**anchors.suites, suite: entry}})
-    write_document(given.output, anchors)
-    scale = make_scale(anchors, suite, runs[0].config.games)
-    for game in scale.games:
-        numbers = entry.games[game]
-        print(f"{game}: b {numbers.lower:.5g}, u {numbers.upper or float('nan'):.5g}")
-    for game, reason in scale.reasons.items():
-        print(f"no z: {game}: {reason}")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("suites", nargs="*", metavar="SUITE")
+    anchors = read_anchors(SHIPPED)
+    for suite_id in parser.parse_args().suites or tuple(anchors.suites):
+        entry = measure_packs(suite_id)
+        suites = {**anchors.suites, suite_id: entry}
+        anchors = anchors.model_copy(update={"suites": suites})
+        scale = make_scale(anchors, suite_id, get_suite(suite_id).games)
+        for game in scale.games:
+            numbers = entry.games[game]
+            print(f"{game}: b {numbers.lower:.5g}, u {numbers.upper:.5g}")
+        for game, reason in scale.reasons.items():
+            print(f"no z: {game}: {reason}")
+    write_document(SHIPPED, anchors)
 
 
 if __name__ == "__main__":

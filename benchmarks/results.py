@@ -23,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock
 from pydantic import Field
 
 import longplay.analysis
@@ -38,6 +39,7 @@ from longplay.contract.files import read_document, write_document
 from longplay.contract.records import Document
 from longplay.contract.rundir import RunDirectory
 from longplay.contract.versions import SCHEMA_VERSION
+from longplay.report.verdicts import open_pack
 from longplay.suites import SUITES, get_suite
 from longplay.verify.pack import pack_run, unpack_run
 from longplay.verify.verification import verify_run
@@ -150,10 +152,11 @@ def add_pack(results: Path, name: str, seed: int, run: RunDirectory) -> None:
         contract_hash=config.benchmark_contract_hash,
         headline=run.score.headline,
     )
-    packs = {known.path: known for known in read_manifest(results).packs}
-    packs[packed.path] = packed
-    ordered = tuple(packs[path] for path in sorted(packs))
-    write_document(results / "manifest.json", Manifest(packs=ordered))
+    with FileLock(results / ".lock"):  # two processes may play
+        packs = {known.path: known for known in read_manifest(results).packs}
+        packs[packed.path] = packed
+        ordered = tuple(packs[path] for path in sorted(packs))
+        write_document(results / "manifest.json", Manifest(packs=ordered))
 
 
 def play(runs: Sequence[PlannedRun], folder: Path, results: Path) -> None:
@@ -171,12 +174,25 @@ def collect(folder: Path, results: Path) -> None:
     known = {run.pack_sha256: run for run in read_results(SHIPPED).runs}
     found = []
     for packed in read_manifest(results).packs:
-        if packed.suite not in SUITES:
-            continue  # A specialist: the anchors have its numbers.
-        run = known.get(packed.sha256) or _measure_pack(packed, folder, results)
-        found.append(run)
+        run = known.get(packed.sha256)
+        if run is None and not (
+            _is_specialist(packed) and _has_curves(packed, results)
+        ):
+            run = _measure_pack(packed, folder, results)
+        if run is not None and not _is_specialist(packed):
+            found.append(run)
     write_document(SHIPPED, Results(runs=tuple(found)))
     print(f"{len(found)} runs in {SHIPPED.name}")
+
+
+def _is_specialist(packed: PackedRun) -> bool:
+    """Whether the anchors have its numbers, and only its curves are collected."""
+    return packed.suite not in SUITES
+
+
+def _has_curves(packed: PackedRun, results: Path) -> bool:
+    found = RunReader(results / CURVES, open_pack).read([results / packed.path])
+    return all(run.curves is not None for run in found.runs)
 
 
 def _measure_pack(packed: PackedRun, folder: Path, results: Path) -> ResultRun:

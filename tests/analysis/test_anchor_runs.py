@@ -71,6 +71,8 @@ def test_runs_that_do_not_fit_are_refused(randoms):
         measure_suite((), ())
     with pytest.raises(ConfigError, match="expected a run of one game with its rows"):
         measure_suite(randoms, randoms)
+    with pytest.raises(ConfigError, match="found 4 runs of random on 2 seeds"):
+        measure_suite((*randoms, *randoms), ())
     both = (*randoms, *read(GOLDEN / "prediction-v1"))
     with pytest.raises(ConfigError, match="or of specialists, found both"):
         measure_suite(randoms, both)

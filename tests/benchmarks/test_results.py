@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 import results
+from longplay.agents.loading import load_agent
 from longplay.analysis.results import read_results
 from longplay.suites import get_suite
 
+# Bytes of all packs together.
+MOST_BYTES = 60_000_000
+SHIPPED = results.read_manifest(results.RESULTS).packs
 RUN = results.PlannedRun("control-smoke-v1", "random", 0)
 
 
@@ -81,3 +85,43 @@ def test_numbers_are_collected_with_and_without_the_run(
     assert (run.headline, run.pack_sha256) == (packed.headline, packed.sha256)
     games = get_suite("control-smoke-v1").games
     assert not np.isnan(run.game_rates(games).final).any()
+
+
+def test_collecting_keeps_the_curves_of_specialists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = ('games=["pong"]', "num_cycles=1", "base_visit_frames=100")
+    monkeypatch.setattr(results.PlannedRun, "settings", alone)
+    run = results.PlannedRun("stream-smoke-v1", "random", 0, "pong")
+    results.play([run], tmp_path / "runs", tmp_path)
+    shipped = tmp_path / "results.json"
+    shipped.write_text('{"schema_version": 1, "runs": []}')
+    monkeypatch.setattr(results, "SHIPPED", shipped)
+    results.collect(tmp_path / "runs", tmp_path)
+    assert read_results(shipped).runs == ()
+    (curves,) = (tmp_path / results.CURVES).iterdir()
+    curves.unlink()
+    results.collect(tmp_path / "gone", tmp_path)
+    assert curves.exists()
+
+
+def test_manifest_and_packs_agree() -> None:
+    found = {
+        path.relative_to(results.RESULTS).as_posix(): path.stat().st_size
+        for path in results.RESULTS.rglob("*.longplay")
+    }
+    assert found == {packed.path: packed.bytes for packed in SHIPPED}
+    assert sum(found.values()) <= MOST_BYTES
+
+
+@pytest.mark.parametrize("agent", sorted({packed.agent for packed in SHIPPED}))
+def test_packs_are_of_the_present_agents(agent: str) -> None:
+    played = {packed.agent_id for packed in SHIPPED if packed.agent == agent}
+    assert played == {load_agent(agent).entry.agent_id}
+
+
+@pytest.mark.exhaustive
+def test_every_tenth_pack_is_true(capsys: pytest.CaptureFixture[str]) -> None:
+    packs = SHIPPED[::10]
+    results.verify(packs, results.RESULTS)
+    assert capsys.readouterr().out.count(" is true\n") == len(packs) > 0

@@ -85,6 +85,13 @@ def measure_suite(
     if len(suites) != 1:
         names = ", ".join(sorted(conditions.suite for conditions in suites)) or "none"
         raise ConfigError(f"random agent: expected runs of one suite, found {names}")
+    agents = sorted({run.agent.name for run in random_runs})
+    seeds = _seeds_of(random_runs)
+    if agents != ["random"] or len(seeds) != len(random_runs):
+        raise ConfigError(
+            "random agent: expected one run per seed of `random`, found "
+            f"{len(random_runs)} runs of {', '.join(agents)} on {len(seeds)} seeds"
+        )
     are_policies = {run.track.predicts for run in upper_runs}
     if len(are_policies) > 1:
         raise ConfigError(
@@ -99,7 +106,7 @@ def measure_suite(
     return make_suite_anchors(
         measure_random(random_runs),
         uppers,
-        random_seeds=_seeds_of(random_runs),
+        random_seeds=seeds,
         upper_seeds=_seeds_of(upper_runs),
         versions={n: versions[n] for n in ("longplay", "ale_py") if n in versions},
     )
