@@ -9,6 +9,7 @@ results/curves. Nothing is replayed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
@@ -38,25 +39,85 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
 _RANDOM = "random"
+# Agents that learn nothing: what learners are compared with.
+_CONTROLS = (_RANDOM, "explore-only")
+_RUNNING_MEAN = "running mean (shipped)"
+_BASELINES = (_RUNNING_MEAN, "zero (shipped)")
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A number of agents that had to be above random, set before the runs."""
+
+    suite_id: str
+    metric: str
+    agents: int
+
+
+GOALS = (
+    Goal("control-v1", "headline", 1),
+    Goal("control-v1", "average", 2),
+    Goal("stream-3x2-v1", "average", 2),
+)
 
 
 def read_suite(suite_id: str) -> tuple[SuiteComparison, FoundRuns] | None:
-    """The comparison of a suite's packs with the random agent; None without packs."""
+    """The comparison of a suite's packs with a control; None without packs."""
     folder = RESULTS / suite_id
     if not folder.is_dir():
         return None
-    found = RunReader(RESULTS / "curves", open_pack).read([folder])
-    agents = {run.agent.name for run in found.runs}
-    versus = _RANDOM if _RANDOM in agents else None
-    (suite,) = compare(found, Request(shipped_anchors(), versus=versus)).suites
-    return suite, found
+    # Specialists play one game alone: the baseline of forward transfer.
+    folders = [path for path in (folder, RESULTS / "specialists") if path.is_dir()]
+    found = RunReader(RESULTS / "curves", open_pack).read(folders)
+    predicts = SUITES[suite_id].track == "prediction"
+    names = {run.agent.name for run in found.runs if run.conditions.suite == suite_id}
+    versus = _RUNNING_MEAN if predicts else _RANDOM if _RANDOM in names else None
+    request = Request(shipped_anchors(), suite_id, versus, with_baselines=predicts)
+    (suite,) = compare(found, request).suites
+    agents = tuple(
+        agent
+        for agent in suite.agents
+        if not agent.is_shipped or agent.label in _BASELINES
+    )
+    return suite.model_copy(update={"agents": agents}), found
+
+
+def read_suites() -> list[tuple[SuiteComparison, FoundRuns]]:
+    """The suites with packs, in the order of the catalogue."""
+    return [read for name in SUITES if (read := read_suite(name))]
 
 
 def render_results() -> str:
-    """The sections of docs/results.md, one per suite."""
-    return "\n".join(
-        render_section(*read) for name in SUITES if (read := read_suite(name))
-    )
+    """The goals, and one section per suite."""
+    read = read_suites()
+    goals = _render_goals([suite for suite, _ in read])
+    return "\n".join([*goals, *(render_section(*one) for one in read)])
+
+
+def _render_goals(suites: Sequence[SuiteComparison]) -> Iterator[str]:
+    """Which goals were reached."""
+    rows = []
+    for goal in GOALS:
+        suite = next((s for s in suites if s.suite == goal.suite_id), None)
+        if suite is None or all(goal.metric not in a.numbers for a in suite.agents):
+            continue
+        above = [
+            agent.label
+            for agent in _find_learners(suite)
+            if _is_above(_find_difference(suite, agent, _RANDOM, goal.metric))
+        ]
+        metric = head_metric(goal.metric, suite.headline, suite.error)
+        reached = "reached" if len(above) >= goal.agents else "missed"
+        cells = (suite.suite, metric, f"{goal.agents}", _list(above, "none"), reached)
+        rows.append(tuple(map(Cell, cells)))
+    if rows:
+        yield "## Goals\n"
+        yield (
+            "Set before the runs: on so many learners, the 95 % interval of the "
+            "difference to random,\npaired by seed, is above 0.\n"
+        )
+        columns = ("suite", "number", "at least", "learners above random", "goal")
+        yield render_markdown(TextTable("goals", columns, tuple(rows), names=5))
 
 
 def render_section(suite: SuiteComparison, found: FoundRuns) -> str:
@@ -66,47 +127,86 @@ def render_section(suite: SuiteComparison, found: FoundRuns) -> str:
         f"## {suite.suite}\n",
         _render_commands(runs),
         render_markdown(make_agents_table(suite)),
-        *(f"- {note}." for note in _describe_differences(suite)),
+        *(f"- {note}" for note in _describe_differences(suite)),
+        *(f"- {note}" for note in _describe_missing(suite)),
         "\n### Games\n",
         render_markdown(_table_games(suite)),
-        *_describe_games(suite, runs),
+        *(_describe_errors(suite) if suite.error else _describe_games(suite, runs)),
         *_render_pairs(suite, runs),
+        *_render_forgetting(suite),
     ]
-    if any("forgetting" in agent.numbers for agent in suite.agents):
-        parts += [
-            "### Forgetting\n",
-            render_markdown(_table_games(suite, "forgetting")),
-        ]
     shown = "Errors on each game" if suite.error else "Reward over visits of each game"
     parts.append(f"![{shown}]({picture_of(suite)})\n")
     return "\n".join(parts)
 
 
 def _render_commands(runs: RunsOfAgents) -> str:
-    lines = [f"$ {run_command(label, members)}" for label, members in runs.items()]
+    lines = [f"$ {run_command(name, of)}" for name, of in runs.items() if of]
     return "\n".join(["```console", *lines, "```", ""])
 
 
+def _find_learners(suite: SuiteComparison) -> list[AgentNumbers]:
+    return [a for a in suite.agents if not a.is_shipped and a.label not in _CONTROLS]
+
+
+def _find_controls(suite: SuiteComparison) -> list[str]:
+    """Labels of what learners are judged by."""
+    wanted = (_RUNNING_MEAN,) if suite.error else _CONTROLS
+    labels = {agent.label for agent in suite.agents}
+    return [label for label in wanted if label in labels]
+
+
+def _find_metrics(suite: SuiteComparison) -> list[str]:
+    """The track's own number, and the one that differences are about."""
+    return list(dict.fromkeys(("headline", suite.lead)))
+
+
+def _find_difference(
+    suite: SuiteComparison, agent: AgentNumbers, other: str, metric: str
+) -> Estimate | None:
+    """Of one number of two agents, paired by seed."""
+    theirs = next((a for a in suite.agents if a.label == other), None)
+    pair = [
+        dict(zip(one.seeds, one.per_run.get(metric, ()), strict=False))
+        for one in (agent, theirs)
+        if one is not None
+    ]
+    return estimate_difference(*pair) if len(pair) == 2 and all(pair) else None
+
+
 def _describe_differences(suite: SuiteComparison) -> Iterator[str]:
-    """Which agents differ from the random agent, by the 95 % interval."""
+    """Which agents differ from the controls, by the 95 % interval."""
+    controls = _find_controls(suite)
     for agent in suite.agents:
-        if agent.label == suite.versus:
+        if agent.is_shipped:
             continue
-        for metric, difference in (
-            ("headline", agent.headline_difference),
-            (suite.lead, agent.difference),
-        ):
-            if difference is not None:
-                name = head_metric(metric, suite.headline, suite.error)
-                yield f"`{agent.label}`: {name} {_judge(difference, suite.versus)}"
+        for metric in _find_metrics(suite):
+            verdicts = [
+                _judge(difference, label)
+                for label in controls
+                if agent.label not in (label, _RANDOM)
+                if (difference := _find_difference(suite, agent, label, metric))
+            ]
+            name = head_metric(metric, suite.headline, suite.error)
+            if verdicts:
+                yield f"`{agent.label}`, {name}: {'; '.join(verdicts)}."
 
 
-def _judge(difference: Estimate, versus: str) -> str:
-    size = f"{format_estimate(difference)} ({difference.method})"
+def _judge(difference: Estimate, other: str) -> str:
+    size, other = format_estimate(difference), other.removesuffix(" (shipped)")
     if not difference.excludes_zero:
-        return f"not distinguishable from {versus}: difference {size}"
-    where = "above" if difference.mean > 0 else "below"
-    return f"{where} {versus} by {size}"
+        return f"not distinguishable from {other} ({size})"
+    return f"{'above' if difference.mean > 0 else 'below'} {other} ({size})"
+
+
+def _describe_missing(suite: SuiteComparison) -> Iterator[str]:
+    """Games that have no z."""
+    reasons = suite.games_without_z
+    if suite.games and len(reasons) == len(suite.games):
+        yield f"No z: {next(iter(reasons.values()))}."
+    else:
+        for game, reason in reasons.items():
+            yield f"{game} has no z, and is not in the average: {reason}."
 
 
 def _table_games(suite: SuiteComparison, metric: str | None = None) -> TextTable:
@@ -125,22 +225,43 @@ def _table_games(suite: SuiteComparison, metric: str | None = None) -> TextTable
     return TextTable(metric, ("game", *(a.label for a in suite.agents)), rows)
 
 
+def _describe_errors(suite: SuiteComparison) -> Iterator[str]:
+    """Where predictions are better than a constant."""
+    known: set[str] = set()
+    for agent in _find_learners(suite):
+        errors = {game: agent.games.get(game, {}).get("error") for game in suite.games}
+        below = [g for g, e in errors.items() if e and e.high and e.high < 1]
+        known.update(below)
+        yield f"- `{agent.label}`: error below 1 on {_list(below)}."
+    unknown = [game for game in suite.games if game not in known]
+    yield (
+        "\n1 is the error of the best constant, chosen in hindsight. Nobody is below "
+        f"it on {_list(unknown)}.\n"
+    )
+
+
 def _describe_games(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]:
-    """Where an agent differs from the random agent, and where none is better."""
-    if suite.error is not None or suite.versus != _RANDOM:
+    """Where an agent differs from the controls, and where no learner is better."""
+    controls = _find_controls(suite)
+    if _RANDOM not in controls:
         return
     learned: set[str] = set()
+    comparisons = 0
     for agent in suite.agents:
-        if agent.label != _RANDOM:
-            better, worse = _judge_games(suite.games, runs[agent.label], runs[_RANDOM])
-            learned.update(better)
-            yield (
-                f"`{agent.label}` is above random on {_list(better)}, below on "
-                f"{_list(worse)}.\n"
-            )
+        against = [c for c in controls if agent.label not in (c, _RANDOM)]
+        verdicts, above = [], set(suite.games)
+        for label in against:
+            better, worse = _judge_games(suite.games, runs[agent.label], runs[label])
+            above &= set(better)
+            comparisons += len(suite.games)
+            where = f"above {label} on {_list(better)}, below on {_list(worse)}"
+            verdicts.append(where)
+        if verdicts:
+            yield f"- `{agent.label}`: {'; '.join(verdicts)}."
+        if agent.label not in _CONTROLS:
+            learned |= above
     unlearned = [game for game in suite.games if game not in learned]
-    yield f"No agent is above random on {_list(unlearned)}.\n"
-    comparisons = len(suite.games) * (len(suite.agents) - 1)
+    yield f"\nNo learner is above {' and '.join(controls)} on {_list(unlearned)}.\n"
     yield (
         f"These are {comparisons} comparisons, each at 95 %: about "
         f"{comparisons / 20:.2g} would differ by chance alone.\n"
@@ -163,38 +284,31 @@ def _judge_games(
 
 
 def _render_pairs(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]:
-    """Every learner against every other, where all are compared with random."""
-    learners = [agent for agent in suite.agents if agent.label != _RANDOM]
-    if suite.versus != _RANDOM or len(learners) < 2:
-        return
-    metrics = list(dict.fromkeys(("headline", suite.lead)))
-    heads = (f"Δ {head_metric(m, suite.headline, suite.error)}" for m in metrics)
-    rows = []
-    for ours, theirs in combinations(learners, 2):
-        differences = (_find_difference(ours, theirs, metric) for metric in metrics)
-        better, worse = _judge_games(suite.games, runs[ours.label], runs[theirs.label])
+    """Every learner against every other."""
+    metrics, rows = _find_metrics(suite), []
+    for ours, theirs in combinations(_find_learners(suite), 2):
+        differences = [
+            _find_difference(suite, ours, theirs.label, metric) for metric in metrics
+        ]
+        games = (
+            []
+            if suite.error
+            else _judge_games(suite.games, runs[ours.label], runs[theirs.label])
+        )
         rows.append(
             (
                 Cell(f"{ours.label} − {theirs.label}"),
                 *(Cell(_mark(difference)) for difference in differences),
-                Cell(_list(better)),
-                Cell(_list(worse)),
+                *(Cell(_list(each)) for each in games),
             )
         )
+    if not rows:
+        return
+    heads = [f"Δ {head_metric(m, suite.headline, suite.error)}" for m in metrics]
+    where = () if suite.error else ("above on", "below on")
     yield "### Learners against each other\n"
-    columns = ("agents", *heads, "above on", "below on")
-    yield render_markdown(TextTable("pairs", columns, tuple(rows)))
+    yield render_markdown(TextTable("pairs", ("agents", *heads, *where), tuple(rows)))
     yield "Paired by seed; bold where the interval does not contain 0.\n"
-
-
-def _find_difference(
-    ours: AgentNumbers, theirs: AgentNumbers, metric: str
-) -> Estimate | None:
-    pair = [
-        dict(zip(agent.seeds, agent.per_run[metric], strict=True))
-        for agent in (ours, theirs)
-    ]
-    return estimate_difference(pair[0], pair[1])
 
 
 def _mark(difference: Estimate | None) -> str:
@@ -202,14 +316,45 @@ def _mark(difference: Estimate | None) -> str:
     return f"**{text}**" if difference and difference.excludes_zero else text
 
 
-def _list(games: Sequence[str]) -> str:
-    return ", ".join(games) or "no game"
+def _render_forgetting(suite: SuiteComparison) -> Iterator[str]:
+    """What each agent forgets, less what the random agent seems to forget."""
+    if not has_forgetting(suite):
+        return
+    yield "### Forgetting\n"
+    for agent in suite.agents:
+        forgetting = agent.numbers.get("forgetting")
+        if forgetting is not None and agent.label != _RANDOM:
+            size = format_estimate(forgetting)
+            verdict = (
+                f"not distinguishable from 0 ({size})"
+                if not forgetting.excludes_zero
+                else f"{'above' if forgetting.mean > 0 else 'below'} 0 ({size})"
+            )
+            yield f"- `{agent.label}`: forgetting {verdict}."
+    yield ""
+    yield render_markdown(_table_games(suite, "forgetting"))
+    picture = picture_of(suite, "retention")
+    yield f"![Retention, forgetting and recovery of each agent]({picture})\n"
+
+
+def has_forgetting(suite: SuiteComparison) -> bool:
+    """Whether a game is revisited, and has z."""
+    return any("forgetting" in agent.numbers for agent in suite.agents)
+
+
+def _list(names: Sequence[str], nothing: str = "no game") -> str:
+    return ", ".join(names) or nothing
 
 
 def render_short() -> str:
     """README's table: agents by suites."""
-    suites = [read[0] for name in SUITES if (read := read_suite(name))]
-    labels = list(dict.fromkeys(a.label for suite in suites for a in suite.agents))
+    suites = [suite for suite, _ in read_suites()]
+    labels = dict.fromkeys(
+        agent.label
+        for suite in suites
+        for agent in suite.agents
+        if not agent.is_shipped
+    )
     rows = tuple(
         (Cell(f"`{label}`"), *(Cell(_headline(suite, label)) for suite in suites))
         for label in labels
@@ -230,8 +375,8 @@ def _headline(suite: SuiteComparison, label: str) -> str:
     if agent is None:
         return NOTHING
     text = format_estimate(agent.numbers.get(_lead_of(suite)))
-    difference = agent.headline_difference or agent.difference
-    is_better = suite.versus == _RANDOM and _is_above(difference)
+    difference = _find_difference(suite, agent, _RANDOM, "headline")
+    is_better = label != _RANDOM and _is_above(difference)
     return f"**{text}**" if is_better else text
 
 
@@ -239,17 +384,23 @@ def _is_above(difference: Estimate | None) -> bool:
     return difference is not None and difference.excludes_zero and difference.mean > 0
 
 
-def picture_of(suite: SuiteComparison) -> str:
+def picture_of(suite: SuiteComparison, kind: str = "") -> str:
     """The path of a suite's figure, relative to the page."""
-    return f"pictures/results-{suite.suite}.svg"
+    return f"pictures/results-{suite.suite}{kind and '-'}{kind}.svg"
 
 
-def draw_suite(suite: SuiteComparison, found: FoundRuns) -> bytes:
-    """The learning curves of all agents."""
+def draw_suite(suite: SuiteComparison, found: FoundRuns) -> dict[str, bytes]:
+    """Path -> figure: learning curves or errors of all agents, and what they forget."""
+    agents = tuple(agent for agent in suite.agents if not agent.is_shipped)
+    suite = suite.model_copy(update={"agents": agents})
     scale = make_scale(shipped_anchors(), suite.suite, suite.games)
     shown = Shown(suite, runs_by_label(found, suite), scale)
-    kind = "predictions" if suite.error else "curves"
-    return render_paper(draw(kind, shown), "svg", 2)
+    kinds = {picture_of(suite): "predictions" if suite.error else "curves"}
+    if has_forgetting(suite):
+        kinds[picture_of(suite, "retention")] = "retention"
+    return {
+        path: render_paper(draw(kind, shown), "svg", 2) for path, kind in kinds.items()
+    }
 
 
 def main() -> None:
@@ -259,9 +410,9 @@ def main() -> None:
         (README, "results", render_short()),
     ):
         path.write_text(fill_marked(path.read_text(), name, f"\n{text}\n"))
-    for name in SUITES:
-        if read := read_suite(name):
-            (ROOT / "docs" / picture_of(read[0])).write_bytes(draw_suite(*read))
+    for read in read_suites():
+        for picture, content in draw_suite(*read).items():
+            (PAGE.parent / picture).write_bytes(content)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 import results_page
 from longplay.report.reference_tables import fill_marked
-from longplay.suites import SUITES
+from longplay.suites import get_suite
+from made_up_anchors import make_anchors, make_game
 from written_runs import make_config, write_run
 
 SUITE = "control-smoke-v1"
@@ -33,18 +35,18 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_agents_are_judged_by_the_interval_of_paired_differences(results) -> None:
     text = results_page.render_results()
     assert f"$ longplay run {SUITE} --agent good --seeds 0-2  # good" in text
-    assert "`good`: cumulative reward above random by 200" in text
-    assert "`odd`: cumulative reward not distinguishable from random" in text
+    assert "- `good`, cumulative reward: above random (200)." in text
+    assert "- `odd`, cumulative reward: not distinguishable from random (" in text
 
 
 def test_games_that_somebody_learns_are_told_from_those_that_nobody_does(
     results,
 ) -> None:
     text = results_page.render_results()
-    assert "`good` is above random on breakout, below on no game." in text
-    assert "`odd` is above random on no game, below on breakout." in text
-    assert "No agent is above random on pong, space_invaders." in text
-    assert "These are 6 comparisons" in text
+    assert "- `good`: above random on breakout, below on no game." in text
+    assert "- `odd`: above random on no game, below on breakout." in text
+    assert "No learner is above random on pong, space_invaders." in text
+    assert "These are 6 comparisons, each at 95 %: about 0.3 would" in text
 
 
 def test_learners_are_compared_with_each_other(results) -> None:
@@ -54,6 +56,63 @@ def test_learners_are_compared_with_each_other(results) -> None:
     # Of 500 timesteps each: 0.5 on breakout, and −0.8, 0.1 and 0.1 on the third game.
     assert reward == "150 ±650"
     assert (above, below) == ("breakout", "no game")
+
+
+def test_learners_are_compared_with_a_control_that_learns_nothing(
+    results, tmp_path: Path
+) -> None:
+    for seed in range(3):
+        config = make_config(SUITE, seed, {}, "explore-only")
+        rewards = [rate for rate in (0.0, 0.5, 0.1) for _ in range(500)]
+        write_run(tmp_path / SUITE / "explore-only" / f"seed-{seed}", config, rewards)
+    text = results_page.render_results()
+    assert (
+        "- `good`: above random on breakout, below on no game; above explore-only on "
+        "no game, below on no game." in text
+    )
+    assert "No learner is above random and explore-only on pong, breakout, " in text
+    assert "- `explore-only`: above random on breakout, below on no game." in text
+    assert "| good − odd" in text
+    assert "explore-only −" not in text
+
+
+def test_goals_are_counted(results, monkeypatch: pytest.MonkeyPatch) -> None:
+    goals = [results_page.Goal(SUITE, "headline", number) for number in (1, 2)]
+    monkeypatch.setattr(results_page, "GOALS", goals)
+    text = results_page.render_results()
+    assert f"| {SUITE} | cumulative reward | 1 | good | reached |" in text
+    assert f"| {SUITE} | cumulative reward | 2 | good | missed |" in text
+
+
+def test_games_without_z_are_listed(results) -> None:
+    assert f"- No z: anchors-1 has no anchors for {SUITE}." in (
+        results_page.render_results()
+    )
+
+
+def test_forgetting_is_less_that_of_resets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """3 per frame in the first cycle, 1 in the second; z: by 2; of resets: 0.2."""
+    suite = "stream-smoke-v1"
+    games = dict.fromkeys(get_suite(suite).games, make_game())
+    monkeypatch.setattr(
+        results_page, "shipped_anchors", lambda: make_anchors(suite, **games)
+    )
+    monkeypatch.setattr(results_page, "RESULTS", tmp_path)
+    for seed in range(3):
+        config = make_config(suite, seed, {}, "fades")
+        rewards = [
+            rate
+            for visit in config.schedule
+            for rate in [3.0 - 2.0 * visit.cycle_idx] * visit.visit_frames
+        ]
+        write_run(tmp_path / suite / f"seed-{seed}", config, rewards)
+    text = results_page.render_results()
+    assert "- `fades`: forgetting above 0 (0.900)." in text
+    assert "(pictures/results-stream-smoke-v1-retention.svg)" in text
+    (read,) = results_page.read_suites()
+    assert len(results_page.draw_suite(*read)) == 2
 
 
 def test_short_table_has_what_is_better_than_random_in_bold(results) -> None:
@@ -74,8 +133,7 @@ def test_pages_show_the_shipped_results(name: str) -> None:
 
 
 def test_every_suite_with_results_has_its_figure() -> None:
-    read = [results_page.read_suite(name) for name in SUITES]
-    suites = [found[0] for found in read if found is not None]
-    assert suites
-    for suite in suites:
-        assert (results_page.PAGE.parent / results_page.picture_of(suite)).is_file()
+    shown = re.findall(r"pictures/results-[\w-]+\.svg", results_page.PAGE.read_text())
+    assert len(shown) >= len(results_page.read_suites()) > 0
+    for picture in shown:
+        assert (results_page.PAGE.parent / picture).is_file()
