@@ -692,3 +692,10 @@ def test_unknown_tuning_is_not_a_budget_of_nothing(tmp_path):
     assert suite.notes[-1] == (
         "different tuning frames (alpha (tuned unknown): unknown, alpha (tuned 0): 0)"
     )
+
+
+def test_tables_of_changed_suites_are_last(tmp_path):
+    write_agent(tmp_path, "alpha", {0: 2.0})
+    write_agent(tmp_path, "beta", {0: 2.0}, suite="control-smoke-v1", overrides={})
+    suites = [suite.suite for suite in compare_all(tmp_path).suites]
+    assert suites == ["control-smoke-v1", SUITE]

@@ -17,7 +17,12 @@ from longplay.analysis.comparison import Request, compare
 from longplay.analysis.normalisation import make_scale
 from longplay.analysis.runs import RunReader
 from longplay.errors import ConfigError, UnknownNameError
-from longplay.report.colours import OKABE_ITO, agent_colour, game_colour
+from longplay.report.colours import (
+    OKABE_ITO,
+    RANDOM_COLOUR,
+    agent_colour,
+    game_colour,
+)
 from longplay.report.drawings import (
     KINDS,
     POINTS,
@@ -180,6 +185,15 @@ def test_games_have_colours_of_their_own():
 def test_agents_have_the_colours_of_okabe_and_ito():
     assert [agent_colour(n) for n in range(8)] == list(OKABE_ITO)
     assert agent_colour(8) == agent_colour(0)
+
+
+def test_random_is_grey_and_takes_no_colour(compared):
+    first, second = compared.shown.suite.agents[:2]
+    agents = (first.model_copy(update={"label": "random"}), second)
+    suite = compared.shown.suite.model_copy(update={"agents": agents})
+    shown = Shown(suite, compared.shown.runs, compared.shown.scale)
+    colours = [shown.colour(agent) for agent in agents]
+    assert colours == [RANDOM_COLOUR, OKABE_ITO[0]]
 
 
 # --- matplotlib -----------------------------------------------------------------

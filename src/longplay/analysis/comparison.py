@@ -151,9 +151,14 @@ def _make_tables(found: FoundRuns, request: Request) -> list[_Table]:
             request,
             singles,
         )
-        for conditions, members in runs.items()
+        for conditions, members in sorted(runs.items(), key=_is_changed)
         if request.suite in (None, conditions.suite, titles[conditions])
     ]
+
+
+def _is_changed(table: tuple[Conditions, Any]) -> bool:
+    """Whether the suite was changed: its name has a hash then. Such tables are last."""
+    return "+" in table[0].suite
 
 
 def _title(conditions: Conditions, tables: Iterable[Conditions]) -> str:

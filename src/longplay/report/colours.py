@@ -1,6 +1,7 @@
 """Colours with the same meaning on every page.
 
-Agents get the colour-blind-safe palette of Okabe and Ito, in the order of the table.
+Agents get the colour-blind-safe palette of Okabe and Ito, in the order of the table;
+the random agent is grey.
 A game has one colour, fixed by its name.
 """
 
@@ -22,6 +23,7 @@ OKABE_ITO = (
     "#000000",
     "#F0E442",
 )
+RANDOM_COLOUR = "#808080"
 # Steps of the golden angle spread any number of hues evenly.
 _GOLDEN = 0.618033988749895
 

@@ -23,7 +23,7 @@ from longplay.analysis.normalisation import Scale
 from longplay.analysis.records import METRICS, AgentNumbers, SuiteComparison
 from longplay.analysis.runs import MeasuredRun
 from longplay.errors import ConfigError, UnknownNameError
-from longplay.report.colours import agent_colour, game_colour
+from longplay.report.colours import RANDOM_COLOUR, agent_colour, game_colour
 
 Reals = NDArray[np.float64]
 
@@ -142,8 +142,15 @@ class Shown:
         return any("average" in agent.numbers for agent in self.suite.agents)
 
     def colour(self, agent: AgentNumbers) -> str:
-        """The agent's colour, by its position in the table."""
-        return agent_colour(self.suite.agents.index(agent))
+        """The agent's colour, by its position among all but the random agent."""
+        if _is_random(agent):
+            return RANDOM_COLOUR
+        others = [other for other in self.suite.agents if not _is_random(other)]
+        return agent_colour(others.index(agent))
+
+
+def _is_random(agent: AgentNumbers) -> bool:
+    return agent.label.removesuffix(" (shipped)") == "random"
 
 
 def draw_curves(shown: Shown) -> Drawing:

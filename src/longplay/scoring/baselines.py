@@ -1,8 +1,8 @@
 """Scores of the random agent, shipped as data to compare with.
 
-`data/random.json` is written by `make baselines` from runs of `longplay run`, three
-seeds per suite. A suite with changed settings is compared with the suite it
-was derived from, and labelled so.
+`data/random.json` is written by `make baselines` from the packs of results/, or from
+three seeds played with `longplay run`. A suite with changed settings is compared with
+the suite it was derived from, and labelled so.
 """
 
 from __future__ import annotations
