@@ -235,6 +235,17 @@ def test_colours_are_in_the_figure(compared):
     assert OKABE_ITO[1].lower() in svg
 
 
+@pytest.mark.parametrize(("agents", "bands"), [(3, 3), (4, 0)])
+def test_bands_of_many_agents_are_left_out(agents, bands):
+    x, y = (0.1, 0.9), (1.0, 2.0)
+    series = tuple(
+        Series(f"{n}", OKABE_ITO[n], x, y, (0.5, 1.0), (2.0, 3.0))
+        for n in range(agents)
+    )
+    drawing = Drawing("curves", "", "", "", (Panel("pong", series),))
+    assert render_paper(drawing, "svg", 2).count(b"FillBetweenPoly") == bands
+
+
 def test_unknown_format(compared):
     with pytest.raises(ConfigError, match=r"found \.jpg"):
         render_paper(draw("games", compared.shown), "jpg")

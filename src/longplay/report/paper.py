@@ -22,6 +22,8 @@ Columns = Literal[1, 2]
 FORMATS = ("pdf", "png", "svg")
 _WIDTH_IN = {1: 3.3, 2: 6.9}
 _PANEL_HEIGHT_IN = 1.5
+# Bands of more lines hide the lines.
+_MOST_BANDS = 3
 _CATEGORY_HEIGHT_IN = 0.13
 # A page has room for this, with a caption.
 _LARGEST_HEIGHT_IN = 8.0
@@ -159,7 +161,8 @@ def _draw_panel(axes: Axes, panel: Panel, marks: dict[str, int]) -> None:
         if panel.categories:
             _draw_dots(axes, series, marks[series.label])
         else:
-            _draw_line(axes, series, marks[series.label])
+            has_band = len(marks) <= _MOST_BANDS
+            _draw_line(axes, series, marks[series.label], has_band=has_band)
     if panel.limits is not None:
         room = 0.03 * (panel.limits[1] - panel.limits[0])
         bounds = (panel.limits[0] - room, panel.limits[1] + room)
@@ -189,7 +192,7 @@ def _draw_span(axes: Axes, span: Span) -> None:
     )
 
 
-def _draw_line(axes: Axes, series: Series, mark: int) -> None:
+def _draw_line(axes: Axes, series: Series, mark: int, *, has_band: bool) -> None:
     dash = _DASHES[mark % len(_DASHES)]
     axes.plot(series.x, series.y, color=series.colour, linewidth=1.0, linestyle=dash)
     known = [
@@ -197,7 +200,7 @@ def _draw_line(axes: Axes, series: Series, mark: int) -> None:
         for x, low, high in zip(series.x, series.low, series.high, strict=True)
         if low is not None and high is not None
     ]
-    if known:
+    if known and has_band:
         x, low, high = zip(*known, strict=True)
         axes.fill_between(x, low, high, color=series.colour, alpha=0.2, linewidth=0)
 
