@@ -23,6 +23,9 @@ from longplay.tracks.catalogue import track_of
 if TYPE_CHECKING:
     from longplay.runs.conformance import Check
 
+# What a terminal of 80 columns leaves beside the longest sentence of a checklist.
+_DETAIL_COLUMNS = 24
+
 
 def _minutes(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:,.0f} min"
@@ -211,11 +214,20 @@ def agents_table(rows: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def checklist_table(reference: str, checks: Sequence[Check]) -> Table:
-    """The agent contract as a checklist."""
+def checklist(reference: str, checks: Sequence[Check]) -> list[RenderableType]:
+    """The agent contract as a checklist; long errors are printed once, below it."""
+    errors = list(dict.fromkeys(check.detail for check in checks if _is_long(check)))
+    numbers = {error: f"({n})" for n, error in enumerate(errors, start=1)}
     table = make_table(reference, "", "the agent …", "", left=(0, 1, 2))
     marks = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("–", "dim")}
     for check in checks:
-        add_row(table, Text(*marks[check.passed]), check.sentence, check.detail)
+        detail = numbers.get(check.detail, check.detail)
+        add_row(table, Text(*marks[check.passed]), check.sentence, detail)
     table.columns[1].no_wrap = True
-    return table
+    return (
+        [table, make_facts(*((numbers[e], e) for e in errors))] if errors else [table]
+    )
+
+
+def _is_long(check: Check) -> bool:
+    return check.passed is False and len(check.detail) > _DETAIL_COLUMNS

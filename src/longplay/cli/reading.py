@@ -280,6 +280,6 @@ def check_agent(
     if as_json:
         print_json([item.to_json() for item in checks])
     else:
-        print_tables(catalogue_tables.checklist_table(loaded.spec, checks))
+        print_tables(*catalogue_tables.checklist(loaded.spec, checks))
     if not all(item.passed is not False for item in checks):
         raise typer.Exit(1)
