@@ -18,8 +18,10 @@ import numpy as np
 import pytest
 
 import longplay
-from longplay.agents.loading import BUILT_IN_AGENTS
+from longplay.agents.loading import BUILT_IN_AGENTS, load_agent
 from longplay.contract.rundir import ROW_FILES
+from longplay.runs.continuation import Continuation, find_differences
+from longplay.runs.trial import CONTROL_TRIAL
 
 SHAPE = (210, 160, 3)
 # As small as they can be: every line of code still runs.
@@ -96,6 +98,21 @@ def test_saved_and_loaded_at_random_moments(name: str, tmp_path: Path) -> None:
         again, start = module_of(name).load(tmp_path / str(moment)), moment
     assert found == answers
     assert save(name, again, tmp_path / "resumed") == expected
+
+
+@pytest.mark.parametrize("name", ["dqn", "stream-q"])
+def test_check_agent_notices_lost_state(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, state = load_agent(name, SMALL[name]), module_of(name).State
+    continuation = Continuation(CONTROL_TRIAL, lambda: loaded.build(5), 5)
+    played, saved = continuation.play(tmp_path), state.SAVED
+    assert not any(find_differences(played, continuation.resume(tmp_path)))
+    # The generator of DQN is the explorer's, too.
+    for lost in set(saved) - {"rng"}:
+        monkeypatch.setattr(state, "SAVED", [n for n in saved if n != lost])
+        resumed = continuation.resume(tmp_path)
+        assert any(find_differences(played, resumed)), lost
 
 
 @each_learner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -144,13 +145,42 @@ def test_agent_that_answers_with_an_invalid_action(
 def test_agent_that_raises_in_step(check: Callable[..., Any]) -> None:
     checks = check(agent_body("raise RuntimeError('too hard')"), exit_code=1)
     assert checks[ANSWERS]["passed"] is False
-    assert "RuntimeError: too hard" in checks[ANSWERS]["detail"]
+    assert checks[ANSWERS]["detail"] == "RuntimeError: too hard (checked_agent.py:6)"
+
+
+def test_the_same_error_is_printed_once_below_the_table(
+    invoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "wrong.py"
+    path.write_text(
+        "class Agent:\n"
+        + agent_body("return 0")
+        + "    def metrics(self): return self.means_of_everything\n"
+        + "    def save(self, directory): directory.missing_method()\n"
+        + "    def load(self, directory): pass\n"
+    )
+    answer = invoke("check-agent", path)
+    table, first, second = re.split(r"\n \([12]\)  ", answer.stdout)
+    assert table.count("(1)") == table.count("(2)") == 1
+    assert "Error" not in table
+    assert first.startswith("AttributeError: 'Agent' object has no attribute 'means_of")
+    assert "(wrong.py:6)" in first
+    assert "no attribute 'missing_method' (wrong.py:7)" in " ".join(second.split())
 
 
 def test_agent_that_cannot_be_built(check: Callable[..., Any]) -> None:
     checks = check(agent_body("return 0", "raise RuntimeError('no')"), exit_code=1)
     assert checks[BUILT]["passed"] is False
     assert "RuntimeError: no" in checks[BUILT]["detail"]
+
+
+def test_pixels_that_an_agent_opted_out_of_are_missing(
+    check: Callable[..., Any],
+) -> None:
+    body = agent_body("return int(obs_rgb[0, 0, 0]) % 18")
+    assert failed(check(body, exit_code=0)) == set()
+    checks = check(f"    looks_between_decisions = False\n{body}", exit_code=1)
+    assert ANSWERS in failed(checks)
 
 
 def test_garbage_between_decisions_is_fine(check: Callable[..., Any]) -> None:
@@ -194,6 +224,16 @@ def test_functions_pass(check_functions: Callable[..., Any]) -> None:
     assert checks[METRICS]["passed"] is None
 
 
+@pytest.mark.parametrize("offered", ["save(state, directory)", "load(directory)"])
+def test_functions_with_only_one_of_save_and_load(
+    offered: str, check_functions: Callable[..., Any]
+) -> None:
+    body = f"return state, 1\ndef {offered}: pass"
+    checks = check_functions(body, exit_code=1)
+    assert failed(checks) == {SAVES}
+    assert f"it has {offered[:4]}() without" in checks[SAVES]["detail"]
+
+
 def test_functions_with_metrics_and_info_pass(
     check_functions: Callable[..., Any],
 ) -> None:
@@ -232,8 +272,8 @@ EXTRAS = [
     ("def metrics(self): return {'loss': float('nan')}", METRICS, False, "nan"),
     ("def metrics(self): return [1.0]", METRICS, False, "must be a dict"),
     ("def metrics(self): return {'loss': 0.5}", METRICS, True, "loss"),
-    ("def save(self, directory): pass", SAVES, False, "only save"),
-    ("def load(self, directory): pass", SAVES, False, "only load"),
+    ("def save(self, directory): pass", SAVES, False, "save() without load()"),
+    ("def load(self, directory): pass", SAVES, False, "load() without save()"),
     ("unrelated = 1", METRICS, None, "optional"),
     ("unrelated = 1", SAVES, None, "optional"),
 ]
@@ -298,7 +338,87 @@ def test_incomplete_save_is_a_failure(
     checks = check(body, exit_code=0 if continues else 1)
     assert failed(checks) == (set() if continues else {CONTINUES})
     detail = checks[CONTINUES]["detail"]
-    assert ("answers compared" if continues else "after load() was") in detail
+    expected = "decisions compared" if continues else "after load(): the action was"
+    assert expected in detail
+
+
+LEARNS_LATE = """
+import time
+import numpy as np
+def init(observation_shape, num_actions):
+    return {{"decisions": 0, "worth": 0.0}}
+def step(state, previous_observation, observation, reward):
+    state["decisions"] += 1
+    if state["decisions"] > 600:
+        state["worth"] += 0.1 * (reward - state["worth"])
+    return state, 3, {metrics}
+def save(state, directory):
+    np.save(directory / "state.npy", [state["decisions"], {saved}])
+def load(directory):
+    return dict(zip(["decisions", "worth"], np.load(directory / "state.npy")))
+"""
+WORTH, TIME = '"worth": state["worth"]', '"seconds": time.perf_counter()'
+
+
+@pytest.mark.parametrize(
+    ("metrics", "saved", "continues", "detail"),
+    [
+        (WORTH, 'state["worth"]', True, "400 decisions compared, with metrics"),
+        (WORTH, "0.0", False, "decision 1 after load(): metric 'worth' was"),
+        (TIME, 'state["worth"]', True, "not metric 'seconds': different in a second"),
+        (f"{WORTH}, {TIME}", "0.0", False, "after load(): metric 'worth' was"),
+        (f"{WORTH}, {TIME}", 'state["worth"]', True, "compared; not metric 'seconds'"),
+        ("", 'state["worth"]', True, "there are no metrics to compare"),
+    ],
+)
+def test_metrics_show_what_was_not_saved(
+    metrics: str,
+    saved: str,
+    continues: bool,
+    detail: str,
+    invoke: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "learns_late.py"
+    path.write_text(LEARNS_LATE.format(metrics=f"{{{metrics}}}", saved=saved))
+    *_, check = invoke("check-agent", path, "--json").json
+    assert (check["sentence"], check["passed"]) == (CONTINUES, continues)
+    assert detail in check["detail"]
+
+
+def test_metric_that_is_missing_after_a_load(check: Callable[..., Any]) -> None:
+    body = agent_body("self.seen = True; return 0", "self.seen = False")
+    checks = check(
+        body + "    def metrics(self): return {'a': 1} if hasattr(self, 'b') else {}\n"
+        "    def save(self, directory): pass\n"
+        "    def load(self, directory): self.b = 0\n",
+        exit_code=1,
+    )
+    expected = "metric 'a' was 1.0, without saving and loading it was not reported"
+    assert expected in checks[CONTINUES]["detail"]
+
+
+def test_agent_that_turns_out_not_to_be_deterministic(
+    check: Callable[..., Any],
+) -> None:
+    step = "self.n += 1; return int(self.rng.integers(18)) if self.n > 3500 else 0"
+    body = agent_body(step, "self.n, self.rng = 0, np.random.default_rng()") + (
+        "    def save(self, directory): (directory / 'n').write_text(str(self.n))\n"
+        "    def load(self, directory): self.n = int((directory / 'n').read_text())\n"
+    )
+    checks = check(body, exit_code=1)
+    assert failed(checks) == {CONTINUES}
+    assert "not deterministic: the action at decision" in checks[CONTINUES]["detail"]
+
+
+def test_global_generators_are_restored_with_the_agent(
+    check: Callable[..., Any],
+) -> None:
+    body = agent_body("return int(np.random.randint(18))") + (
+        "    def save(self, directory): np.random.rand()\n"
+        "    def load(self, directory): pass\n"
+    )
+    assert check(body, exit_code=0)[CONTINUES]["passed"] is True
 
 
 def test_agent_without_save_need_not_continue(check: Callable[..., Any]) -> None:
@@ -366,6 +486,22 @@ def test_signature_of_init_distinguishes_predictors_from_actors(
     sentences = {item["sentence"] for item in answer.json}
     assert sentence in sentences
     assert len(sentences & {PREDICTS, ANSWERS}) == 1
+
+
+def test_predictor_that_forgets_is_a_failure(
+    invoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        "def init(observation_shape):\n    return 0\n"
+        f"{STEP}    return state + 1, state\n"
+        "def save(state, directory): pass\ndef load(directory): return 0\n"
+    )
+    *_, check = invoke("check-agent", path, "--json").json
+    assert check["detail"] == (
+        "decision 1 after load(): the prediction was 0.0, without saving and loading "
+        "it was 800.0"
+    )
 
 
 def test_predictor_is_refused_on_a_track_that_needs_actions(

@@ -20,32 +20,16 @@ from longplay.agents.functional import INIT_PREDICTOR
 from longplay.agents.global_random import GlobalRandom, GlobalRandomState
 from longplay.agents.loading import LoadedAgent
 from longplay.agents.protocol import StreamingAgent
-from longplay.console.base import Observation
-from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import (
-    EventRow,
-    PredictionRow,
-    ScheduledVisit,
-    TimestepRow,
+from longplay.errors import AgentError, LongplayError, describe_exception
+from longplay.runs.continuation import Continuation
+from longplay.runs.trial import (
+    CONTROL_TRIAL,
+    PREDICTION_TRIAL,
+    STREAMING_TRIAL,
+    read_answer,
 )
-from longplay.driver import ActionDriver
-from longplay.errors import LongplayError
-from longplay.reference.driver import ReferenceDriver
-from longplay.reference.guide import Guidance
-from longplay.stream import Mechanics, Stream
-from longplay.tracks.control import CONTROL
-from longplay.tracks.participant import Participant
-from longplay.tracks.prediction import PREDICTION
-from longplay.tracks.streaming import STREAMING
 
-_VISIT_FRAMES = (300, 170, 240)
 _SEED = 7
-# Within the second visit, after a game over, not on a decision frame.
-_SAVED_AFTER = 391
-# Streams with every kind of boundary, as the tracks have them.
-_STREAMING = Mechanics(decision_interval=4, delay=2)
-_CONTROL = Mechanics(reward="sign")
-_CONTROL_FRAME_SKIP = 4
 
 
 @dataclass(frozen=True)
@@ -112,52 +96,7 @@ def _check(
     except LongplayError as error:
         return Check(sentence, False, str(error))
     except (Exception, SystemExit) as error:
-        return Check(sentence, False, f"{type(error).__name__}: {error}")
-
-
-def _make_schedule() -> list[ScheduledVisit]:
-    return [
-        ScheduledVisit(visit_idx=k, cycle_idx=0, game_id=f"game-{k}", visit_frames=n)
-        for k, n in enumerate(_VISIT_FRAMES)
-    ]
-
-
-def _play(agent: StreamingAgent) -> list[EventRow]:
-    """Plays a short stream of the streaming track."""
-    schedule, console = _make_schedule(), ScriptedConsole()
-    stream = Stream(schedule, range(len(schedule)), console, _STREAMING)
-    return _play_stream(stream, STREAMING.join(agent))
-
-
-def _play_control(agent: StreamingAgent) -> list[EventRow]:
-    """Plays a short stream of the control track."""
-    schedule = _make_schedule()
-    console = ScriptedConsole(frame_skip=_CONTROL_FRAME_SKIP)
-    driver = ActionDriver(TimestepRow)
-    stream = Stream(schedule, range(len(schedule)), console, _CONTROL, driver)
-    return _play_stream(stream, CONTROL.join(agent))
-
-
-class _SimpleGuide:
-    """A policy for the scripted console, which needs no file."""
-
-    def decide(self, ram: memoryview, is_first: bool) -> Guidance:
-        return Guidance(ram[0] % 18, 0.0)
-
-    def skip(self, ram: memoryview, is_first: bool) -> None:
-        """Does nothing: the policy has no state."""
-
-    def check_reward(self, reward: float) -> None:
-        """Accepts every reward."""
-
-
-def _play_prediction(agent: StreamingAgent) -> list[EventRow]:
-    """Plays a short stream of the prediction track."""
-    schedule = _make_schedule()
-    console = ScriptedConsole(frame_skip=_CONTROL_FRAME_SKIP)
-    driver = ReferenceDriver({visit.visit_idx: _SimpleGuide() for visit in schedule})
-    stream = Stream(schedule, range(len(schedule)), console, _CONTROL, driver)
-    return _play_stream(stream, PREDICTION.join(agent))
+        return Check(sentence, False, describe_exception(error))
 
 
 def _make_agent(loaded: LoadedAgent) -> StreamingAgent:
@@ -167,11 +106,10 @@ def _make_agent(loaded: LoadedAgent) -> StreamingAgent:
 
 
 def _answer_all(loaded: LoadedAgent, agent: StreamingAgent) -> Sequence[float]:
-    """An agent's answers on a short stream of its own track."""
-    if loaded.is_predictor:
-        rows = _play_prediction(agent)
-        return [row.prediction for row in rows if isinstance(row, PredictionRow)]
-    return _choices(_play(agent))
+    """An agent's answers to the decisions of a short stream."""
+    trial = PREDICTION_TRIAL if loaded.is_predictor else STREAMING_TRIAL
+    events = trial.play(agent)
+    return [read_answer(event) for event in events if event.is_decision_frame]
 
 
 def _answer_anew(loaded: LoadedAgent) -> Sequence[float]:
@@ -180,23 +118,12 @@ def _answer_anew(loaded: LoadedAgent) -> Sequence[float]:
         return _answer_all(loaded, _make_agent(loaded))
 
 
-def _play_stream(stream: Stream, participant: Participant) -> list[EventRow]:
-    events = []
-    while not stream.done:
-        events.append(stream.advance(participant.answer(stream.percept())))
-    return events
-
-
-def _choices(events: list[EventRow]) -> list[int]:
-    return [e.decided_action_idx for e in events if e.is_decision_frame]
-
-
 def _build(loaded: LoadedAgent) -> str:
     return f"{type(_make_agent(loaded)).__name__}, {loaded.entry.agent_id[:8]}"
 
 
 def _plays(loaded: LoadedAgent) -> str:
-    choices = _choices(_play(loaded.build(_SEED)))
+    choices = _answer_all(loaded, _make_agent(loaded))
     return f"{len(choices)} decisions, {len(set(choices))} different actions"
 
 
@@ -207,7 +134,7 @@ def _predicts(loaded: LoadedAgent) -> str:
 
 def _controls(loaded: LoadedAgent) -> str:
     try:
-        events = _play_control(loaded.build(_SEED))
+        events = CONTROL_TRIAL.play(_make_agent(loaded))
     except KeyError as error:
         if error.args != ("lives",):
             raise
@@ -223,7 +150,7 @@ def _repeats(loaded: LoadedAgent) -> str:
             for i, pair in enumerate(zip(first, second, strict=True))
             if len(set(pair)) > 1
         )
-        raise ValueError(f"decision {at} was {first[at]}, then {second[at]}")
+        raise AgentError(f"decision {at} was {first[at]}, then {second[at]}")
     return ""
 
 
@@ -242,72 +169,33 @@ def _metrics(loaded: LoadedAgent) -> str:
     if not hasattr(agent, "metrics"):
         raise _NotOfferedError
     _answer_all(loaded, agent)
-    names = STREAMING.join(agent).metrics()
+    names = STREAMING_TRIAL.track.join(agent).metrics()
     if not names:
         raise _NotOfferedError
     return ", ".join(names)
 
 
 def _saves(loaded: LoadedAgent) -> str:
-    agent = _make_agent(loaded)
-    offered = [name for name in ("save", "load") if hasattr(agent, name)]
-    if not offered:
+    # The agent object of a module has both methods or neither.
+    owner = _make_agent(loaded) if loaded.module is None else loaded.module
+    methods = {name: callable(getattr(owner, name, None)) for name in ("save", "load")}
+    if not any(methods.values()):
         raise _NotOfferedError
-    if len(offered) == 1:
-        raise ValueError(f"it has only {offered[0]}")
+    for missing, other in (("save", "load"), ("load", "save")):
+        if not methods[missing]:
+            raise AgentError(
+                f"it has {other}() without {missing}(): add it, or rename {other}()"
+            )
     return ""
 
 
 def _continues(loaded: LoadedAgent) -> str:
-    """Saves an agent, loads a new one, and compares their answers from there on."""
-    agent = _SavedAgent(loaded)
-    if not all(hasattr(agent.original, name) for name in ("save", "load")):
+    """Saves an agent midway, and compares it with a new one that loads its state."""
+    trial = STREAMING_TRIAL if loaded.module is None else CONTROL_TRIAL
+    if loaded.is_predictor:
+        trial = PREDICTION_TRIAL
+    if not trial.track.join(_make_agent(loaded)).can_save:
         raise _NotOfferedError
-    _answer_all(loaded, agent)
-    return f"{agent.compared} answers compared"
-
-
-class _SavedAgent:
-    """Answers as its agent does; a second agent, loaded midway, must agree."""
-
-    def __init__(self, loaded: LoadedAgent) -> None:
-        self._loaded = loaded
-        self.original = _make_agent(loaded)
-        self._second: StreamingAgent | None = None
-        self._frames = 0
-        self.compared = 0
-
-    def step(
-        self,
-        obs_rgb: Observation,
-        reward: float,
-        terminated: bool,
-        truncated: bool,
-        info: dict[str, Any],
-    ) -> Any:
-        if self._frames == _SAVED_AFTER:
-            self._second = self._load_second()
-        self._frames += 1
-        # A copy for each agent: it may keep the arrays and write to them.
-        percept = (obs_rgb.copy(), reward, terminated, truncated, dict(info))
-        answer = self.original.step(obs_rgb, reward, terminated, truncated, info)
-        if self._second is not None and percept[-1]["is_decision_frame"]:
-            self._compare(answer, self._second.step(*percept))
-        elif self._second is not None:
-            self._second.step(*percept)
-        return answer
-
-    def _load_second(self) -> StreamingAgent:
-        second = _make_agent(self._loaded)
-        with tempfile.TemporaryDirectory() as folder:
-            self.original.save(Path(folder))  # type: ignore[attr-defined]
-            second.load(Path(folder))  # type: ignore[attr-defined]
-        return second
-
-    def _compare(self, answer: Any, second: Any) -> None:
-        if answer != second:
-            raise ValueError(
-                f"decision {self.compared} after load() was {second}, without saving "
-                f"and loading it was {answer}"
-            )
-        self.compared += 1
+    continuation = Continuation(trial, lambda: _make_agent(loaded), _SEED)
+    with tempfile.TemporaryDirectory() as folder:
+        return continuation.compare(Path(folder))
