@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from longplay.console.base import ACTION_NAMES
+from longplay.errors import AgentError
 from longplay.learners.action_parts import ActionParts
 from longplay.learners.features import (
     BLOCKS,
@@ -170,8 +172,55 @@ def test_state_comes_back_bit_for_bit(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "state.json").read_text())["arguments"] == {"seed": 3}
 
 
-def test_what_is_not_finite_is_not_saved(tmp_path: Path) -> None:
+def test_an_array_may_replace_another_value(tmp_path: Path) -> None:
     state = make_state(0)
-    state.third = float("nan")
-    with pytest.raises(ValueError, match="not JSON compliant"):
+    state.third = np.ones(2)  # type: ignore[assignment]
+    save_state(state, tmp_path)
+    assert load_state(make_state, tmp_path).third.tolist() == [1.0, 1.0]  # type: ignore[attr-defined]
+
+
+def test_the_bytes_of_a_state(tmp_path: Path) -> None:
+    state = make_state(3)
+    state.arguments["epsilons"] = (0.5, np.float64(1.0))
+    state.third, state.names = np.float64(0.25), ["a", {"b": [None, True, 2]}]  # type: ignore[list-item]
+    save_state(state, tmp_path)
+    text = (tmp_path / "state.json").read_text()
+    assert text.startswith('{"arguments": {"seed": 3, "epsilons": [0.5, 1.0]}, "rng"')
+    assert text.endswith(
+        '"third": 0.25, "inner.count": 0, "names": ["a", {"b": [null, true, 2]}]}'
+    )
+
+
+def count_of(value: Any) -> Counter:
+    counter = Counter()
+    counter.count = value
+    return counter
+
+
+PLAIN = "expected None, a bool, finite number or string, or a list or dict of these"
+NOT_SAVED = [
+    ("third", float("nan"), rf"third: {PLAIN}, found nan \(float\)"),
+    ("third", np.float32(1), rf"third: {PLAIN}, found .* \(float32\)"),
+    ("third", (1, 2), rf"third: {PLAIN}, found \(1, 2\) \(tuple\)"),
+    ("third", {"a"}, rf"third: {PLAIN}, found .* \(set\)"),
+    ("third", {1: 2}, r"third: expected strings as keys of a dict, found 1 \(int\)"),
+    ("third", [{"a": {2: 3}}], r"third\[0\]\['a'\]: expected strings .* found 2"),
+    ("third", [0, np.ones(2)], rf"third\[1\]: {PLAIN}, found array.*of their own"),
+    ("third", defaultdict(int), rf"third: {PLAIN}, found .* \(defaultdict\)"),
+    ("third", np.array(["a"]), "third: expected an array of numbers .* dtype <U1"),
+    ("third", np.array(1.0), r"third: .* at least one dimension, found .* shape \(\)"),
+    ("inner", count_of([1j]), rf"inner.count\[0\]: {PLAIN}, found 1j \(complex\)"),
+    ("arguments", {"sizes": {8: 1}}, r"arguments\['sizes'\]: expected strings as keys"),
+    ("rng", np.random.Generator(np.random.MT19937(0)), r"rng\['state'\]\['key'\]: "),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), NOT_SAVED)
+def test_what_would_not_come_back_is_refused(
+    name: str, value: Any, message: str, tmp_path: Path
+) -> None:
+    state = make_state(0)
+    setattr(state, name, value)
+    with pytest.raises(AgentError, match=f"save_state: {message}"):
         save_state(state, tmp_path)
+    assert list(tmp_path.iterdir()) == []

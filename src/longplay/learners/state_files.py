@@ -1,9 +1,10 @@
 """A learner's state <-> files, bit-exact and without pickle.
 
-A class lists its state between steps in `SAVED`: numbers, strings, lists, arrays,
-generators, and objects with their own `SAVED`. Values that follow from the arguments of
-`init` are not saved: `load_state` builds a new state with them and restores the saved
-values.
+A class lists its state between steps in `SAVED`: arrays, generators, objects with their
+own `SAVED`, and plain values: None, bools, finite numbers, strings, lists of these, and
+dicts of these with strings as keys. Anything else is refused, because it would not come
+back as it was. Values that follow from the arguments of `init` are not saved:
+`load_state` builds a new state with them and restores the saved values.
 
     state.json            arguments of `init`, plain values, generators' states
     arrays.safetensors.zst  arrays, compressed
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -21,10 +23,19 @@ import zstandard
 from safetensors.numpy import load as read_safetensors
 from safetensors.numpy import save as write_safetensors
 
+from longplay.errors import AgentError, describe_value
+
 VALUES_FILE = "state.json"
 ARRAYS_FILE = "arrays.safetensors.zst"
 # Fast: replayed frames shrink to a tenth, weights not at all at any level.
 _LEVEL = 1
+# What safetensors can write.
+_ARRAY_TYPES = frozenset(
+    (
+        *("bool", "float16", "float32", "float64", "complex64"),
+        *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    )
+)
 
 
 class Saved(Protocol):
@@ -43,17 +54,24 @@ State = TypeVar("State", bound=LearnerState)
 
 
 def save_state(state: LearnerState, directory: Path) -> None:
-    """Writes everything that `SAVED` names, and the arguments of `init`."""
+    """Writes everything that `SAVED` names, and the arguments of `init`.
+
+    Raises:
+        AgentError: Something would not come back as it was; it names the attribute.
+    """
+    _check_plain("arguments", state.arguments, sequences=(list, tuple))
     values: dict[str, Any] = {"arguments": state.arguments}
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     for path, owner, name in _walk(state):
         value = getattr(owner, name)
         if isinstance(value, np.ndarray):
+            _check_array(path, value)
             arrays[path] = np.ascontiguousarray(value)
-        elif isinstance(value, np.random.Generator):
-            values[path] = value.bit_generator.state
-        else:
-            values[path] = value
+            continue
+        if isinstance(value, np.random.Generator):
+            value = value.bit_generator.state
+        _check_plain(path, value)
+        values[path] = value
     text = json.dumps(values, allow_nan=False)
     (directory / VALUES_FILE).write_text(text, encoding="utf-8")
     packed = zstandard.compress(write_safetensors(arrays), _LEVEL)
@@ -68,7 +86,7 @@ def load_state(init: Callable[..., State], directory: Path) -> State:
     state = init(**values["arguments"])
     for path, owner, name in _walk(state):
         current = getattr(owner, name)
-        if isinstance(current, np.ndarray):
+        if path in arrays:
             setattr(owner, name, arrays[path].copy())
         elif isinstance(current, np.random.Generator):
             current.bit_generator.state = values[path]
@@ -85,3 +103,39 @@ def _walk(owner: Any, prefix: str = "") -> Iterator[tuple[str, Any, str]]:
             yield from _walk(value, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", owner, name
+
+
+def _check_array(path: str, array: np.ndarray[Any, Any]) -> None:
+    if array.dtype.name not in _ARRAY_TYPES or not array.ndim:
+        raise AgentError(
+            f"save_state: {path}: expected an array of numbers or bools with at least "
+            f"one dimension, found dtype {array.dtype} and shape {array.shape}"
+        )
+
+
+def _check_plain(
+    path: str, value: object, sequences: tuple[type, ...] = (list,)
+) -> None:
+    """Refuses values that JSON cannot write, or would read as something else."""
+    if type(value) in sequences:
+        for index, item in enumerate(value):  # type: ignore[arg-type,var-annotated]
+            _check_plain(f"{path}[{index}]", item, sequences)
+    elif type(value) is dict:
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise AgentError(
+                    f"save_state: {path}: expected strings as keys of a dict, found "
+                    f"{describe_value(key)}"
+                )
+            _check_plain(f"{path}[{key!r}]", item, sequences)
+    elif not _is_plain(value):
+        raise AgentError(
+            f"save_state: {path}: expected None, a bool, finite number or string, or a "
+            f"list or dict of these, found {describe_value(value)}; arrays, generators "
+            "and objects with SAVED must be attributes of their own"
+        )
+
+
+def _is_plain(value: object) -> bool:
+    is_finite = not isinstance(value, float) or isfinite(value)
+    return value is None or (isinstance(value, int | float | str) and is_finite)
