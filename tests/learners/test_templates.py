@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,21 +11,41 @@ import pytest
 
 from longplay.learners.templates import TEMPLATES, make_own
 
+SHORT = ("--out", "out", "--set", "base_visit_frames=200", "--quiet", "--json")
+HEADLINES = {"streaming": "final_score", "prediction": "nmse"}
+
 
 @pytest.mark.parametrize("name", TEMPLATES)
-def test_template_passes_check_agent(
-    name: str, tmp_path: Path, invoke: Callable[..., Any]
+def test_from_a_template_to_a_first_score(
+    name: str,
+    tmp_path: Path,
+    invoke: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    path = tmp_path / f"own_{name.replace('-', '_')}.py"
-    answer = invoke("new-agent", path, "--template", name)
+    monkeypatch.chdir(tmp_path)
+    answer = invoke("new-agent", "mine.py", "--template", name)
     assert answer.exit_code == 0
-    assert f"check-agent {path}" in answer.stdout.replace("\n", "")
-    checked = invoke("check-agent", path, "--json")
+    assert "next: longplay check-agent mine.py" in answer.stdout
+    check, first_run, run = read_commands(Path("mine.py"))
+    assert check == ["check-agent", "mine.py"]
+    checked = invoke(*check, "--json")
     assert checked.exit_code == 0, checked.stdout
-    passed = [item["passed"] for item in checked.json]
-    assert set(passed) == {True}
-    assert "REVISION" not in path.read_text()
-    assert f"--agent {path.name}" in path.read_text()
+    assert {item["passed"] for item in checked.json} == {True}
+    # Seeds from 1000 on: an official one is not for development.
+    expected = ["--agent", "mine.py", "--seed", "1000"]
+    assert first_run[2:] == run[2:6] == expected
+    played = invoke(*first_run, *SHORT)
+    assert played.exit_code == 0, played.stderr
+    (scored,) = played.json["runs"]
+    assert scored["validation"]["valid"]
+    headline = HEADLINES.get(name, "cumulative_reward")
+    assert isinstance(scored["score"][headline], float)
+
+
+def read_commands(path: Path) -> list[list[str]]:
+    """The commands in an agent's docstring, without `longplay`."""
+    lines = re.findall(r"^    longplay (.+)$", path.read_text(), re.M)
+    return [line.split() for line in lines]
 
 
 def test_a_control_agent_is_the_default(
@@ -35,20 +56,13 @@ def test_a_control_agent_is_the_default(
     assert path.read_text() == make_own(TEMPLATES["control"].read_text(), "mine.py")
 
 
-def test_from_a_template_to_a_first_score(
-    tmp_path: Path, invoke: Callable[..., Any]
+@pytest.mark.parametrize("name", ["stream-q", "dqn"])
+def test_a_copy_of_a_learner_has_no_revision(
+    name: str, tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
-    path, out = tmp_path / "mine.py", tmp_path / "out"
-    invoke("new-agent", path)
-    path.write_text(
-        path.read_text().replace("step_size: float = 0.05", "step_size=0.1")
-    )
-    answer = invoke("run", "control-smoke-v1", "--agent", path, "--out", out, "--json")
-    assert answer.exit_code == 0
-    (run,) = answer.json["runs"]
-    assert set(run["score"]["per_game_cumulative_reward"]) == {
-        *("pong", "breakout", "space_invaders"),
-    }
+    invoke("new-agent", tmp_path / "mine.py", "--template", name)
+    assert "REVISION" in TEMPLATES[name].read_text()
+    assert "REVISION" not in (tmp_path / "mine.py").read_text()
 
 
 def test_nothing_is_overwritten(tmp_path: Path, invoke: Callable[..., Any]) -> None:

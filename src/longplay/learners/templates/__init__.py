@@ -22,6 +22,15 @@ TEMPLATES: Mapping[str, Path] = {
     "dqn": _HERE.parent / "dqn.py",
 }
 
+# In place of a learner's own command, which plays an official seed.
+_FIRST_COMMANDS = """\
+    longplay check-agent my_agent.py
+    longplay run control-smoke-v1 --agent my_agent.py --seed 1000
+    longplay run control-v1 --agent my_agent.py --seed 1000
+
+Seeds from 1000 on are for development, a suite's official seeds for results.
+"""
+
 
 def write_template(name: str, target: Path) -> None:
     """Writes a new agent file.
@@ -46,6 +55,7 @@ def write_template(name: str, target: Path) -> None:
 
 
 def make_own(text: str, file_name: str) -> str:
-    """A learner's file -> a user's file: its own name in commands, no revision."""
+    """A learner's file -> a user's file: its own commands, no revision."""
+    text = re.sub(r"^    longplay run .* --seed 0\n", _FIRST_COMMANDS, text, flags=re.M)
     text = re.sub(r"(--agent|check-agent) [\w.-]+", rf"\1 {file_name}", text)
-    return re.sub(r"^REVISION = \d+\n\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"^REVISION = \d+\n\n", "", text, flags=re.M)

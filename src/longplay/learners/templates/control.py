@@ -1,7 +1,10 @@
 """An agent made of functions: plays control and streaming suites.
 
     longplay check-agent my_agent.py
-    longplay run control-smoke-v1 --agent my_agent.py --agent-arg step_size=0.1
+    longplay run control-smoke-v1 --agent my_agent.py --seed 1000
+    longplay run control-v1 --agent my_agent.py --seed 1000 --agent-arg step_size=0.1
+
+Seeds from 1000 on are for development, a suite's official seeds for results.
 
 It remembers what each action has earned lately; make it look at the screen. `init` and
 `step` are described in docs/agents.md, "The control track"; docs/learners.md shows what

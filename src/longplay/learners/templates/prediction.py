@@ -1,7 +1,10 @@
 """A predictor made of functions: plays prediction suites.
 
     longplay check-agent my_agent.py
-    longplay run prediction-smoke-v1 --agent my_agent.py
+    longplay run prediction-smoke-v1 --agent my_agent.py --seed 1000
+    longplay run prediction-v1 --agent my_agent.py --seed 1000
+
+Seeds from 1000 on are for development, a suite's official seeds for results.
 
 A fixed policy plays; `step` answers with the discounted sum of rewards that it expects
 from here to the end of the game. This one answers with the mean over all it has seen;

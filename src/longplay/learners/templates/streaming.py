@@ -1,7 +1,10 @@
 """An agent class: `step` is called on every frame and decides on decision frames.
 
     longplay check-agent my_agent.py
-    longplay run stream-smoke-v1 --agent my_agent.py --agent-arg epsilon=0.2
+    longplay run stream-smoke-v1 --agent my_agent.py --seed 1000
+    longplay run stream-3x2-v1 --agent my_agent.py --seed 1000 --agent-arg epsilon=0.2
+
+Seeds from 1000 on are for development, a suite's official seeds for results.
 
 It remembers which action was worth most lately; make it look at the screen. `step` is
 described in docs/agents.md, "The streaming track".
