@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -370,6 +373,31 @@ def test_a_second_process_is_refused(study_file, tmp_path, monkeypatch, other):
         pytest.raises(OutputError, match="another longplay process works on this stu"),
     ):
         play(study_file, out, other)
+
+
+def test_shards_that_start_together_write_one_plan(study_file, tmp_path, monkeypatch):
+    """Each waits for the other before it writes: without a lock, both would."""
+    writers, write = threading.Barrier(2, timeout=1.0), study_module.write_document
+    written: list[Path] = []
+    out = tmp_path / "out"
+
+    def write_together(path: Path, document: Any) -> None:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            writers.wait()
+        written.append(path)
+        write(path, document)
+
+    def stop(cells: Any) -> None:
+        raise RunPreempted("stop")
+
+    def run(index: int) -> None:
+        with contextlib.suppress(RunPreempted):
+            Study.from_file(study_file, out).run(stop, Shard(index, 2))
+
+    monkeypatch.setattr(study_module, "write_document", write_together)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(run, range(2)))
+    assert written == [out / "study.json"]
 
 
 def test_another_shard_is_not_refused(study_file, tmp_path):

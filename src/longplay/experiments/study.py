@@ -160,8 +160,9 @@ class Study(StudyDirectory):
             RunCancelled, RunPreempted: It was asked to stop.
         """
         with self._lock(shard):
-            if not is_study(self.path):
-                write_document(self.path / STUDY_FILE, self.plan)
+            with _hold(self.path / ".plan", _CHECK_S):
+                if not is_study(self.path):
+                    write_document(self.path / STUDY_FILE, self.plan)
             with OpenCells(self, shard) as cells:
                 while cells.find_next():
                     play(cells)
@@ -172,8 +173,7 @@ class Study(StudyDirectory):
     def _lock(self, shard: Shard) -> Iterator[None]:
         """Keeps out other processes, but for other shards of the same number."""
         make_directory(self.path, exist_ok=True)
-        if not is_study(self.path):
-            _check_new(self.path)
+        _check_new(self.path)
         # Its own lock comes first: of two processes that start at the same time, at
         # least one then sees the other.
         with _hold(self.path / f".shard-{shard.index + 1}-of-{shard.count}"):
@@ -205,7 +205,9 @@ class Study(StudyDirectory):
 
 
 def _check_new(directory: Path) -> None:
-    if any(not path.name.startswith(".") for path in directory.iterdir()):
+    is_empty = all(path.name.startswith(".") for path in directory.iterdir())
+    # Asked last: another shard may have written it meanwhile.
+    if not is_empty and not is_study(directory):
         raise OutputError(
             f"{directory} exists already and holds no study; choose another folder "
             "with --out"
