@@ -18,7 +18,7 @@ def init(observation_shape, num_actions):
     return 0
 
 def step(state, previous_observation, observation, reward):
-    return state + 1, 1, {"calls": state, "loss": 0.25}
+    return state + 1, 1, {"calls": state, "mean_loss": 0.25}
 """
 
 
@@ -92,12 +92,12 @@ def test_metrics_of_step_are_kept_and_shown(
     summary = longplay.read_run(out).summary
     assert summary is not None
     assert [visit.metrics for visit in summary.visits] == [
-        {"calls": 9.5, "loss": 0.25},
-        {"calls": 29.5, "loss": 0.25},
-        {"calls": 49.5, "loss": 0.25},
+        {"calls": 9.5, "mean_loss": 0.25},
+        {"calls": 29.5, "mean_loss": 0.25},
+        {"calls": 49.5, "mean_loss": 0.25},
     ]
     shown = flat(invoke("show", out).stdout)
-    assert "metrics of the agent visit game calls loss 0 pong 9.5 0.25" in shown
+    assert "metrics of the agent mean_ visit game calls loss 0 pong 9.5 0.25" in shown
 
 
 def test_experiment_is_aggregated_by_cumulative_reward(

@@ -121,7 +121,9 @@ def _show_metrics(run: RunDirectory) -> list[RenderableType]:
     names = sorted({name for visit in visits for name in visit.metrics})
     if not names:
         return []
-    table = make_table("metrics of the agent", "visit", "game", *names, left=(1,))
+    # Long names take several lines rather than a column each of their width.
+    heads = (name.replace("_", "_\n") for name in names)
+    table = make_table("metrics of the agent", "visit", "game", *heads, left=(1,))
     for visit in visits:
         numbers = (format_number(visit.metrics.get(name)) for name in names)
         add_row(table, str(visit.visit_idx), visit.game_id, *numbers)
