@@ -80,7 +80,7 @@ def test_rates_that_earn_the_same_are_all_played() -> None:
 
 @pytest.mark.parametrize("rates", [(), (0.1, 1.5), (-0.1,)])
 def test_rates_out_of_range_are_refused(rates: tuple[float, ...]) -> None:
-    with pytest.raises(ConfigError, match="epsilons: expected rates in 0 … 1, found"):
+    with pytest.raises(ConfigError, match="epsilons: expected a list of rates from 0"):
         make_bandit(rates)
 
 

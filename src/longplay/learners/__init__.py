@@ -10,5 +10,6 @@ results of two revisions are never mixed.
     pixel_scale, reward_scale   running scales that follow the stream
     obgd                  eligibility traces and steps that cannot overshoot
     exploring, replay     choice of actions; replay of past transitions
+    limits                hyper-parameters out of range -> errors
     state_files           a learner's state <-> files, bit for bit
 """

@@ -21,6 +21,7 @@ from longplay.learners.action_parts import ActionParts
 from longplay.learners.adam import Adam
 from longplay.learners.exploring import Explorer
 from longplay.learners.kernels import Floats
+from longplay.learners.limits import check_arguments
 from longplay.learners.networks import ConvNetwork, NetworkShape, choose_layers
 from longplay.learners.replay import Batch, Replay, ReplayShape
 from longplay.learners.reward_scale import RewardScale
@@ -96,6 +97,7 @@ def init(
 ) -> State:
     """Builds the agent; every keyword is a hyper-parameter."""
     arguments = dict(locals())
+    check_arguments(arguments)
     rng = np.random.default_rng(seed)
     parts = ActionParts(num_actions, shared_parts)
     image, layers = (size, size, frames), choose_layers(size)

@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from longplay.errors import ConfigError
+from longplay.learners.limits import check_arguments
 
 LONGEST_HOLD = 50
 _HOLD_EXPONENT = 2.0
@@ -52,8 +52,7 @@ class RateBandit:
         rng: np.random.Generator,
         block_decisions: int,
     ) -> None:
-        if not rates or not all(0.0 <= rate <= 1.0 for rate in rates):
-            raise ConfigError(f"epsilons: expected rates in 0 … 1, found {rates}")
+        check_arguments({"epsilons": rates, "block_decisions": block_decisions})
         self._rates = tuple(rates)
         self._rng = rng
         self._block_decisions = block_decisions
@@ -129,9 +128,9 @@ class Explorer:
         block_decisions: int,
     ) -> None:
         self._num_actions = num_actions
-        self._least_epsilon = min(epsilons, default=0.0)
         self.rng = rng
         self.bandit = RateBandit(epsilons, rng, block_decisions)
+        self._least_epsilon = min(epsilons)
         self.action = 0
         self.hold = 0
         self.is_greedy = True

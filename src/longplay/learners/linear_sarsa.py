@@ -27,6 +27,7 @@ from longplay.learners.features import (
     Observation,
     Rarity,
 )
+from longplay.learners.limits import check_arguments
 from longplay.learners.reward_scale import RewardScale
 from longplay.learners.state_files import load_state, save_state
 
@@ -86,6 +87,7 @@ def init(
 ) -> State:
     """Builds the agent; every keyword is a hyper-parameter."""
     arguments = dict(locals())
+    check_arguments(arguments)
     parts = ActionParts(num_actions)
     shape = (parts.count, FEATURES + 1)
     rng = np.random.default_rng(seed)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from longplay.learners.features import FEATURES, Active, BlockFeatures, Observation
+from longplay.learners.limits import check_arguments
 from longplay.learners.state_files import load_state, save_state
 
 REVISION = 2
@@ -50,6 +51,7 @@ def init(
 ) -> State:
     """Builds the predictor; every keyword is a hyper-parameter."""
     arguments = dict(locals())
+    check_arguments(arguments)
     features = BlockFeatures(observation_shape)
     return State(arguments, step_size, discount, trace_decay, features)
 

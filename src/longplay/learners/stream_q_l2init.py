@@ -20,6 +20,7 @@ import numpy as np
 
 from longplay.learners import stream_q
 from longplay.learners.kernels import Floats, compiled
+from longplay.learners.limits import check_arguments
 from longplay.learners.state_files import load_state, save_state
 from longplay.learners.vision import Observation
 
@@ -53,6 +54,7 @@ def init(
         "renewal": renewal,
         **stream_q_arguments,
     }
+    check_arguments(arguments)
     plain = stream_q.init(observation_shape, num_actions, seed, **stream_q_arguments)
     first_weights = plain.network.weights.copy()
     return State(

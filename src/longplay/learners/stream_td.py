@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from longplay.learners.kernels import Floats
+from longplay.learners.limits import check_arguments
 from longplay.learners.networks import ConvNetwork, NetworkShape, choose_layers
 from longplay.learners.obgd import BoundedTraces
 from longplay.learners.state_files import load_state, save_state
@@ -66,6 +67,7 @@ def init(
 ) -> State:
     """Builds the predictor; every keyword is a hyper-parameter."""
     arguments = dict(locals())
+    check_arguments(arguments)
     shape = NetworkShape((size, size, frames), 1, choose_layers(size), hidden)
     network = ConvNetwork(shape, seed, sparsity)
     return State(

@@ -1,0 +1,91 @@
+"""Hyper-parameters out of range are refused, by name, before anything is built."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+import pytest
+
+from longplay.agents.loading import BUILT_IN_AGENTS
+from longplay.errors import ConfigError
+from longplay.learners.limits import LIMITS, check_arguments
+
+GIVEN = {"observation_shape": (210, 160, 3), "num_actions": 18, "seed": 0}
+INITS = {
+    name: importlib.import_module(where.partition(":")[0]).init
+    for name, where in BUILT_IN_AGENTS.items()
+    if where.endswith(":module")
+}
+COUNT = "a whole number, at least 1"
+
+
+def list_numeric(name: str) -> list[str]:
+    """The hyper-parameters of a learner that are numbers, or several."""
+    return [
+        key
+        for key, parameter in inspect.signature(INITS[name]).parameters.items()
+        if isinstance(parameter.default, int | float | tuple)
+        and not isinstance(parameter.default, bool)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"step_size": -0.1}, "step_size: expected a number, at least 0, found -0.1"),
+        ({"step_size": "fast"}, "step_size: expected a number, at least 0, found 'fa"),
+        ({"step_size": True}, "step_size: expected a number, at least 0, found True"),
+        ({"step_size": float("nan")}, "step_size: expected .*, found nan"),
+        ({"step_size": float("inf")}, "step_size: expected .*, found inf"),
+        ({"discount": 1.5}, "discount: expected a number from 0 to 1, found 1.5"),
+        ({"trace_decay": -1}, "trace_decay: expected a number from 0 to 1, found -1"),
+        ({"bias": 0}, "bias: expected a number above 0, found 0"),
+        ({"kappa": 0}, "kappa: expected a number above 0, found 0"),
+        ({"horizon": 0}, f"horizon: expected {COUNT}, found 0"),
+        ({"horizon": None}, f"horizon: expected {COUNT}, found None"),
+        ({"block_decisions": 0}, f"block_decisions: expected {COUNT}, found 0"),
+        ({"size": 42.5}, f"size: expected {COUNT}, found 42.5"),
+        ({"frames": 0}, f"frames: expected {COUNT}, found 0"),
+        ({"hidden": 0}, f"hidden: expected {COUNT}, found 0"),
+        ({"returns": 0}, f"returns: expected {COUNT}, found 0"),
+        ({"batch_size": 0}, f"batch_size: expected {COUNT}, found 0"),
+        ({"decisions_per_update": 0}, f"decisions_per_update: expected {COUNT}, fou"),
+        ({"capacity": 1e4}, f"capacity: expected {COUNT}, found 10000.0"),
+        ({"first_update": -1}, "first_update: expected a number, at least 0, found"),
+        ({"target_share": 0}, "target_share: expected a number above 0, at most 1"),
+        ({"sparsity": 1.0}, "sparsity: expected a number from 0 to below 1, found 1"),
+        ({"pull": 2}, "pull: expected a number from 0 to 1, found 2"),
+        ({"renewal": -0.5}, "renewal: expected a number from 0 to 1, found -0.5"),
+        ({"epsilons": 0.1}, "epsilons: expected a list of rates from 0 to 1, found 0"),
+        ({"epsilons": ()}, r"epsilons: expected a list of .*, found \(\)"),
+        ({"epsilons": [0.1, 1.5]}, r"epsilons: expected .*, found \[0.1, 1.5\]"),
+    ],
+)
+def test_out_of_range(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_arguments({**GIVEN, **arguments})
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"step_size": 0}, {"first_update": 1e9}, {"epsilons": [0, 1]}, {"my_own": -1}],
+)
+def test_what_is_allowed(arguments: dict[str, Any]) -> None:
+    check_arguments(arguments)
+
+
+@pytest.mark.parametrize("name", INITS)
+def test_every_number_of_every_learner_is_checked(name: str) -> None:
+    init, numeric = INITS[name], list_numeric(name)
+    given = {k: v for k, v in GIVEN.items() if k in inspect.signature(init).parameters}
+    assert set(numeric) <= set(LIMITS)
+    for key in numeric:
+        with pytest.raises(ConfigError, match=f"^{key}: expected .*, found -1"):
+            init(**given, **{key: -1})
+
+
+def test_the_variant_checks_arguments_of_stream_q() -> None:
+    with pytest.raises(ConfigError, match="kappa: expected a number above 0, found 0"):
+        INITS["stream-q-l2init"](**GIVEN, kappa=0)
