@@ -113,13 +113,20 @@ def step(
     info: dict[str, bool],
 ) -> tuple[State, int, dict[str, float]]:
     """Learns from the transition that ended here, and chooses the next action."""
+    image, error = observe(state, observation, reward, info)
+    action = act(state, image)
+    return state, action, measure(state, error)
+
+
+def observe(
+    state: State, observation: Observation, reward: float, info: dict[str, bool]
+) -> tuple[Floats, float]:
+    """Learns from the transition that ended here; returns the image and the error."""
     is_over = info["terminated"] or info["truncated"]
     image = state.vision.see(observation, info)
     error = learn(state, image, reward, is_over) if state.decisions else 0.0
     state.explorer.observe(reward, info["truncated"])
-    action = act(state, image)
-    state.decisions += 1
-    return state, action, measure(state, error)
+    return image, error
 
 
 def find_values(state: State, image: Floats) -> Floats:
@@ -149,6 +156,7 @@ def act(state: State, image: Floats) -> int:
     state.traces.decay(0.0 if is_cut else state.discount * state.trace_decay)
     d_outputs = state.parts.spread(np.array([action]), np.ones(1, np.float32))
     state.network.add_gradient(d_outputs, state.traces.vector)
+    state.decisions += 1
     return action
 
 

@@ -4,10 +4,12 @@
 
 Kumar, Marklund and Van Roy (2023), "Maintaining Plasticity in Continual Learning via
 Regenerative Regularization", arXiv 2308.11958 (L2 Init): a weight that the present game
-does not need returns to its first value, ready to be relearned. The pull is applied
-after the step of ObGD, not within it, as in decoupled weight decay. With `renewal`,
-a share of each weight is replaced by its first value where games change (Ash and Adams,
-2020, "On Warm-Starting Neural Network Training", shrink and perturb).
+does not need returns to its first value, ready to be relearned. The paper adds the
+squared distance to the loss; here each decision ends with a `pull` of a fixed share, as
+in decoupled weight decay, except the first of a game. With `renewal`, a larger share is
+replaced there, like shrink and perturb (Ash and Adams, 2020, "On Warm-Starting Neural
+Network Training"), but with the first values in place of new noise. All else is
+`stream_q`.
 """
 
 from __future__ import annotations
@@ -72,14 +74,22 @@ def step(
     reward: float,
     info: dict[str, bool],
 ) -> tuple[State, int, dict[str, float]]:
-    """A step of Stream Q, then the pull."""
-    _, action, metrics = stream_q.step(
-        state, previous_observation, observation, reward, info
-    )
-    share = state.renewal if info["truncated"] else state.pull
-    if share:
-        pull_back(state.network.weights, state.first_weights, np.float32(share))
+    """A step of Stream Q, then the pull; where games change, the renewal within it."""
+    is_switch = info["truncated"]
+    image, error = stream_q.observe(state, observation, reward, info)
+    if is_switch and state.renewal:
+        # Before the choice: its value and its trace belong to the renewed weights.
+        move_back(state, state.renewal)
+    action = stream_q.act(state, image)
+    metrics = stream_q.measure(state, error)
+    if state.pull and not is_switch:
+        move_back(state, state.pull)
     return state, action, metrics
+
+
+def move_back(state: State, share: float) -> None:
+    """Moves each weight a share of the way to its initial value."""
+    pull_back(state.network.weights, state.first_weights, np.float32(share))
 
 
 @compiled
