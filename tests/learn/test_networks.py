@@ -89,13 +89,28 @@ def test_sparse_weights() -> None:
     assert np.abs(weights).max() > 0.09
 
 
-def test_dormant_units() -> None:
-    network = make_network(42)
-    weights, bias = network.layers[-2].views(network.weights)
-    weights[:11], bias[:11] = 0.0, -100.0  # a third of the hidden layer never fires
+@pytest.mark.parametrize(("faint", "dormant"), [(0.02, 10), (0.018, 11)])
+def test_dormant_units_by_hand(faint: float, dormant: int) -> None:
+    network = make_network(42, hidden=4)
+    network.weights[:] = 0.0  # what remains are the biases, normalised per layer
+    biases = [layer.views(network.weights)[1] for layer in network.layers[:-1]]
+    for bias in biases[:-1]:  # 3 of 16, 32 and 32 filters are below the mean: silent
+        bias[:] = 1.0
+        bias[:3] = -1.0
+    # Sums to 0, so it is only scaled: one silent unit, a faint one and two others. The
+    # mean activity is 3 / 4; a unit is dormant up to 0.025 of it, 0.01875.
+    biases[-1][:] = (-3.0, faint, 1.0 - faint, 2.0)
     network.forward(np.ones((1, 42, 42, 4), np.float32))
-    hidden = sum(layer.conv.filters for layer in network.layers[:-1])
-    assert network.count_dormant() >= 11 / hidden
+    assert network.count_dormant() == dormant / (16 + 32 + 32 + 4)
+
+
+def test_fewer_units_are_dormant_on_more_images() -> None:
+    network = make_network(42)
+    images = np.random.default_rng(0).normal(size=(32, 42, 42, 4)).astype(np.float32)
+    network.forward(images[:1])
+    on_one_image = network.count_dormant()
+    network.forward(images)
+    assert network.count_dormant() < on_one_image / 2
 
 
 # --- optimisers ---------------------------------------------------------------------
@@ -143,10 +158,11 @@ def make_frames(count: int) -> list[Any]:
     return [rng.integers(0, 256, (210, 160, 3), np.uint8) for _ in range(count)]
 
 
+@pytest.mark.parametrize("size", [42, 84])
 @pytest.mark.parametrize("cut_traces", [True, False])
-def test_updates_are_those_of_plain_torch(cut_traces: bool) -> None:
+def test_updates_are_those_of_plain_torch(size: int, cut_traces: bool) -> None:
     torch.set_num_threads(1)
-    settings = {"epsilons": (0.5,), "cut_traces": cut_traces}
+    settings = {"size": size, "epsilons": (0.5,), "cut_traces": cut_traces}
     ours = stream_q.init((210, 160, 3), 18, 3, **settings)
     twin = TorchStreamQ(stream_q.init((210, 160, 3), 18, 3, **settings))
     frames = make_frames(12)

@@ -179,7 +179,8 @@ class ConvNetwork:
         """Share of hidden units whose activity is below a share of their layer's mean.
 
         Sokar et al. (2023), "The Dormant Neuron Phenomenon in Deep Reinforcement
-        Learning", on the last `forward`.
+        Learning", on the images of the last `forward`. On fewer images more units are
+        silent, so only shares over equally many images can be compared.
         """
         dormant = units = 0
         for layer in self.layers[:-1]:
