@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from longplay.learners import explore_only, linear_sarsa, linear_td
-from longplay.learners.features import FEATURES
+from longplay.learners.features import BLOCKS, COLOURS, FEATURES
 
 SHAPE = (210, 160, 3)
 GOING_ON = {"terminated": False, "truncated": False}
 OVER = {"terminated": True, "truncated": False}
+SWITCH = {"terminated": False, "truncated": True}
 
 
 def show(k: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
@@ -69,6 +70,21 @@ def test_the_end_of_a_game_cuts_traces(learner: ModuleType) -> None:
     assert state.traces.any()
     learner.step(state, show(1), show(0), 1.0, OVER)
     assert not state.traces.any()
+
+
+def count_moving(active: Any) -> int:
+    return sum(BLOCKS * COLOURS <= k < FEATURES for k in active)
+
+
+@pytest.mark.parametrize("info", [OVER, SWITCH])
+def test_motion_across_two_games(info: dict[str, bool]) -> None:
+    """As `features` says: linear-sarsa takes it for motion, linear-td does not."""
+    sarsa, td = linear_sarsa.init(SHAPE, 18, 0), linear_td.init(SHAPE)
+    black, white = show(0) * 0, show(0) * 0 + 255
+    linear_sarsa.step(sarsa, black, white, 0.0, info)
+    linear_td.step(td, black, white, 0.0, info)
+    assert count_moving(sarsa.active) == BLOCKS
+    assert count_moving(td.active) == 0
 
 
 def test_linear_sarsa_reads_the_screen() -> None:

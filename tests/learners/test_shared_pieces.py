@@ -133,6 +133,21 @@ def test_reward_scale_follows_the_stream() -> None:
     assert scale.deviation == pytest.approx(50.0, rel=0.05)
 
 
+def test_reward_scale_is_kept_where_games_change() -> None:
+    """The known weakness in docs/learners.md, with its numbers."""
+
+    def scale_ten_after(*sizes: float) -> float:
+        scale = RewardScale(0.95, horizon=10_000)
+        for size in sizes:
+            for k in range(50_000):
+                scale(size * (k % 100 == 0), is_over=k == 49_999)
+        return 10.0 / scale.deviation
+
+    assert scale_ten_after(1000.0) == pytest.approx(0.04, abs=0.005)
+    assert scale_ten_after(1000.0, 10.0) == pytest.approx(0.38, abs=0.005)
+    assert scale_ten_after(10.0) == pytest.approx(3.96, abs=0.005)
+
+
 # --- state files --------------------------------------------------------------------
 
 

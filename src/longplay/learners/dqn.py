@@ -3,10 +3,17 @@
     longplay run control-v1 --agent dqn --seed 0
 
 Mnih et al. (2015), "Human-level control through deep reinforcement learning", Nature
-518, with double Q-learning (van Hasselt et al., 2016, arXiv 1509.06461), n-step returns
-and Adam. Sized for 10,000 decisions per game: images of 42 × 42, a small network with
-layer normalisation, a target network that follows slowly, a replay that forgets the
-last game within one visit. Exploration and shared parts are those of `stream_q`.
+518, sized for 10,000 decisions per game. What differs from the paper by default:
+
+    targets       double Q-learning (van Hasselt et al., 2016, arXiv 1509.06461) and
+                  n-step returns; the target network follows slowly, without copies
+    network       images of 42 × 42, fewer units, layer normalisation
+    optimiser     Adam, not RMSProp
+    discount      0.97, not 0.99
+    replay        10,000 decisions, not a million: it forgets the last game within one
+                  visit; learning begins after 500, not 50,000
+    rewards       scaled (`reward_scale`), not clipped at ±1
+    exploration   as in `stream_q`, and so are the parts of values and the ends
 """
 
 from __future__ import annotations

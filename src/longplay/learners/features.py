@@ -2,9 +2,11 @@
 
 The screen is divided into blocks. A feature says that a colour is seen in a block, or
 that a block has changed since the last observation: a coarse form of the features named
-Basic in Bellemare et al. (2013), "The Arcade Learning Environment", with motion. A
-feature is weighted by its rarity, so the constant background does not take part in
-learning.
+Basic in Bellemare et al. (2013), "The Arcade Learning Environment", with motion.
+`linear_sarsa` also compares the first observation of a game or an episode with the last
+one before it, so most blocks seem to move for one decision; `linear_td` avoids this.
+`linear_sarsa` weights a feature by its rarity, so the constant background does not take
+part in learning.
 """
 
 from __future__ import annotations

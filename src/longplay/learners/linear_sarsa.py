@@ -2,11 +2,17 @@
 
     longplay run control-v1 --agent linear-sarsa --seed 0
 
-Van Seijen et al. (2009), "A Theoretical and Empirical Analysis of Expected Sarsa", with
-replacing traces (Sutton and Barto, 2018, chapter 12.7) that are not cut by exploring
-actions. An action's value is a sum of parts that actions share (`action_parts`), each
-linear in the same features. A bandit sets the rate of exploration (`exploring`); what
-is learned are the values of nearly greedy play, the lowest of its rates.
+Van Seijen et al. (2009), "A Theoretical and Empirical Analysis of Expected Sarsa", have
+a table and single steps. What differs from the paper:
+
+    values        linear in features weighted by their rarity (`features`), and sums of
+                  parts that actions share (`action_parts`)
+    traces        replacing (Sutton and Barto, 2018, chapter 12.7), not cut by exploring
+                  actions; a step is divided by the trace's squared length
+    exploration   a bandit sets its rate, and exploring actions are held (`exploring`);
+                  what is learned are values of nearly greedy play, the lowest rate
+    rewards       scaled (`reward_scale`)
+    ends          the end of a visit ends an episode: another game follows
 """
 
 from __future__ import annotations

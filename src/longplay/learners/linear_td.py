@@ -3,7 +3,9 @@
     longplay run prediction-v1 --agent linear-td --seed 0
 
 Van Seijen et al. (2016), "True Online Temporal-Difference Learning", JMLR 17(145), with
-dutch traces. The step is divided by the number of active features.
+dutch traces. What differs from the paper: the step is divided by the number of active
+features, so the match with the online λ-return is exact only while that number stays
+the same; and the end of a visit ends an episode, as another game follows.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Elsayed et al. (2024), algorithm 4, keep each pixel's mean and variance over all past
 frames. A stream of many games never stops changing, so the weight of a new frame
-never falls below 1 / `horizon` here.
+never falls below 1 / `horizon` here, and the statistics restart with each game. Added
+to the paper's: a least deviation, and a limit for scaled pixels.
 """
 
 from __future__ import annotations

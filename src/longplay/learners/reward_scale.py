@@ -2,7 +2,9 @@
 
 Elsayed et al. (2024), algorithm 5, keep the variance of all past rewards. A
 stream of many games never stops changing, so the weight of a new number never falls
-below 1 / `horizon` here.
+below 1 / `horizon` here. Unlike that of pixels, this scale does not restart with a new
+game: after a game with large rewards, small ones stay too small for several horizons
+(docs/learners.md has an example).
 """
 
 from __future__ import annotations

@@ -5,10 +5,19 @@
 Elsayed, Vasan and Mahmood (2024), "Streaming Deep Reinforcement Learning Finally
 Works", arXiv 2410.14606: no replay, no batches, no target network. What makes it stable
 is a sparse initialisation, layer normalisation, running scales of observations and
-rewards, and a step size that cannot overshoot. Three things are ours, because a stream
-of games has no known end: scales follow the last `horizon` decisions, a bandit sets the
-exploration rate in place of a schedule (`exploring`), and actions share parts of their
-values (`action_parts`).
+rewards, and a step size that cannot overshoot. What differs from the paper by default:
+
+    exploration   a bandit sets ε in place of a schedule, and exploring actions are held
+                  (`exploring`): a stream of games has no known end
+    values        sums of parts that actions share (`action_parts`)
+    traces        not cut after an exploring action (`cut_traces`)
+    discount      0.95, not 0.99
+    images        42 × 42 and a smaller network, not 84 × 84 (`size`)
+    pixels        scaled once, when a frame arrives, with deviations of at least 0.02,
+                  and clipped at ±5 (`pixel_scale`)
+    scales        follow the last `horizon` decisions, not all; that of pixels restarts
+                  with each game, that of rewards does not (`reward_scale`)
+    ends          the end of a visit ends an episode: another game follows
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     longplay run prediction-v1 --agent stream-td --seed 0
 
 Elsayed, Vasan and Mahmood (2024), "Streaming Deep Reinforcement Learning Finally
-Works", arXiv 2410.14606; see `stream_q`. Rewards of prediction suites are signs, so
+Works", arXiv 2410.14606. What differs from the paper: pixels, scales and ends, as in
+`stream_q`, and `kappa`, 0.5 in place of 2. Rewards of prediction suites are signs, so
 they are not scaled: a running scale would move every prediction when it changes.
 """
 
