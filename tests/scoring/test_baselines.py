@@ -13,7 +13,7 @@ from longplay.suites import get_suite
 from longplay.tracks.catalogue import TRACKS
 from longplay.tracks.prediction import PREDICTION
 
-CONTROL = ("control-smoke-v1", "control-v1")
+CONTROL = ("control-smoke-v1", "control-v1", "control-6x3-v1")
 MEASURED = ("stream-smoke-v1", "stream-3x2-v1", "stream-8x3-v1", *CONTROL)
 DATA = json.loads(
     (resources.files("longplay.scoring") / "data" / "random.json").read_bytes()
@@ -53,7 +53,12 @@ def test_totals_of_a_control_suite(suite_id: str) -> None:
     assert baseline.headline == baseline.cumulative_reward == pytest.approx(rewards)
     game_scores = sum(totals.game_score for totals in baseline.totals.values())
     assert baseline.cumulative_game_score == pytest.approx(game_scores)
-    # Pong gives nothing but 1 and -1, and a random player loses.
+
+
+def test_a_random_player_loses_at_pong() -> None:
+    baseline = random_baseline("control-v1")
+    assert baseline is not None
+    # Pong gives nothing but 1 and -1.
     assert baseline.totals["pong"].reward == baseline.totals["pong"].game_score < 0
 
 
