@@ -23,7 +23,7 @@ def module_of(name: str) -> Any:
     return importlib.import_module(BUILT_IN_AGENTS[name].partition(":")[0])
 
 
-def test_there_are_six_learners_and_their_control() -> None:
+def test_there_are_six_learners_and_one_that_only_explores() -> None:
     assert set(LEARNERS) == {
         *WITHOUT_NETWORK,
         *("stream-q", "stream-q-l2init", "dqn", "stream-td"),

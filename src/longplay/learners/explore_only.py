@@ -1,4 +1,4 @@
-"""The learners' exploration, and nothing that learns: the control of their results.
+"""The learners' exploration, and nothing that learns: what they must beat.
 
     longplay run control-v1 --agent explore-only --seed 0
 

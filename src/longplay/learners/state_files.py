@@ -113,12 +113,10 @@ def _check_array(path: str, array: np.ndarray[Any, Any]) -> None:
         )
 
 
-def _check_plain(
-    path: str, value: object, sequences: tuple[type, ...] = (list,)
-) -> None:
+def _check_plain(path: str, value: Any, sequences: tuple[type, ...] = (list,)) -> None:
     """Refuses values that JSON cannot write, or would read as something else."""
     if type(value) in sequences:
-        for index, item in enumerate(value):  # type: ignore[arg-type,var-annotated]
+        for index, item in enumerate(value):
             _check_plain(f"{path}[{index}]", item, sequences)
     elif type(value) is dict:
         for key, item in value.items():
