@@ -51,7 +51,7 @@ CURVES = "curves"
 SHIPPED = Path(longplay.analysis.__file__).parent / "data" / RESULTS_FILE
 
 # Agents that learn nothing: what learners are compared with.
-CONTROLS = ("random", "explore-only")
+NON_LEARNERS = ("random", "explore-only")
 LEARNERS = ("linear-sarsa", "stream-q", "stream-q-l2init", "dqn")
 PREDICTORS = ("linear-td", "stream-td")
 SPECIALIST = "stream-q"
@@ -94,9 +94,9 @@ class PlannedRun:
 def plan() -> Iterator[PlannedRun]:
     """All runs, in the order in which they are played."""
     for suite_id, agents in (
-        ("control-v1", (*CONTROLS, *LEARNERS)),
-        ("stream-3x2-v1", (*CONTROLS, *LEARNERS)),
-        ("control-6x3-v1", (*CONTROLS, *LEARNERS)),
+        ("control-v1", (*NON_LEARNERS, *LEARNERS)),
+        ("stream-3x2-v1", (*NON_LEARNERS, *LEARNERS)),
+        ("control-6x3-v1", (*NON_LEARNERS, *LEARNERS)),
         ("stream-8x3-v1", ("random", "linear-sarsa")),
         ("prediction-v1", PREDICTORS),
     ):

@@ -40,7 +40,7 @@ RESULTS = ROOT / "results"
 PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
 _RANDOM = "random"
 # Agents that learn nothing: what learners are compared with.
-_CONTROLS = (_RANDOM, "explore-only")
+_NON_LEARNERS = (_RANDOM, "explore-only")
 _RUNNING_MEAN = "running mean (shipped)"
 _BASELINES = (_RUNNING_MEAN, "zero (shipped)")
 
@@ -62,7 +62,7 @@ GOALS = (
 
 
 def read_suite(suite_id: str) -> tuple[SuiteComparison, FoundRuns] | None:
-    """The comparison of a suite's packs with a control; None without packs."""
+    """The comparison of a suite's packs with a yardstick; None without packs."""
     folder = RESULTS / suite_id
     if not folder.is_dir():
         return None
@@ -146,12 +146,14 @@ def _render_commands(runs: RunsOfAgents) -> str:
 
 
 def _find_learners(suite: SuiteComparison) -> list[AgentNumbers]:
-    return [a for a in suite.agents if not a.is_shipped and a.label not in _CONTROLS]
+    return [
+        a for a in suite.agents if not a.is_shipped and a.label not in _NON_LEARNERS
+    ]
 
 
-def _find_controls(suite: SuiteComparison) -> list[str]:
+def _find_yardsticks(suite: SuiteComparison) -> list[str]:
     """Labels of what learners are judged by."""
-    wanted = (_RUNNING_MEAN,) if suite.error else _CONTROLS
+    wanted = (_RUNNING_MEAN,) if suite.error else _NON_LEARNERS
     labels = {agent.label for agent in suite.agents}
     return [label for label in wanted if label in labels]
 
@@ -175,15 +177,15 @@ def _find_difference(
 
 
 def _describe_differences(suite: SuiteComparison) -> Iterator[str]:
-    """Which agents differ from the controls, by the 95 % interval."""
-    controls = _find_controls(suite)
+    """Which agents differ from the yardsticks, by the 95 % interval."""
+    yardsticks = _find_yardsticks(suite)
     for agent in suite.agents:
         if agent.is_shipped:
             continue
         for metric in _find_metrics(suite):
             verdicts = [
                 _judge(difference, label)
-                for label in controls
+                for label in yardsticks
                 if agent.label not in (label, _RANDOM)
                 if (difference := _find_difference(suite, agent, label, metric))
             ]
@@ -241,14 +243,14 @@ def _describe_errors(suite: SuiteComparison) -> Iterator[str]:
 
 
 def _describe_games(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]:
-    """Where an agent differs from the controls, and where no learner is better."""
-    controls = _find_controls(suite)
-    if _RANDOM not in controls:
+    """Where an agent differs from the yardsticks, and where no learner is better."""
+    yardsticks = _find_yardsticks(suite)
+    if _RANDOM not in yardsticks:
         return
     learned: set[str] = set()
     comparisons = 0
     for agent in suite.agents:
-        against = [c for c in controls if agent.label not in (c, _RANDOM)]
+        against = [c for c in yardsticks if agent.label not in (c, _RANDOM)]
         verdicts, above = [], set(suite.games)
         for label in against:
             better, worse = _judge_games(suite.games, runs[agent.label], runs[label])
@@ -258,10 +260,10 @@ def _describe_games(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]
             verdicts.append(where)
         if verdicts:
             yield f"- `{agent.label}`: {'; '.join(verdicts)}."
-        if agent.label not in _CONTROLS:
+        if agent.label not in _NON_LEARNERS:
             learned |= above
     unlearned = [game for game in suite.games if game not in learned]
-    yield f"\nNo learner is above {' and '.join(controls)} on {_list(unlearned)}.\n"
+    yield f"\nNo learner is above {' and '.join(yardsticks)} on {_list(unlearned)}.\n"
     yield (
         f"These are {comparisons} comparisons, each at 95 %: about "
         f"{comparisons / 20:.2g} would differ by chance alone.\n"

@@ -58,7 +58,7 @@ def test_learners_are_compared_with_each_other(results) -> None:
     assert (above, below) == ("breakout", "no game")
 
 
-def test_learners_are_compared_with_a_control_that_learns_nothing(
+def test_learners_are_compared_with_an_agent_that_learns_nothing(
     results, tmp_path: Path
 ) -> None:
     for seed in range(3):
