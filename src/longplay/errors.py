@@ -29,6 +29,7 @@ failed or a directory with findings, 75 for a run that can be resumed, 130 for C
 from __future__ import annotations
 
 import difflib
+import sysconfig
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
@@ -251,9 +252,26 @@ def describe_exception(error: BaseException) -> str:
     """`TypeError: … (my_agent.py:12)`: an exception of user code, and its place."""
     if isinstance(error, RemoteError):
         return error.description
+    words = f"{type(error).__name__}: {_show_message(error)}"
+    return describe_text(words + _describe_place(error))
+
+
+def _describe_place(error: BaseException) -> str:
+    """The innermost line outside of libraries, which is where to look first."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    return describe_text(f"{type(error).__name__}: {_show_message(error)}{place}")
+    if not frames:
+        return ""
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    libraries = tuple(map(sysconfig.get_path, kinds))
+    own = [
+        frame
+        for frame in frames
+        # Relative: compiled code, and `<frozen importlib._bootstrap>`.
+        if Path(frame.filename).is_absolute()
+        and not frame.filename.startswith(libraries)
+    ]
+    place = (own or frames)[-1]
+    return f" ({Path(place.filename).name}:{place.lineno})"
 
 
 def _show_message(error: BaseException) -> str:

@@ -58,13 +58,16 @@ def test_packs_are_replayed(
     played: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = results.read_manifest(played / "results")
-    results.verify(manifest.packs, played / "results")
-    assert "1 of 1" in capsys.readouterr().out
+    results.verify(manifest.packs, played / "results", workers=1)
+    assert "1 of 1: control-smoke-v1/random/seed-0.longplay is true" in (
+        capsys.readouterr().out
+    )
     copy = tmp_path / manifest.packs[0].path
     copy.parent.mkdir(parents=True)
     copy.write_bytes((played / "results" / manifest.packs[0].path).read_bytes()[:-1])
-    with pytest.raises(SystemExit, match="does not have the hash"):
-        results.verify(manifest.packs, tmp_path)
+    with pytest.raises(SystemExit, match="1 of 1 packs do not verify"):
+        results.verify(manifest.packs, tmp_path, workers=1)
+    assert "it does not have the hash of the manifest" in capsys.readouterr().out
 
 
 def test_numbers_are_collected_with_and_without_the_run(
@@ -123,5 +126,5 @@ def test_packs_are_of_the_present_agents(agent: str) -> None:
 @pytest.mark.exhaustive
 def test_every_tenth_pack_is_true(capsys: pytest.CaptureFixture[str]) -> None:
     packs = SHIPPED[::10]
-    results.verify(packs, results.RESULTS)
+    results.verify(packs, results.RESULTS, workers=2)
     assert capsys.readouterr().out.count(" is true\n") == len(packs) > 0

@@ -21,6 +21,12 @@ INITS = {
 COUNT = "a whole number, at least 1"
 
 
+def test_replay_that_never_has_a_batch_is_refused() -> None:
+    message = "capacity: expected at least 40 frames for a batch of 32, found 39"
+    with pytest.raises(ConfigError, match=message):
+        INITS["dqn"](**GIVEN, capacity=39)
+
+
 def list_numeric(name: str) -> list[str]:
     """The hyper-parameters of a learner that are numbers, or several."""
     return [

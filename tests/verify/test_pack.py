@@ -550,6 +550,56 @@ def test_commands_pack_show_and_unpack(
     assert _read_folder(again) == _read_folder(run)
 
 
+def test_verify_replays_a_pack(
+    run: Path, pack: Path, tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    path = shutil.copy(pack, tmp_path / "run.longplay")
+    answer = invoke("verify", path, "--workers", 1)
+    assert answer.exit_code == 0
+    assert "frames replayed, all identical to the log" in answer.stdout
+    document = invoke("verify", path, "--workers", 1, "--json").json
+    frames = json.loads((run / "run_summary.json").read_text())["frames"]
+    assert (document["run_dir"], document["frames"]) == (str(path), frames)
+    assert document["level"] == "replayed"
+    assert [file.name for file in tmp_path.iterdir()] == ["run.longplay"]
+
+
+def test_verify_finds_another_answer_in_a_pack(
+    pack: Path, tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    contents = open_contents(pack)
+    answers = contents["answers"]
+    contents["answers"] = bytes([(answers[0] + 1) % 18]) + answers[1:]
+    path = close_pack(pack, tmp_path / "forged.longplay", contents)
+    answer = invoke("verify", path, "--workers", 1)
+    assert answer.exit_code == 1
+    assert "replay did not reproduce what was packed" in answer.stderr
+
+
+def test_verify_finds_another_score_in_a_pack(
+    pack: Path, tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    contents = open_contents(pack)
+    score = json.loads(contents["score.json"])
+    score["final_score"] += 1
+    contents["score.json"] = json.dumps(score).encode()
+    path = close_pack(pack, tmp_path / "forged.longplay", contents)
+    answer = invoke("verify", path, "--workers", 1)
+    assert answer.exit_code == 1
+    assert "does not reproduce" in answer.stdout
+    assert "final_score" in answer.stdout
+
+
+@pytest.mark.parametrize("option", [("--visit", 0), ("--reexecute",)])
+def test_verify_refuses_options_that_a_pack_cannot_answer(
+    pack: Path, invoke: Callable[..., Any], option: tuple[Any, ...]
+) -> None:
+    answer = invoke("verify", pack, *option)
+    assert answer.exit_code == 2
+    assert f"{option[0]}: not with a packed run" in answer.stderr
+    assert f"longplay unpack {pack}" in " ".join(answer.stderr.split())
+
+
 def test_show_refuses_a_damaged_pack(
     pack: Path, tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,7 +15,6 @@ from longplay.cli import proof_tables
 from longplay.cli.guard import (
     Debug,
     Directory,
-    DirectoryOrStudy,
     Json,
     Quiet,
     check_output,
@@ -35,7 +34,13 @@ from longplay.cli.isolation import (
 )
 from longplay.cli.progress import ProgressLine
 from longplay.cli.study_checks import Check, check_study
-from longplay.contract.rundir import PACK_SUFFIX, find_run, find_runs, is_study
+from longplay.contract.rundir import (
+    PACK_SUFFIX,
+    find_run,
+    find_runs,
+    is_pack,
+    is_study,
+)
 from longplay.errors import ConfigError, LongplayError
 
 if TYPE_CHECKING:
@@ -50,7 +55,12 @@ Workers = Annotated[
 
 
 def verify(
-    directory: DirectoryOrStudy,
+    directory: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH", help="An experiment, a run, a study or a packed run."
+        ),
+    ],
     workers: Workers = None,
     visit: Annotated[
         list[int] | None,
@@ -83,7 +93,7 @@ def verify(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Replay a run and compare every frame; writes verification.json."""
+    """Replay a run or a pack and compare every frame; writes verification.json."""
     if visit and reexecute:
         raise ConfigError(
             "--visit: not with --reexecute: an agent runs from start to end"
@@ -94,6 +104,11 @@ def verify(
         _refuse({"--agent": agent, "--isolate": isolate})
     isolation = _isolate_agent(level, limits) if reexecute else None
     how = _Judging(workers or os.cpu_count() or 1, visit or [], isolation, agent, quiet)
+    if is_pack(directory) and (visit or reexecute):
+        raise ConfigError(
+            f"{'--visit' if visit else '--reexecute'}: not with a packed run; "
+            f"`longplay unpack {directory}` first"
+        )
     if is_study(directory):
         if agent is not None:
             raise ConfigError(
@@ -109,7 +124,8 @@ def _verify_experiment(directory: Path, how: _Judging, as_json: bool) -> None:
     """Verifies all runs of an experiment, or one; prints each result as it comes."""
     exit_code = 0
     documents: list[dict[str, Any]] = []
-    for run_dir in (runs := find_runs(directory)):
+    runs = [directory] if is_pack(directory) else find_runs(directory)
+    for run_dir in runs:
         if len(runs) > 1 and not as_json:
             print_tables(Text(run_dir.name, "bold"))
         try:
@@ -130,12 +146,15 @@ def _verify_experiment(directory: Path, how: _Judging, as_json: bool) -> None:
 
 
 def _check(run_dir: Path, how: _Judging) -> Check:
-    """Verifies a run; keeps the result if all of it was verified."""
+    """Verifies a run; keeps the result if all of it was verified, and not in a pack."""
     from longplay.verify.verification import write_verification
 
-    verdict = _judge(run_dir, how)
-    if verdict.is_whole:
-        write_verification(verdict)
+    if is_pack(run_dir):
+        verdict = _judge_pack(run_dir, how)
+    else:
+        verdict = _judge(run_dir, how)
+        if verdict.is_whole:
+            write_verification(verdict)
     return Check(
         verdict.level if verdict.passed else "does not reproduce",
         verdict.frames,
@@ -195,6 +214,19 @@ def _judge(run_dir: Path, how: _Judging) -> Verification:
             visits=how.visits,
             observer=progress.show_replay,
         )
+
+
+def _judge_pack(path: Path, how: _Judging) -> Verification:
+    from longplay.verify.pack import replayed_pack
+
+    with (
+        ProgressLine(quiet=how.quiet) as progress,
+        stdout_kept_clean(),
+        replayed_pack(
+            path, workers=how.workers, observer=progress.show_replay
+        ) as verification,
+    ):
+        return replace(verification, run_dir=path)
 
 
 def pack(

@@ -32,10 +32,10 @@ from longplay.cli.study_checks import Check, check_study
 from longplay.contract.files import write_document
 from longplay.contract.layout import is_experiment
 from longplay.contract.rundir import (
-    PACK_SUFFIX,
     RunDirectory,
     find_run,
     find_runs,
+    is_pack,
     is_study,
 )
 from longplay.errors import ConfigError, UnknownNameError
@@ -168,7 +168,7 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a run or an experiment: scores against random, and provenance."""
-    if directory.suffix == PACK_SUFFIX and directory.is_file():
+    if is_pack(directory):
         _show_pack(directory, as_json)
         return
     from longplay.experiments.experiment import view_runs

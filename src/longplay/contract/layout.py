@@ -34,6 +34,7 @@ from longplay.contract.rundir import (
     PACK_SUFFIX,
     STUDY_FILE,
     find_runs,
+    is_pack,
     is_run,
     is_study,
     natural_key,
@@ -245,8 +246,7 @@ def _walk(path: Path, keeps_broken: bool) -> Iterator[RunGroup]:
 def _read_group(path: Path) -> RunGroup | None:
     """The group at a path itself; None if it may be deeper."""
     if path.is_file():
-        is_pack = path.suffix == PACK_SUFFIX
-        return RunGroup(path, packs=(path,)) if is_pack else None
+        return RunGroup(path, packs=(path,)) if is_pack(path) else None
     if is_experiment(path):
         plan = read_experiment_config(path)
         return RunGroup(path, plan, runs=tuple(find_started_runs(path)))

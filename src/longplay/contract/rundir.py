@@ -368,6 +368,11 @@ def is_study(directory: Path) -> bool:
     return (directory / STUDY_FILE).is_file()
 
 
+def is_pack(path: Path) -> bool:
+    """Whether a path is a packed run, by its name."""
+    return path.suffix == PACK_SUFFIX and path.is_file()
+
+
 def is_run(path: Path) -> bool:
     """Whether a folder looks like a run directory, valid or not."""
     names = ("config.json", "status.json", "events.jsonl")

@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from longplay.errors import ConfigError
 from longplay.learners.action_parts import ActionParts
 from longplay.learners.adam import Adam
 from longplay.learners.exploring import Explorer
@@ -110,6 +111,13 @@ def init(
     image, layers = (size, size, frames), choose_layers(size)
     shape = NetworkShape(image, parts.count, layers, hidden)
     network = ConvNetwork(shape, rng)
+    replay = Replay(ReplayShape(capacity, size, frames, returns))
+    if replay.shape.transitions < batch_size:
+        least = capacity + batch_size - replay.shape.transitions
+        raise ConfigError(
+            f"capacity: expected at least {least} frames for a batch of {batch_size}, "
+            f"found {capacity}"
+        )
     return State(
         arguments=arguments,
         training=Training(
@@ -120,7 +128,7 @@ def init(
         target_weights=network.weights.copy(),
         parts=parts,
         adam=Adam(len(network.weights), step_size),
-        replay=Replay(ReplayShape(capacity, size, frames, returns)),
+        replay=replay,
         explorer=Explorer(num_actions, rng, epsilons, block_decisions),
         rewards=RewardScale(discount, horizon),
         rng=rng,

@@ -1,7 +1,7 @@
 """Hyper-parameters of learners -> a clear error where one is out of range.
 
 A name has the same limits in every learner. What depends on two of them is checked by
-the part that uses them: `capacity` by the replay, `size` by vision and network.
+the part that uses them: `capacity` by the replay and dqn, `size` by vision and network.
 """
 
 from __future__ import annotations

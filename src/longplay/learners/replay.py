@@ -32,6 +32,14 @@ class ReplayShape:
     # Number of rewards summed before bootstrapping (n-step returns).
     returns: int = 3
 
+    @property
+    def transitions(self) -> int:
+        """How many transitions a full replay has.
+
+        The oldest frames lack those before them, the newest what follows.
+        """
+        return self.capacity - (self.frames - 1) - self.returns
+
 
 class Batch(NamedTuple):
     """Transitions: images (sample, row, column, frame), and what lies between them."""
@@ -63,7 +71,7 @@ class Replay:
                 f"capacity: expected more than {shape.frames + shape.returns} frames, "
                 f"found {shape.capacity}"
             )
-        self._shape = shape
+        self.shape = shape
         capacity = shape.capacity
         self.frames = np.zeros((capacity, shape.size, shape.size), np.uint8)
         self.is_first = np.zeros(capacity, np.bool_)
@@ -74,37 +82,36 @@ class Replay:
 
     def __len__(self) -> int:
         """The number of transitions that can be drawn."""
-        shape = self._shape
-        kept = min(self.added, shape.capacity)
-        # The oldest frames lack those before them, the newest what follows.
-        lacking = shape.frames - 1 if self.added > shape.capacity else 0
-        return max(kept - lacking - shape.returns, 0)
+        shape = self.shape
+        if self.added > shape.capacity:
+            return shape.transitions
+        return max(self.added - shape.returns, 0)
 
     def add(self, frame: np.ndarray[Any, Any], is_first: bool) -> None:
         """Stores the current frame (0 … 1), replacing the oldest."""
-        place = self.added % self._shape.capacity
+        place = self.added % self.shape.capacity
         self.frames[place] = np.rint(frame * 255.0)
         self.is_first[place] = is_first or self.added == 0
         self.added += 1
 
     def complete(self, action: int, reward: float, is_over: bool) -> None:
         """Stores the action at the newest frame, and its reward."""
-        place = (self.added - 1) % self._shape.capacity
+        place = (self.added - 1) % self.shape.capacity
         self.actions[place] = action
         self.rewards[place] = reward
         self.is_over[place] = is_over
 
     def draw(self, rng: np.random.Generator, count: int, discount: float) -> Batch:
         """Draws transitions uniformly, with replacement."""
-        newest = self.added - 1 - self._shape.returns
+        newest = self.added - 1 - self.shape.returns
         starts = newest - rng.integers(len(self), size=count)
         rewards, discounts = self._add_up(starts, discount)
         return Batch(
             images=self.stack(starts),
-            actions=self.actions[starts % self._shape.capacity],
+            actions=self.actions[starts % self.shape.capacity],
             rewards=rewards,
             discounts=discounts,
-            next_images=self.stack(starts + self._shape.returns),
+            next_images=self.stack(starts + self.shape.returns),
         )
 
     def newest_image(self) -> Floats:
@@ -116,7 +123,7 @@ class Replay:
 
         A stack at the start of a game repeats its first frame.
         """
-        shape = self._shape
+        shape = self.shape
         chosen = np.empty((len(numbers), shape.frames), np.int64)
         current = numbers.copy()
         for depth in range(shape.frames - 1, -1, -1):
@@ -130,8 +137,8 @@ class Replay:
     def _add_up(self, starts: Integers, discount: float) -> tuple[Floats, Floats]:
         total = np.zeros(len(starts))
         factor = np.ones(len(starts))
-        for k in range(self._shape.returns):
-            place = (starts + k) % self._shape.capacity
+        for k in range(self.shape.returns):
+            place = (starts + k) % self.shape.capacity
             total += factor * self.rewards[place]
             factor *= discount * ~self.is_over[place]
         return total.astype(np.float32), factor.astype(np.float32)

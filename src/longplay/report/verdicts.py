@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +32,9 @@ from longplay.errors import (
     RecordingError,
 )
 from longplay.provenance import longplay_version
-from longplay.validation import validate_run
-from longplay.verify.pack import unpack_run
+from longplay.verify.pack import replayed_pack
 from longplay.verify.pack_file import PackFile
-from longplay.verify.verification import verify_run
+from longplay.verify.verification import Verification, verify_run
 
 
 class Verdict(Document):
@@ -169,18 +167,16 @@ class Judge:
     def _play(self, path: Path) -> Verdict:
         if path.is_file():
             return self._play_pack(path)
-        verification = verify_run(path, workers=self.workers)
-        if verification.passed:
-            return Verdict(level="replayed")
-        return Verdict(level="claimed", problem=verification.describe_failure())
+        return _make_verdict(verify_run(path, workers=self.workers))
 
     def _play_pack(self, path: Path) -> Verdict:
-        """Unpacking replays the run and compares the hashes with the manifest's."""
-        with tempfile.TemporaryDirectory(prefix="longplay-") as folder:
-            run_dir = unpack_run(path, Path(folder) / "run")
-            report = validate_run(run_dir, workers=self.workers)
-            if not report.is_valid:
-                found = report.findings.shown[0]
-                return Verdict(level="claimed", problem=f"validation found: {found}")
-            read_curves(RunDirectory(run_dir), self.curves)
+        with replayed_pack(path, workers=self.workers) as verification:
+            if verification.passed:
+                read_curves(RunDirectory(verification.run_dir), self.curves)
+            return _make_verdict(verification)
+
+
+def _make_verdict(verification: Verification) -> Verdict:
+    if verification.passed:
         return Verdict(level="replayed")
+    return Verdict(level="claimed", problem=verification.describe_failure())

@@ -1,7 +1,8 @@
 """Run directory <-> one small file with everything that replay cannot reproduce.
 
 The four row files are not in a pack: unpacking replays the answers, and the resulting
-rows must have the sizes and hashes of the manifest. The same directory gives the same
+rows must have the sizes and hashes of the manifest. So a pack that unpacks and is valid
+is verified; a second replay could find nothing new. The same directory gives the same
 bytes. Unpacking works in a folder beside the target and renames it on success; on
 failure the folder is removed.
 """
@@ -11,7 +12,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import repeat
 from pathlib import Path
 
@@ -33,6 +36,7 @@ from longplay.contract.rundir import ROW_FILES, find_run
 from longplay.errors import AgentError, CannotVerifyError, OutputError, PackError
 from longplay.runs.recorder import Recorder, RowFiles
 from longplay.tracks.catalogue import make_stream, track_of
+from longplay.validation import validate_run
 from longplay.verify.archive import render_archive
 from longplay.verify.pack_file import (
     ANSWERS,
@@ -52,6 +56,7 @@ from longplay.verify.replay import (
     read_decisions,
 )
 from longplay.verify.verification import (
+    Verification,
     check_playable,
     compare_emulators,
     verify_run,
@@ -154,6 +159,28 @@ def unpack_run(
                 raise PackError(f"{path} was not unpacked: {error}") from error
             raise
     return target
+
+
+@contextmanager
+def replayed_pack(
+    path: Path, *, workers: int = 1, observer: ReplayObserver = ignore_replay
+) -> Iterator[Verification]:
+    """Replays and validates a pack; its run directory exists until the context ends.
+
+    Raises:
+        LongplayError: As `unpack_run` does.
+    """
+    with tempfile.TemporaryDirectory(prefix="longplay-") as folder:
+        run_dir = unpack_run(path, Path(folder) / "run", observer=observer)
+        schedule = read_document(run_dir / "config.json", RunConfig).played_schedule
+        yield Verification(
+            run_dir=run_dir,
+            method="replay",
+            frames=sum(visit.visit_frames for visit in schedule),
+            visits=tuple(visit.visit_idx for visit in schedule),
+            difference=None,
+            report=validate_run(run_dir, workers=workers),
+        )
 
 
 def _check_disk(manifest: Manifest, folder: Path) -> None:
