@@ -349,17 +349,15 @@ def _list(names: Sequence[str], nothing: str = "no game") -> str:
 
 
 def render_short() -> str:
-    """README's table: agents by suites."""
+    """README's table: agents by suites, those that learn nothing first."""
     suites = [suite for suite, _ in read_suites()]
-    labels = dict.fromkeys(
-        agent.label
-        for suite in suites
-        for agent in suite.agents
-        if not agent.is_shipped
-    )
+    agents = [agent for suite in suites for agent in suite.agents]
+    labels = {agent.label for agent in agents if not agent.is_shipped}
+    learners = (agent.label for suite in suites for agent in _find_learners(suite))
     rows = tuple(
         (Cell(f"`{label}`"), *(Cell(_headline(suite, label)) for suite in suites))
-        for label in labels
+        for label in dict.fromkeys((*_NON_LEARNERS, *learners))
+        if label in labels
     )
     heads = (
         f"{s.suite}, {head_metric(_lead_of(s), s.headline, s.error)}" for s in suites

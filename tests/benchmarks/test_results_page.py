@@ -118,8 +118,9 @@ def test_forgetting_is_less_that_of_resets(
 def test_short_table_has_what_is_better_than_random_in_bold(results) -> None:
     head, _, *rows = results_page.render_short().splitlines()
     assert head == f"| agent | {SUITE}, cumulative reward |"
-    assert [row.count("**") for row in rows] == [2, 0, 0]
-    assert rows[0].startswith("| `good` | **350 ±")
+    assert [row.split("`")[1] for row in rows] == ["random", "good", "odd"]
+    assert [row.count("**") for row in rows] == [0, 2, 0]
+    assert rows[1].startswith("| `good` | **350 ±")
 
 
 @pytest.mark.parametrize("name", ["PAGE", "README"])
