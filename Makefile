@@ -99,8 +99,8 @@ prediction-baselines: $(INSTALLED_DEV) ## regenerate the prediction baselines (m
 results: $(INSTALLED_LEARN) ## play and pack the runs of results/ that are missing (hours)
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/results.py play
 
-anchors: $(INSTALLED_DEV) ## make anchors-1.json again from the packs of results/
-	$(BIN)/python benchmarks/anchors.py
+anchors: $(INSTALLED_DEV) ## add anchors of the suites in SUITES, from the packs of results/
+	$(BIN)/python benchmarks/anchors.py $(SUITES)
 
 results-page: $(INSTALLED_DEV) ## collect the numbers of new packs, and regenerate docs/results.md
 	$(BIN)/python benchmarks/results.py collect

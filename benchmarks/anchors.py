@@ -1,7 +1,9 @@
 """Packs of results/ -> the entries of suites in anchors-1.json.
 
-    python benchmarks/anchors.py [SUITE…]    all suites of the file, or these
+    python benchmarks/anchors.py SUITE…    adds these suites
 
+An entry is frozen: it is never changed, and other numbers need another name. It needs
+the packs of all official seeds.
 The lower anchor comes from the packs of the random agent on the suite. The upper one of
 a control suite comes from packs of prediction-v1, where the reference policies play,
 whatever the agent predicts; that of a streaming suite from the packs of specialists.
@@ -11,6 +13,7 @@ Nothing is replayed: windows are read from results/curves.
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -38,22 +41,29 @@ def measure_packs(suite_id: str, results: Path = RESULTS) -> SuiteAnchors:
         else [results / "prediction-v1" / PREDICTOR]
     )
     randoms = read([results / suite_id / "random"], results)
+    if {run.seed for run in randoms} != set(suite.official_seeds):
+        sys.exit(f"{suite_id}: expected packs of random on all official seeds")
     return measure_suite(randoms, read(uppers, results))
 
 
 def read(folders: Iterable[Path], results: Path) -> tuple[MeasuredRun, ...]:
     found = RunReader(results / CURVES, open_pack).read(list(folders))
     for left in found.left_out:
-        print(f"left out: {left.path}: {left.reason}")
+        sys.exit(f"{left.path}: {left.reason}")
     return found.runs
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("suites", nargs="*", metavar="SUITE")
+    parser.add_argument("suites", nargs="+", metavar="SUITE")
     anchors = read_anchors(SHIPPED)
-    for suite_id in parser.parse_args().suites or tuple(anchors.suites):
+    for suite_id in parser.parse_args().suites:
         entry = measure_packs(suite_id)
+        if anchors.suites.get(suite_id, entry) != entry:
+            sys.exit(
+                f"{suite_id} has other numbers in {ANCHORS_NAME}, which is frozen: "
+                "give the new ones another name"
+            )
         suites = {**anchors.suites, suite_id: entry}
         anchors = anchors.model_copy(update={"suites": suites})
         scale = make_scale(anchors, suite_id, get_suite(suite_id).games)

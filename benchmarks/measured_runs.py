@@ -16,6 +16,7 @@ from pathlib import Path
 
 from longplay.contract.rundir import RunDirectory, find_runs
 
+ROOT = Path(__file__).resolve().parent.parent
 SEEDS = (0, 1, 2)
 
 
@@ -38,13 +39,15 @@ def measure(job: Job) -> RunDirectory:
     # One write, so that lines of two threads do not mix.
     print(f"{job.suite_id}, {job.agent}, seed {job.seed}\n", end="", flush=True)
     command = [sys.executable, "-m", "longplay", "run", job.suite_id, "--quiet"]
-    options = ["--agent", job.agent, "--seed", str(job.seed), "--out", str(job.out)]
+    out = str(job.out.absolute())
+    options = ["--agent", job.agent, "--seed", str(job.seed), "--out", out]
     changes = [word for setting in job.settings for word in ("--set", setting)]
     played = subprocess.run(
         [*command, *options, *changes, "--resume"],
         check=False,
         capture_output=True,
         text=True,
+        cwd=ROOT,  # a run records the git state of the working directory
     )
     if played.returncode:
         sys.exit(f"{job.out} was not played: {played.stderr.strip()}")

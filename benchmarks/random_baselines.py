@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -34,6 +35,7 @@ from longplay.report.verdicts import open_pack
 from longplay.scoring import baselines
 from longplay.seeds import emulator_seed
 from longplay.stream import Stream
+from longplay.suites import get_suite
 from longplay.tracks.streaming import STREAMING
 from measured_runs import SEEDS, Job, measure_all
 from results import RESULTS
@@ -91,7 +93,10 @@ def find_runs(suite_id: str, folder: Path, workers: int) -> list[RunDirectory]:
     """The packed runs of a suite, or else three that are played."""
     packs = sorted((RESULTS / suite_id / "random").glob("*.longplay"))
     if packs:
-        return [open_pack(pack).run for pack in packs]
+        runs = [open_pack(pack).run for pack in packs]
+        if {run.config.seed for run in runs} != set(get_suite(suite_id).official_seeds):
+            sys.exit(f"{suite_id}: expected packs of random on all official seeds")
+        return runs
     jobs = [
         Job(suite_id, "random", seed, folder / f"{suite_id}_seed-{seed}")
         for seed in SEEDS

@@ -10,7 +10,8 @@ never played again. `results/manifest.json` lists the packs, their hashes and sc
 `collect` writes the numbers of new packs into the package and their curves, which packs
 do not have, into `results/curves`; rows that are no longer in FOLDER are made again
 from the pack.
-`verify` replays every pack, on all cores.
+`verify` replays every pack, on all cores, and compares its rows with the manifest and
+the curves.
 """
 
 from __future__ import annotations
@@ -22,15 +23,17 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 
+import numpy as np
 from filelock import FileLock
 from pydantic import Field
 
 import longplay.analysis
+from longplay.analysis.curves import find_curves, scan_events
 from longplay.analysis.results import (
     RESULTS_FILE,
     ResultRun,
@@ -39,17 +42,16 @@ from longplay.analysis.results import (
     record_result,
 )
 from longplay.analysis.runs import RunReader, name_agent
-from longplay.contract.files import read_document, write_document
+from longplay.contract.files import hash_file, read_document, write_document
 from longplay.contract.records import Document
-from longplay.contract.rundir import RunDirectory
+from longplay.contract.rundir import ROW_FILES, RunDirectory
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import LongplayError
 from longplay.report.verdicts import open_pack
 from longplay.suites import SUITES, get_suite
 from longplay.verify.pack import pack_run, replayed_pack, unpack_run
-from measured_runs import Job, measure
+from measured_runs import ROOT, Job, measure
 
-ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
 CURVES = "curves"
 SHIPPED = Path(longplay.analysis.__file__).parent / "data" / RESULTS_FILE
@@ -138,24 +140,37 @@ def read_manifest(results: Path) -> Manifest:
     return read_document(path, Manifest) if path.exists() else Manifest()
 
 
-def add_pack(results: Path, name: str, seed: int, run: RunDirectory) -> None:
-    """Verifies and packs a run, and lists it in the manifest."""
-    target = results / f"{name}.longplay"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    pack_run(run.path, target)
-    config, content = run.config, target.read_bytes()
-    assert config.agent and config.suite and run.score
-    packed = PackedRun(
+def describe_pack(path: Path, run: RunDirectory) -> PackedRun:
+    """The manifest's entry of a pack, from the pack and the run's documents."""
+    config, content = run.config, path.read_bytes()
+    if config.agent is None or config.suite is None or config.seed is None:
+        sys.exit(f"{path}: its config.json lacks agent, suite or seed")
+    agent = name_agent(config.agent.config)
+    name = PlannedRun(config.suite, agent, config.seed).name
+    if config.suite not in SUITES:
+        (game,) = config.games
+        name = PlannedRun(config.suite, agent, config.seed, game).name
+    return PackedRun(
         path=f"{name}.longplay",
         sha256=hashlib.sha256(content).hexdigest(),
         bytes=len(content),
         suite=config.suite,
-        agent=name_agent(config.agent.config),
+        agent=agent,
         agent_id=config.agent.agent_id,
-        seed=seed,
+        seed=config.seed,
         contract_hash=config.benchmark_contract_hash,
-        headline=run.score.headline,
+        headline=run.score.headline if run.score else None,
     )
+
+
+def add_pack(results: Path, name: str, run: RunDirectory) -> None:
+    """Verifies and packs a run, and lists it in the manifest."""
+    target = results / f"{name}.longplay"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # A pack that is not listed was written just before an interruption.
+    if not target.exists():
+        pack_run(run.path, target)
+    packed = describe_pack(target, run)
     with FileLock(results / ".lock"):  # two processes may play
         packs = {known.path: known for known in read_manifest(results).packs}
         packs[packed.path] = packed
@@ -170,7 +185,7 @@ def play(runs: Sequence[PlannedRun], folder: Path, results: Path) -> None:
     for run in missing:
         out = folder / run.name
         job = Job(run.suite_id, run.agent, run.seed, out, run.settings)
-        add_pack(results, run.name, run.seed, measure(job))
+        add_pack(results, run.name, measure(job))
 
 
 def collect(folder: Path, results: Path) -> None:
@@ -179,9 +194,8 @@ def collect(folder: Path, results: Path) -> None:
     found = []
     for packed in read_manifest(results).packs:
         run = known.get(packed.sha256)
-        if run is None and not (
-            _is_specialist(packed) and _has_curves(packed, results)
-        ):
+        has_numbers = run is not None or _is_specialist(packed)
+        if not has_numbers or not _has_curves(packed, results):
             run = _measure_pack(packed, folder, results)
         if run is not None and not _is_specialist(packed):
             found.append(run)
@@ -221,7 +235,7 @@ def verify(packs: Sequence[PackedRun], results: Path, workers: int) -> None:
         for number, (packed, problem) in enumerate(
             zip(packs, problems, strict=True), start=1
         ):
-            verdict = f"does not verify: {problem}" if problem else "is true"
+            verdict = f"does not verify: {problem}" if problem else "is verified"
             print(f"{number} of {len(packs)}: {packed.path} {verdict}", flush=True)
             failed += problem is not None
     if failed:
@@ -229,15 +243,33 @@ def verify(packs: Sequence[PackedRun], results: Path, workers: int) -> None:
 
 
 def find_problem(packed: PackedRun, results: Path) -> str | None:
-    """Replays a pack; returns why it is not what the manifest says."""
+    """Replays a pack; returns why it is not what manifest and curves say."""
     path = results / packed.path
     if hashlib.sha256(path.read_bytes()).hexdigest() != packed.sha256:
         return "it does not have the hash of the manifest"
     try:
         with replayed_pack(path) as verification:
-            return None if verification.passed else verification.describe_failure()
+            if not verification.passed:
+                return verification.describe_failure()
+            run = RunDirectory(verification.run_dir)
+            if (found := describe_pack(path, run)) != packed:
+                return f"expected {packed}, as in the manifest, found {found}"
+            return _compare_curves(run, results)
     except LongplayError as error:
         return str(error)
+
+
+def _compare_curves(run: RunDirectory, results: Path) -> str | None:
+    """Why curves of results/curves are not those of the rows; None if they are."""
+    sha256 = hash_file(run.path / ROW_FILES[0])
+    shipped = find_curves(run, sha256, results / CURVES)
+    if shipped is None:
+        return None
+    pairs = zip(astuple(shipped), astuple(scan_events(run)), strict=True)
+    # Sums of floats may differ in the last bits on another machine.
+    if all(a is b or np.allclose(a, b, rtol=1e-9, atol=0) for a, b in pairs):
+        return None
+    return f"{CURVES}: expected those of its rows, found others"
 
 
 def main() -> None:
@@ -247,7 +279,7 @@ def main() -> None:
     parser.add_argument("--agent", help="only runs of this agent")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "results")
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--sample", type=int, help="verify every n-th pack only")
+    parser.add_argument("--sample", type=int, default=1, help="verify every n-th pack")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     if given.action == "verify":

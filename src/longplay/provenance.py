@@ -29,6 +29,7 @@ TRACKED_PACKAGES = (
     "ale-py",
     "numpy",
     "torch",
+    "numba",
     "gymnasium",
 )
 

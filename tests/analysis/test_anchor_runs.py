@@ -73,6 +73,29 @@ def test_runs_that_do_not_fit_are_refused(randoms):
         measure_suite(randoms, randoms)
     with pytest.raises(ConfigError, match="found 4 runs of random on 2 seeds"):
         measure_suite((*randoms, *randoms), ())
+    with pytest.raises(ConfigError, match="expected one run per seed, found 2 of"):
+        measure_suite(randoms, (*randoms[:1], *randoms[:1]))
     both = (*randoms, *read(GOLDEN / "prediction-v1"))
     with pytest.raises(ConfigError, match="or of specialists, found both"):
         measure_suite(randoms, both)
+
+
+def test_upper_runs_under_other_rules_are_refused(tmp_path, randoms):
+    alone = {**SHORT, "games": ["qbert"], "num_cycles": 1}
+    changed = {"delay": 9, "sticky": 0.0, "full_action_space": False}
+    for name, value in changed.items():
+        config = make_config(overrides={**alone, name: value}, agent="specialist")
+        write_run(tmp_path / name, config, [1.0] * 60)
+        with pytest.raises(ConfigError, match=f"{name}: expected .*, as in the random"):
+            measure_suite(randoms, read(tmp_path / name))
+    with pytest.raises(ConfigError, match=r"frame_skip: expected None, .*, found 4"):
+        measure_suite(randoms, read(GOLDEN / "prediction-v1"))
+
+
+def test_upper_runs_of_two_agents_are_refused(tmp_path, randoms):
+    alone = {**SHORT, "games": ["qbert"], "num_cycles": 1}
+    for seed, agent in enumerate(("one", "two")):
+        config = make_config(seed=seed, overrides=alone, agent=agent)
+        write_run(tmp_path / "special" / agent, config, [1.0] * 60)
+    with pytest.raises(ConfigError, match="expected runs of one agent, found one, two"):
+        measure_suite(randoms, read(tmp_path / "special"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -10,8 +12,10 @@ import pytest
 
 import results
 from longplay.agents.loading import load_agent
-from longplay.analysis.results import read_results
-from longplay.suites import get_suite
+from longplay.analysis.results import read_results, record_result
+from longplay.analysis.runs import RunReader
+from longplay.report.verdicts import open_pack
+from longplay.suites import SUITES, get_suite
 
 # Bytes of all packs together.
 MOST_BYTES = 60_000_000
@@ -59,7 +63,7 @@ def test_packs_are_replayed(
 ) -> None:
     manifest = results.read_manifest(played / "results")
     results.verify(manifest.packs, played / "results", workers=1)
-    assert "1 of 1: control-smoke-v1/random/seed-0.longplay is true" in (
+    assert "1 of 1: control-smoke-v1/random/seed-0.longplay is verified" in (
         capsys.readouterr().out
     )
     copy = tmp_path / manifest.packs[0].path
@@ -68,6 +72,49 @@ def test_packs_are_replayed(
     with pytest.raises(SystemExit, match="1 of 1 packs do not verify"):
         results.verify(manifest.packs, tmp_path, workers=1)
     assert "it does not have the hash of the manifest" in capsys.readouterr().out
+
+
+def test_pack_that_was_not_listed_in_time_is_listed(
+    played: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(played / "results", tmp_path / "results")
+    manifest = tmp_path / "results" / "manifest.json"
+    before = manifest.read_bytes()
+    manifest.unlink()
+    results.play([RUN], played / "runs", tmp_path / "results")
+    assert manifest.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("headline", 99999.0), ("seed", 3), ("agent", "stream-q")]
+)
+def test_manifest_that_says_something_else_is_found(
+    played: Path, field: str, value: object
+) -> None:
+    (packed,) = results.read_manifest(played / "results").packs
+    changed = packed.model_copy(update={field: value})
+    problem = results.find_problem(changed, played / "results")
+    assert problem is not None
+    assert f"{field}={value!r}" in problem
+
+
+def test_curves_of_other_rows_are_found(
+    played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = shutil.copytree(played / "results", tmp_path / "results")
+    shipped = tmp_path / "results.json"
+    shipped.write_text('{"schema_version": 1, "runs": []}')
+    monkeypatch.setattr(results, "SHIPPED", shipped)
+    results.collect(played / "runs", copy)
+    (packed,) = results.read_manifest(copy).packs
+    assert results.find_problem(packed, copy) is None
+    (curves,) = (copy / results.CURVES).iterdir()
+    document = json.loads(curves.read_text())
+    document["rewards"][0][3] += 1.0
+    document["rewards"][0][50] -= 1.0
+    curves.write_text(json.dumps(document))
+    problem = results.find_problem(packed, copy)
+    assert problem == "curves: expected those of its rows, found others"
 
 
 def test_numbers_are_collected_with_and_without_the_run(
@@ -114,7 +161,21 @@ def test_manifest_and_packs_agree() -> None:
         for path in results.RESULTS.rglob("*.longplay")
     }
     assert found == {packed.path: packed.bytes for packed in SHIPPED}
+    assert set(found) <= {f"{run.name}.longplay" for run in results.plan()}
     assert sum(found.values()) <= MOST_BYTES
+
+
+def test_shipped_numbers_are_those_of_the_packs() -> None:
+    packs = [packed for packed in SHIPPED if packed.suite in SUITES]
+    paths = [results.RESULTS / packed.path for packed in packs]
+    read = RunReader(results.RESULTS / results.CURVES, open_pack).read(paths).runs
+    made = {
+        run.path: record_result(run, packed.path, packed.sha256)
+        for packed, path in zip(packs, paths, strict=True)
+        for run in read
+        if run.path == path
+    }
+    assert tuple(made[path] for path in paths) == read_results(results.SHIPPED).runs
 
 
 @pytest.mark.parametrize("agent", sorted({packed.agent for packed in SHIPPED}))
@@ -127,4 +188,4 @@ def test_packs_are_of_the_present_agents(agent: str) -> None:
 def test_every_tenth_pack_is_true(capsys: pytest.CaptureFixture[str]) -> None:
     packs = SHIPPED[::10]
     results.verify(packs, results.RESULTS, workers=2)
-    assert capsys.readouterr().out.count(" is true\n") == len(packs) > 0
+    assert capsys.readouterr().out.count(" is verified\n") == len(packs) > 0

@@ -8,7 +8,9 @@ upper, streaming     runs of specialists, one game each
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from longplay.analysis.anchors import (
     make_suite_anchors,
 )
 from longplay.analysis.runs import MeasuredRun
+from longplay.contract.records import RunConfig
 from longplay.errors import ConfigError
 
 _LAST_THIRD = 1 / 3
@@ -81,35 +84,74 @@ def measure_suite(
     Raises:
         ConfigError: The runs are not of one suite, or do not fit each other.
     """
-    suites = {run.conditions for run in random_runs}
+    _check_randoms(random_runs)
+    config = random_runs[0].config
+    uppers: dict[str, UpperMeasurement] = {}
+    if upper_runs:
+        _check_uppers(upper_runs, config)
+        are_policies = upper_runs[0].track.predicts
+        measure = measure_policies if are_policies else measure_specialists
+        uppers = measure(upper_runs)
+    versions = config.versions or {}
+    return make_suite_anchors(
+        measure_random(random_runs),
+        uppers,
+        random_seeds=_seeds_of(random_runs),
+        upper_seeds=_seeds_of(upper_runs),
+        versions={n: versions[n] for n in ("longplay", "ale_py") if n in versions},
+    )
+
+
+def _check_randoms(runs: Sequence[MeasuredRun]) -> None:
+    suites = {run.conditions for run in runs}
     if len(suites) != 1:
         names = ", ".join(sorted(conditions.suite for conditions in suites)) or "none"
         raise ConfigError(f"random agent: expected runs of one suite, found {names}")
-    agents = sorted({run.agent.name for run in random_runs})
-    seeds = _seeds_of(random_runs)
-    if agents != ["random"] or len(seeds) != len(random_runs):
+    agents = sorted({run.agent.name for run in runs})
+    seeds = _seeds_of(runs)
+    if agents != ["random"] or len(seeds) != len(runs):
         raise ConfigError(
             "random agent: expected one run per seed of `random`, found "
-            f"{len(random_runs)} runs of {', '.join(agents)} on {len(seeds)} seeds"
+            f"{len(runs)} runs of {', '.join(agents)} on {len(seeds)} seeds"
         )
-    are_policies = {run.track.predicts for run in upper_runs}
-    if len(are_policies) > 1:
+
+
+def _check_uppers(runs: Sequence[MeasuredRun], config: RunConfig) -> None:
+    """Refuses runs that say nothing about the games as the random agent played them."""
+    if len({run.track.predicts for run in runs}) > 1:
         raise ConfigError(
             "upper anchor: expected runs of a prediction suite or of specialists, "
             "found both"
         )
-    uppers: dict[str, UpperMeasurement] = {}
-    if upper_runs:
-        measure = measure_policies if True in are_policies else measure_specialists
-        uppers = measure(upper_runs)
-    versions = random_runs[0].config.versions or {}
-    return make_suite_anchors(
-        measure_random(random_runs),
-        uppers,
-        random_seeds=seeds,
-        upper_seeds=_seeds_of(upper_runs),
-        versions={n: versions[n] for n in ("longplay", "ale_py") if n in versions},
-    )
+    played = Counter((run.config.games, run.seed) for run in runs)
+    (games, seed), count = played.most_common(1)[0]
+    if count > 1:
+        raise ConfigError(
+            f"upper anchor: expected one run per seed, found {count} of "
+            f"{', '.join(games)} on seed {seed}"
+        )
+    agents = sorted({run.agent.name for run in runs})
+    if len(agents) > 1:
+        raise ConfigError(
+            f"upper anchor: expected runs of one agent, found {', '.join(agents)}"
+        )
+    for run in runs:
+        if (found := _rules_of(run.config)) != (expected := _rules_of(config)):
+            name = next(name for name in expected if found[name] != expected[name])
+            raise ConfigError(
+                f"{run.path}: {name}: expected {expected[name]}, as in the random "
+                f"agent's runs, found {found[name]}"
+            )
+
+
+def _rules_of(config: RunConfig) -> dict[str, Any]:
+    """Emulator and rules: what the reward of an action depends on."""
+    names = ("frame_skip", "reward", "decision_interval", "delay", "sticky")
+    flags = ("life_loss_termination", "full_action_space")
+    return {
+        "ale_py": (config.versions or {}).get("ale_py"),
+        **{name: getattr(config, name) for name in (*names, *flags)},
+    }
 
 
 def _seeds_of(runs: Sequence[MeasuredRun]) -> list[int]:
