@@ -35,6 +35,7 @@ from pydantic import Field
 import longplay.analysis
 from longplay.analysis.curves import find_curves, scan_events
 from longplay.analysis.results import (
+    NON_LEARNERS,
     RESULTS_FILE,
     ResultRun,
     Results,
@@ -56,8 +57,6 @@ RESULTS = ROOT / "results"
 CURVES = "curves"
 SHIPPED = Path(longplay.analysis.__file__).parent / "data" / RESULTS_FILE
 
-# Agents that learn nothing: what learners are compared with.
-NON_LEARNERS = ("random", "explore-only")
 LEARNERS = ("linear-sarsa", "stream-q", "stream-q-l2init", "dqn")
 PREDICTORS = ("linear-td", "stream-td")
 SPECIALIST = "stream-q"

@@ -189,7 +189,7 @@ def test_package_that_is_not_installed_is_left_out(monkeypatch):
 def test_tracked_packages_are_the_specification_s_and_ours():
     assert set(TRACKED_PACKAGES) == set(
         """cube-harness cube litellm anthropic openai browsergym-core playwright
-        pydantic ray longplay ale-py numpy torch gymnasium""".split()
+        pydantic ray longplay ale-py numpy torch numba gymnasium""".split()
     )
 
 

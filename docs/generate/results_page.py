@@ -18,6 +18,7 @@ from longplay.analysis.comparison import Request, compare, runs_by_label
 from longplay.analysis.intervals import Estimate, estimate_difference
 from longplay.analysis.normalisation import make_scale
 from longplay.analysis.records import AgentNumbers, SuiteComparison
+from longplay.analysis.results import NON_LEARNERS
 from longplay.analysis.runs import FoundRuns, MeasuredRun, RunReader
 from longplay.report.drawings import RunsOfAgents, Shown, draw
 from longplay.report.paper import render_paper
@@ -38,9 +39,7 @@ from longplay.suites import SUITES
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
-_RANDOM = "random"
-# Agents that learn nothing: what learners are compared with.
-_NON_LEARNERS = (_RANDOM, "explore-only")
+_RANDOM, _EXPLORER = NON_LEARNERS
 _RUNNING_MEAN = "running mean (shipped)"
 _BASELINES = (_RUNNING_MEAN, "zero (shipped)")
 
@@ -101,23 +100,34 @@ def _render_goals(suites: Sequence[SuiteComparison]) -> Iterator[str]:
         suite = next((s for s in suites if s.suite == goal.suite_id), None)
         if suite is None or all(goal.metric not in a.numbers for a in suite.agents):
             continue
-        above = [
-            agent.label
-            for agent in _find_learners(suite)
-            if _is_above(_find_difference(suite, agent, _RANDOM, goal.metric))
-        ]
+        above, learned = (
+            _list_above(suite, label, goal.metric) for label in NON_LEARNERS
+        )
         metric = head_metric(goal.metric, suite.headline, suite.error)
         reached = "reached" if len(above) >= goal.agents else "missed"
+        both = _list([label for label in above if label in learned], "none")
         cells = (suite.suite, metric, f"{goal.agents}", _list(above, "none"), reached)
-        rows.append(tuple(map(Cell, cells)))
+        rows.append(tuple(map(Cell, (*cells, both))))
     if rows:
         yield "## Goals\n"
         yield (
-            "Set before the runs: on so many learners, the 95 % interval of the "
-            "difference to random,\npaired by seed, is above 0.\n"
+            "Set before the runs: at least this many learners are above random, which "
+            "means that the 95 %\ninterval of the difference, paired by seed, is above "
+            "0. The last column was added afterwards: the\nlearners that are above "
+            f"`{_EXPLORER}`, too.\n"
         )
-        columns = ("suite", "number", "at least", "learners above random", "goal")
-        yield render_markdown(TextTable("goals", columns, tuple(rows), names=5))
+        learners = ("learners above random", "goal", f"above random and {_EXPLORER}")
+        columns = ("suite", "number", "at least", *learners)
+        yield render_markdown(TextTable("goals", columns, tuple(rows), names=6))
+
+
+def _list_above(suite: SuiteComparison, other: str, metric: str) -> list[str]:
+    """The learners above another agent."""
+    return [
+        agent.label
+        for agent in _find_learners(suite)
+        if _is_above(_find_difference(suite, agent, other, metric))
+    ]
 
 
 def render_section(suite: SuiteComparison, found: FoundRuns) -> str:
@@ -146,14 +156,12 @@ def _render_commands(runs: RunsOfAgents) -> str:
 
 
 def _find_learners(suite: SuiteComparison) -> list[AgentNumbers]:
-    return [
-        a for a in suite.agents if not a.is_shipped and a.label not in _NON_LEARNERS
-    ]
+    return [a for a in suite.agents if not a.is_shipped and a.label not in NON_LEARNERS]
 
 
 def _find_yardsticks(suite: SuiteComparison) -> list[str]:
     """Labels of what learners are judged by."""
-    wanted = (_RUNNING_MEAN,) if suite.error else _NON_LEARNERS
+    wanted = (_RUNNING_MEAN,) if suite.error else NON_LEARNERS
     labels = {agent.label for agent in suite.agents}
     return [label for label in wanted if label in labels]
 
@@ -169,11 +177,11 @@ def _find_difference(
     """Of one number of two agents, paired by seed."""
     theirs = next((a for a in suite.agents if a.label == other), None)
     pair = [
-        dict(zip(one.seeds, one.per_run.get(metric, ()), strict=False))
+        dict(zip(one.seeds, one.per_run[metric], strict=True))
         for one in (agent, theirs)
-        if one is not None
+        if one is not None and metric in one.per_run
     ]
-    return estimate_difference(*pair) if len(pair) == 2 and all(pair) else None
+    return estimate_difference(*pair) if len(pair) == 2 else None
 
 
 def _describe_differences(suite: SuiteComparison) -> Iterator[str]:
@@ -209,6 +217,9 @@ def _describe_missing(suite: SuiteComparison) -> Iterator[str]:
     else:
         for game, reason in reasons.items():
             yield f"{game} has no z, and is not in the average: {reason}."
+        if reasons:
+            scaled = len(suite.games) - len(reasons)
+            yield f"So averages are over {scaled} of {len(suite.games)} games."
 
 
 def _table_games(suite: SuiteComparison, metric: str | None = None) -> TextTable:
@@ -230,15 +241,18 @@ def _table_games(suite: SuiteComparison, metric: str | None = None) -> TextTable
 def _describe_errors(suite: SuiteComparison) -> Iterator[str]:
     """Where predictions are better than a constant."""
     known: set[str] = set()
+    measured: set[str] = set()
     for agent in _find_learners(suite):
         errors = {game: agent.games.get(game, {}).get("error") for game in suite.games}
-        below = [g for g, e in errors.items() if e and e.high and e.high < 1]
+        highs = {g: e.high for g, e in errors.items() if e and e.high is not None}
+        below = [game for game, high in highs.items() if high < 1]
         known.update(below)
+        measured.update(highs)
         yield f"- `{agent.label}`: error below 1 on {_list(below)}."
-    unknown = [game for game in suite.games if game not in known]
+    unknown = [game for game in suite.games if game in measured - known]
     yield (
-        "\n1 is the error of the best constant, chosen in hindsight. Nobody is below "
-        f"it on {_list(unknown)}.\n"
+        "\n1 is the error of the best constant, chosen in hindsight. No predictor is "
+        f"below it on {_list(unknown)}.\n"
     )
 
 
@@ -260,13 +274,18 @@ def _describe_games(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]
             verdicts.append(where)
         if verdicts:
             yield f"- `{agent.label}`: {'; '.join(verdicts)}."
-        if agent.label not in _NON_LEARNERS:
+        if agent.label not in NON_LEARNERS:
             learned |= above
     unlearned = [game for game in suite.games if game not in learned]
-    yield f"\nNo learner is above {' and '.join(yardsticks)} on {_list(unlearned)}.\n"
-    yield (
-        f"These are {comparisons} comparisons, each at 95 %: about "
-        f"{comparisons / 20:.2g} would differ by chance alone.\n"
+    both = f"{'both ' * (len(yardsticks) > 1)}{' and '.join(yardsticks)}"
+    yield f"\nNo learner is above {both} on {_list(unlearned)}.\n"
+    yield _count_comparisons(comparisons)
+
+
+def _count_comparisons(count: int) -> str:
+    return (
+        f"These are {count} comparisons of games, each at 95 %: about {count / 20:.2g} "
+        "would differ by chance alone.\n"
     )
 
 
@@ -311,6 +330,8 @@ def _render_pairs(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]:
     yield "### Learners against each other\n"
     yield render_markdown(TextTable("pairs", ("agents", *heads, *where), tuple(rows)))
     yield "Paired by seed; bold where the interval does not contain 0.\n"
+    if not suite.error:
+        yield _count_comparisons(len(rows) * len(suite.games))
 
 
 def _mark(difference: Estimate | None) -> str:
@@ -324,15 +345,9 @@ def _render_forgetting(suite: SuiteComparison) -> Iterator[str]:
         return
     yield "### Forgetting\n"
     for agent in suite.agents:
-        forgetting = agent.numbers.get("forgetting")
-        if forgetting is not None and agent.label != _RANDOM:
-            size = format_estimate(forgetting)
-            verdict = (
-                f"not distinguishable from 0 ({size})"
-                if not forgetting.excludes_zero
-                else f"{'above' if forgetting.mean > 0 else 'below'} 0 ({size})"
-            )
-            yield f"- `{agent.label}`: forgetting {verdict}."
+        difference = _find_difference(suite, agent, _RANDOM, "forgetting")
+        if difference is not None and agent.label != _RANDOM:
+            yield f"- `{agent.label}`: forgetting {_judge(difference, _RANDOM)}."
     yield ""
     yield render_markdown(_table_games(suite, "forgetting"))
     picture = picture_of(suite, "retention")
@@ -356,7 +371,7 @@ def render_short() -> str:
     learners = (agent.label for suite in suites for agent in _find_learners(suite))
     rows = tuple(
         (Cell(f"`{label}`"), *(Cell(_headline(suite, label)) for suite in suites))
-        for label in dict.fromkeys((*_NON_LEARNERS, *learners))
+        for label in dict.fromkeys((*NON_LEARNERS, *learners))
         if label in labels
     )
     heads = (
@@ -375,9 +390,16 @@ def _headline(suite: SuiteComparison, label: str) -> str:
     if agent is None:
         return NOTHING
     text = format_estimate(agent.numbers.get(_lead_of(suite)))
-    difference = _find_difference(suite, agent, _RANDOM, "headline")
-    is_better = label != _RANDOM and _is_above(difference)
-    return f"**{text}**" if is_better else text
+    others = [other for other in _find_yardsticks(suite) if other != label]
+    above = [
+        other
+        for other in others
+        if _is_above(_find_difference(suite, agent, other, "headline"))
+    ]
+    if suite.error or label == _RANDOM or _RANDOM not in above:
+        return text
+    is_learning = label not in NON_LEARNERS and len(above) == len(others)
+    return f"**{text}**" if is_learning else f"*{text}*"
 
 
 def _is_above(difference: Estimate | None) -> bool:

@@ -46,7 +46,8 @@ def test_games_that_somebody_learns_are_told_from_those_that_nobody_does(
     assert "- `good`: above random on breakout, below on no game." in text
     assert "- `odd`: above random on no game, below on breakout." in text
     assert "No learner is above random on pong, space_invaders." in text
-    assert "These are 6 comparisons, each at 95 %: about 0.3 would" in text
+    assert "These are 6 comparisons of games, each at 95 %: about 0.3 would" in text
+    assert "These are 3 comparisons of games, each at 95 %: about 0.15 would" in text
 
 
 def test_learners_are_compared_with_each_other(results) -> None:
@@ -70,18 +71,23 @@ def test_learners_are_compared_with_an_agent_that_learns_nothing(
         "- `good`: above random on breakout, below on no game; above explore-only on "
         "no game, below on no game." in text
     )
-    assert "No learner is above random and explore-only on pong, breakout, " in text
+    assert (
+        "No learner is above both random and explore-only on pong, breakout, " in text
+    )
     assert "- `explore-only`: above random on breakout, below on no game." in text
     assert "| good − odd" in text
     assert "explore-only −" not in text
+    _, _, _, explorer, good, _ = results_page.render_short().splitlines()
+    assert explorer == "| `explore-only` | *300* |"
+    assert "*350" in good and "**" not in good
 
 
 def test_goals_are_counted(results, monkeypatch: pytest.MonkeyPatch) -> None:
     goals = [results_page.Goal(SUITE, "headline", number) for number in (1, 2)]
     monkeypatch.setattr(results_page, "GOALS", goals)
     text = results_page.render_results()
-    assert f"| {SUITE} | cumulative reward | 1 | good | reached |" in text
-    assert f"| {SUITE} | cumulative reward | 2 | good | missed |" in text
+    assert f"| {SUITE} | cumulative reward | 1 | good | reached | none |" in text
+    assert f"| {SUITE} | cumulative reward | 2 | good | missed | none |" in text
 
 
 def test_games_without_z_are_listed(results) -> None:
@@ -93,7 +99,7 @@ def test_games_without_z_are_listed(results) -> None:
 def test_forgetting_is_less_that_of_resets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """3 per frame in the first cycle, 1 in the second; z: by 2; of resets: 0.2."""
+    """3 per frame in the first cycle, 1 in the second; z: by 2; random: always 1."""
     suite = "stream-smoke-v1"
     games = dict.fromkeys(get_suite(suite).games, make_game())
     monkeypatch.setattr(
@@ -108,8 +114,12 @@ def test_forgetting_is_less_that_of_resets(
             for rate in [3.0 - 2.0 * visit.cycle_idx] * visit.visit_frames
         ]
         write_run(tmp_path / suite / f"seed-{seed}", config, rewards)
+        config = make_config(suite, seed, {}, "random")
+        frames = sum(visit.visit_frames for visit in config.schedule)
+        write_run(tmp_path / suite / f"random-{seed}", config, [1.0] * frames)
     text = results_page.render_results()
-    assert "- `fades`: forgetting above 0 (0.900)." in text
+    assert "- `fades`: forgetting above random (1.00)." in text
+    assert "- `random`: forgetting" not in text
     assert "(pictures/results-stream-smoke-v1-retention.svg)" in text
     (read,) = results_page.read_suites()
     assert len(results_page.draw_suite(*read)) == 2

@@ -24,6 +24,8 @@ from longplay.contract.records import Document
 from longplay.contract.versions import SCHEMA_VERSION
 
 RESULTS_FILE = "results.json"
+# Agents that learn nothing: what learners are compared with.
+NON_LEARNERS = ("random", "explore-only")
 _RATES = tuple(GameRates.__dataclass_fields__)
 _ERRORS = ("nmse", "value_nmse")
 
