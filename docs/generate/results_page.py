@@ -113,8 +113,9 @@ def _render_goals(suites: Sequence[SuiteComparison]) -> Iterator[str]:
     if rows:
         yield "## Goals\n"
         yield (
-            "Set before the runs: on so many learners, the 95 % interval of the "
-            "difference to random,\npaired by seed, is above 0.\n"
+            "Set before the runs: at least this many learners must be above random, "
+            "that is, the 95 % interval\nof the difference to random, paired by seed, "
+            "must lie above 0.\n"
         )
         columns = ("suite", "number", "at least", "learners above random", "goal")
         yield render_markdown(TextTable("goals", columns, tuple(rows), names=5))
@@ -237,8 +238,8 @@ def _describe_errors(suite: SuiteComparison) -> Iterator[str]:
         yield f"- `{agent.label}`: error below 1 on {_list(below)}."
     unknown = [game for game in suite.games if game not in known]
     yield (
-        "\n1 is the error of the best constant, chosen in hindsight. Nobody is below "
-        f"it on {_list(unknown)}.\n"
+        "\n1 is the error of the best constant, chosen in hindsight. No learner is "
+        f"below it on {_list(unknown)}.\n"
     )
 
 
@@ -263,7 +264,8 @@ def _describe_games(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]
         if agent.label not in _NON_LEARNERS:
             learned |= above
     unlearned = [game for game in suite.games if game not in learned]
-    yield f"\nNo learner is above {' and '.join(yardsticks)} on {_list(unlearned)}.\n"
+    both = f"{'both ' * (len(yardsticks) > 1)}{' and '.join(yardsticks)}"
+    yield f"\nNo learner is above {both} on {_list(unlearned)}.\n"
     yield (
         f"These are {comparisons} comparisons, each at 95 %: about "
         f"{comparisons / 20:.2g} would differ by chance alone.\n"

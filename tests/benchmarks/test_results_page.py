@@ -70,7 +70,7 @@ def test_learners_are_compared_with_an_agent_that_learns_nothing(
         "- `good`: above random on breakout, below on no game; above explore-only on "
         "no game, below on no game." in text
     )
-    assert "No learner is above random and explore-only on pong, breakout, " in text
+    assert "No learner is above both random and explore-only on pong, breakout" in text
     assert "- `explore-only`: above random on breakout, below on no game." in text
     assert "| good − odd" in text
     assert "explore-only −" not in text
