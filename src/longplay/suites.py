@@ -193,7 +193,7 @@ SUITES: dict[str, Suite] = {
     for suite in (
         Suite(
             suite_id="stream-smoke-v1",
-            purpose="does it run",
+            purpose="smoke test",
             games=_THREE_GAMES,
             num_cycles=2,
             base_visit_frames=2_000,
@@ -228,7 +228,7 @@ SUITES: dict[str, Suite] = {
         ),
         Suite(
             suite_id="stream-8x3-1m-v1",
-            purpose="the long one",
+            purpose="the long benchmark",
             official_seeds=(0, 1, 2),
             games=_EIGHT_GAMES,
             num_cycles=3,
@@ -240,7 +240,7 @@ SUITES: dict[str, Suite] = {
         ),
         ControlSuite(
             suite_id="control-smoke-v1",
-            purpose="does it run, with init and step",
+            purpose="smoke test of control agents",
             games=_TWENTY_GAMES[:3],
             base_visit_frames=500,
             scoring_defaults=_scoring(200, 100),
@@ -262,7 +262,7 @@ SUITES: dict[str, Suite] = {
         ),
         PredictionSuite(
             suite_id="prediction-smoke-v1",
-            purpose="does it run, with predictions",
+            purpose="smoke test of predictors",
             games=_TWENTY_GAMES[:3],
             base_visit_frames=500,
             scoring_defaults=_scoring(200, 100),

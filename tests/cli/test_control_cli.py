@@ -124,7 +124,7 @@ def test_score_is_explained(control_run: Path, invoke: Callable[..., Any]) -> No
     }
     assert {key: sum(row[key] for row in visits) for key in totals} == totals
     shown = flat(invoke("score", control_run, "--explain", "asterix").stdout)
-    assert "why: asterix" in shown
+    assert "how asterix is scored" in shown
     assert "reward, game score = sums over whole visits" in shown
 
 

@@ -1,4 +1,4 @@
-"""Addresses where no Ray answers: an error within 15 s, and nothing written."""
+"""Addresses where Ray does not answer: an error within 15 s, and nothing written."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def test_an_address_without_ray_is_refused_soon(address):
     started_s = time.monotonic()
-    with pytest.raises(ConfigError, match=f"cannot reach a Ray {address}"):
+    with pytest.raises(ConfigError, match=f"cannot reach Ray at {address}"):
         RayPool(None, address, 1, 600.0).__enter__()
     assert time.monotonic() - started_s < 15
 
@@ -58,7 +58,7 @@ def test_nothing_is_written_then(tmp_path: Path, invoke):
         *("--ray-address", f"127.0.0.1:{port}"),
     )
     assert answer.exit_code == 2
-    assert "cannot reach a Ray" in answer.stderr
+    assert "cannot reach Ray at" in answer.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -79,7 +79,7 @@ def test_wrong_needs_are_refused(tmp_path, invoke, options, message):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.exhaustive  # starts a Ray
+@pytest.mark.exhaustive  # starts Ray
 def test_needs_that_no_node_meets_are_refused(tmp_path, invoke):
     command = ("run", "stream-smoke-v1", "--agent", "random", "--out", tmp_path / "out")
     answer = invoke(*command, "--ray", 1, "--gpus", 64)

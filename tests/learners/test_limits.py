@@ -6,6 +6,7 @@ import importlib
 import inspect
 from typing import Any
 
+import numpy as np
 import pytest
 
 from longplay.agents.loading import BUILT_IN_AGENTS
@@ -82,14 +83,32 @@ def test_what_is_allowed(arguments: dict[str, Any]) -> None:
     check_arguments(arguments)
 
 
+def init_with(name: str, **arguments: Any) -> None:
+    init = INITS[name]
+    given = {k: v for k, v in GIVEN.items() if k in inspect.signature(init).parameters}
+    init(**given, **arguments)
+
+
 @pytest.mark.parametrize("name", INITS)
 def test_every_number_of_every_learner_is_checked(name: str) -> None:
-    init, numeric = INITS[name], list_numeric(name)
-    given = {k: v for k, v in GIVEN.items() if k in inspect.signature(init).parameters}
+    numeric = list_numeric(name)
     assert set(numeric) <= set(LIMITS)
     for key in numeric:
         with pytest.raises(ConfigError, match=f"^{key}: expected .*, found -1"):
-            init(**given, **{key: -1})
+            init_with(name, **{key: -1})
+
+
+@pytest.mark.parametrize("name", INITS)
+def test_nothing_is_drawn_before_arguments_are_checked(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(seed: object) -> None:
+        raise AssertionError("a generator was made before the check")
+
+    monkeypatch.setattr(np.random, "default_rng", refuse)
+    for key in list_numeric(name):
+        with pytest.raises(ConfigError, match=f"^{key}: expected .*, found -1"):
+            init_with(name, **{key: -1})
 
 
 def test_the_variant_checks_arguments_of_stream_q() -> None:

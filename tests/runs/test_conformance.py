@@ -14,7 +14,7 @@ import pytest
 from longplay.agents.global_random import GlobalRandomState
 
 BUILT = "is built as Agent(num_actions, seed, **agent_args)"
-CONTROLS = "plays the control track, where it has pixels alone"
+CONTROLS = "plays the control track, without info['lives']"
 ANSWERS = "answers every decision with an action"
 REPEATS = "repeats its choices for the same seed"
 SPARES_RANDOM = "draws from random generators of its own"

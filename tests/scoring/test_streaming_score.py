@@ -745,7 +745,7 @@ def test_explanation_shows_the_sums_behind_each_number(made_dir, invoke):
 
 def test_explanation_for_people(made_dir, invoke):
     answer = invoke("score", made_dir, "--explain", "b")
-    assert "why: b" in answer.stdout
+    assert "how b is scored" in answer.stdout
     assert "forgetting: pre" in answer.stdout
 
 

@@ -284,7 +284,10 @@ def print_games_of(directory: Path) -> None:
         games = make_games_table(suite)
         _print_table(games.choose((0, *range(2, len(games.columns)))))
     if any(run.curves is None for run in found.runs):
-        line = "windows of visits: run `longplay compare` once, which scans the rows"
+        line = (
+            "run `longplay compare` once to add numbers over parts of visits (final, "
+            "retention)"
+        )
         print_tables(Padding(Text(line, "dim"), (0, 0, 0, 1)))
 
 

@@ -62,7 +62,7 @@ def export(
         str | None,
         typer.Option(
             metavar="first_party|third_party|collaborative|other",
-            help="Of the organization to the agent; needed by --eee.",
+            help="Relationship of the organization to the agent; needed by --eee.",
         ),
     ] = None,
     partial: Annotated[
@@ -210,7 +210,7 @@ def _draw_atlas(fitted: Atlas, path: Path) -> str | None:
 
 findings_app = typer.Typer(
     cls=CommandGroup,
-    help="Add findings of a person or an investigator to records.",
+    help="Add a reviewer's or an LLM investigator's findings to records.",
     no_args_is_help=True,
 )
 

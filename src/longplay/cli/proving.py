@@ -93,7 +93,7 @@ def verify(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Replay a run or a pack and compare every frame; writes verification.json."""
+    """Replay a run or a pack and compare every frame; records the result of a run."""
     if visit and reexecute:
         raise ConfigError(
             "--visit: not with --reexecute: an agent runs from start to end"

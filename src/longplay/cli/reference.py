@@ -73,7 +73,11 @@ def train(
     ] = 0.99,
     hold: Annotated[
         int,
-        typer.Option(min=1, help="Longest random action in every second emulator."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Hold random actions for up to N timesteps, in half of the emulators.",
+        ),
     ] = 1,
     returns_end: Annotated[
         ReturnsEnd,
@@ -81,7 +85,7 @@ def train(
     ] = "life",
     exploration: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Share of random actions, in the end."),
+        typer.Option(min=0, max=1, help="Final exploration rate of training."),
     ] = 0.02,
 ) -> None:
     """Train a policy, or resume its training."""
@@ -113,7 +117,7 @@ def freeze(
     exploration: Annotated[
         float | None,
         typer.Option(
-            min=0, max=1, help="Share of random actions; that of its training if unset."
+            min=0, max=1, help="Exploration rate in play (default: that of training)."
         ),
     ] = None,
 ) -> None:

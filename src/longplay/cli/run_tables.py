@@ -246,7 +246,7 @@ def show_report(report: Report) -> list[RenderableType]:
 
 def show_explanation(game_id: str, explanation: Explanation) -> list[RenderableType]:
     """How a game's numbers are computed, as a table."""
-    table = make_table(f"why: {game_id}", *explanation.headings.values())
+    table = make_table(f"how {game_id} is scored", *explanation.headings.values())
     for row in explanation.rows:
         add_row(table, *(_format_cell(row[key]) for key in explanation.headings))
     return [Text(), table, Text(f" {explanation.rule}", "dim")]

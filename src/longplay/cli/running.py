@@ -67,13 +67,17 @@ if TYPE_CHECKING:
 
 RayWorkers = Annotated[
     int | None,
-    typer.Option(min=1, help="Play N runs in parallel on a local Ray.", metavar="N"),
+    typer.Option(
+        min=1, metavar="N", help="Play N runs in parallel on a local Ray instance."
+    ),
 ]
 RayAddress = Annotated[str | None, typer.Option(help="Address of a Ray cluster.")]
 Retries = Annotated[
     int,
     typer.Option(
-        min=0, metavar="N", help="Restarts of a run whose worker was lost (Ray only)."
+        min=0,
+        metavar="N",
+        help="How often to restart a run whose worker died (Ray only).",
     ),
 ]
 Cpus = Annotated[
@@ -103,7 +107,7 @@ KeepAgent = Annotated[
 Track = Annotated[
     str | None,
     typer.Option(
-        metavar="tensorboard|wandb", help="Send summaries of the progress there."
+        metavar="tensorboard|wandb", help="Log progress to TensorBoard or W&B."
     ),
 ]
 StallTimeout = Annotated[
@@ -112,7 +116,7 @@ StallTimeout = Annotated[
         # Heartbeats are 5 s apart.
         min=6,
         metavar="SECONDS",
-        help="A run without a heartbeat for this long is lost.",
+        help="Treat a run without a heartbeat for this long as dead.",
     ),
 ]
 
@@ -406,7 +410,7 @@ def retry(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Retry failed, lost, cancelled and queued runs, from a checkpoint if possible."""
+    """Retry failed, stale, cancelled and queued runs, from a checkpoint if possible."""
     from longplay.experiments.experiment import Experiment, Mode
 
     where = Where.choose(ray, ray_address, retries, stall_timeout)

@@ -258,7 +258,7 @@ def describe_random_changes(baseline: RandomBaseline) -> str:
     """What resets alone do to the rate of the random agent."""
     forgetting = format_number(baseline.forgetting, digits=3)
     plasticity = format_number(baseline.plasticity, digits=3)
-    return f"its own forgetting is {forgetting}, its plasticity {plasticity}"
+    return f"the random agent's forgetting: {forgetting}, plasticity: {plasticity}"
 
 
 def _caption_windows(config: RunConfig) -> Iterator[str]:

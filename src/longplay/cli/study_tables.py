@@ -361,7 +361,7 @@ def _tuning_table(study: StudyDirectory) -> Table:
             point["suite"],
             describe_args(point["args"]),
             str(len(tuning.seeds)),
-            value if point["value"] is not None or not is_ended else "out",
+            value if point["value"] is not None or not is_ended else "excluded",
             Text("chosen", "green") if point["chosen"] else "",
         )
     return table

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 study_app = typer.Typer(
     cls=CommandGroup,
-    help="Run many agents on many suites, with tuning; watch and show them.",
+    help="Studies: many agents on many suites, with tuning. Run, watch, show results.",
     no_args_is_help=True,
 )
 
@@ -176,7 +176,7 @@ def status(
 
 @_command
 def show(study: StudyPath, as_json: Json = False) -> None:
-    """Show what tuning chose, and the results of a study."""
+    """Show the results of a study and the hyper-parameters that tuning chose."""
     from longplay.experiments.study_directory import read_study
 
     found = read_study(study)

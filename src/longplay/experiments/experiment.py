@@ -451,7 +451,7 @@ class Experiment:
         """Plays the incomplete runs on Ray, one task per run.
 
         Args:
-            workers: Parallel runs on a Ray that is started on this machine.
+            workers: Parallel runs on a Ray instance that is started on this machine.
             address: Address of a running cluster, instead of `workers`.
             retries: Restarts of a run whose worker was lost.
             stall_timeout_s: A run without a heartbeat for this long counts as lost.

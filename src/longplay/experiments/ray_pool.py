@@ -81,7 +81,7 @@ def _play(job: Job) -> RunResult:
 
 
 class RayPool:
-    """Runs jobs on a local Ray or on a cluster; a context manager."""
+    """Runs jobs on a local Ray instance or on a cluster; a context manager."""
 
     def __init__(
         self,
@@ -113,8 +113,10 @@ class RayPool:
             self._connect()
         except (OSError, RuntimeError, ValueError, RayError) as error:
             self._cleanup.close()
-            where = "on this machine" if self._address is None else self._address
-            raise ConfigError(f"cannot reach a Ray {where}: {error}") from error
+            where = (
+                "on this machine" if self._address is None else f"at {self._address}"
+            )
+            raise ConfigError(f"cannot reach Ray {where}: {error}") from error
         # After Ray was started, which sets handlers of its own.
         self._stop = self._cleanup.enter_context(stop_on_signals())
         return self
@@ -281,7 +283,7 @@ class RayPool:
 
 
 def _check_address(address: str) -> None:
-    """Refuses an address where no Ray listens; Ray itself would wait for minutes.
+    """Refuses an address where Ray does not listen; Ray would wait for minutes.
 
     Raises:
         OSError: Nothing answers, or not in gRPC, which Ray speaks over HTTP/2.

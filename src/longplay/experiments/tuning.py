@@ -6,8 +6,8 @@
     choice             the point with the highest value; of equal ones the first in the
                        order of the grid
 
-A point is out if the agent raised in one of its runs, or if one has no value. The rule
-is written to study.json before the first frame.
+A point is excluded if the agent raised in one of its runs, or if one has no value. The
+rule is written to study.json before the first frame.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Point:
 
     @property
     def value(self) -> float | None:
-        """The mean over its runs; None if the point is out."""
+        """The mean over its runs; None if the point is excluded."""
         known = [value for value in self.values if value is not None]
         if len(known) < len(self.values):
             return None

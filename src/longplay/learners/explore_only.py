@@ -1,4 +1,4 @@
-"""The learners' exploration, and nothing that learns: what they must beat.
+"""Explores like the learners but learns nothing: the baseline that they must beat.
 
     longplay run control-v1 --agent explore-only --seed 0
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from longplay.learners.exploring import Explorer
 from longplay.learners.features import Observation
+from longplay.learners.limits import check_arguments
 from longplay.learners.state_files import load_state, save_state
 
 REVISION = 1
@@ -43,6 +44,7 @@ def init(
 ) -> State:
     """Builds the agent; every keyword is a hyper-parameter, as of the learners."""
     arguments = dict(locals())
+    check_arguments(arguments)
     rng = np.random.default_rng(seed)
     explorer = Explorer(num_actions, rng, epsilons, block_decisions)
     return State(arguments, np.zeros(num_actions), explorer)

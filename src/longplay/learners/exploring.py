@@ -6,7 +6,8 @@ blocks, each played with one exploration rate, and a bandit picks the rate of th
 block from the rewards of earlier blocks. It forgets, because the agent learns and games
 change. The idea is Agent57's (Badia et al., 2020, arXiv 2003.13350);
 the bandit is Thompson sampling with normal posteriors of one common variance, at half
-their width: a wrong rate costs less than many blocks of exploration.
+their width, so that it explores less: a slightly wrong rate costs less than many blocks
+spent finding the best one.
 
 Within a block, actions are ε-greedy; an exploring action is repeated for a while, since
 many games reward only sustained actions (Dabney et al., 2021, "Temporally-Extended

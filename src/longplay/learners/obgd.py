@@ -5,8 +5,8 @@
     traces.move(network.weights, error)             # when the error is known
 
 Elsayed et al. (2024), algorithm 3 (ObGD, overshooting-bounded gradient descent): the
-step size is lowered where the trace is so large that a full step would move the value
-beyond its target, more than 1 / `kappa` of the way.
+step size is capped at 1 / (`kappa` · max(1, |error|) · ‖trace‖₁), to keep an update
+from moving the value beyond its target.
 """
 
 from __future__ import annotations

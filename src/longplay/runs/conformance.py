@@ -65,7 +65,7 @@ def _check_actor(loaded: LoadedAgent) -> list[Check]:
     return [
         _check(f"is built as {loaded.built_as}", _build, loaded),
         _check("answers every decision with an action", _plays, loaded),
-        _check("plays the control track, where it has pixels alone", _controls, loaded),
+        _check("plays the control track, without info['lives']", _controls, loaded),
     ]
 
 

@@ -71,7 +71,7 @@ CONTROL = Track(
         "final": "final_score",
         "plasticity": "plasticity_mean",
     },
-    scored_on="every reward; beside it {windows}",
+    scored_on="all rewards; the final score on the {windows}",
     explain_game=_explain_game,
     typical_suite="control-v1",
 )
