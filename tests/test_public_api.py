@@ -130,6 +130,20 @@ print(longplay.validate_run(run_dir).is_valid, longplay.score_run(run_dir).frame
     assert run_python(code, finished_run).split() == ["True", str(frames)]
 
 
+@pytest.mark.parametrize("command", ["compare", "plot", "report", "leaderboard"])
+def test_runs_are_compared_without_the_emulator(finished_run, tmp_path, command):
+    code = """
+import sys
+sys.modules["ale_py"] = None
+from longplay.cli.app import app
+app(sys.argv[1:])
+"""
+    output = tmp_path / ("figure.svg" if command == "plot" else "pages")
+    where = [] if command == "compare" else ["-o", output]
+    shown = run_python(code, command, finished_run, *where)
+    assert output.exists() if where else "random" in shown
+
+
 # --- columns --------------------------------------------------------------------
 
 NUMPY_KINDS = {int: "i", float: "f", bool: "b", str: "O"}

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from longplay.analysis.curves import read_curves
 from longplay.analysis.runs import MeasuredRun, OpenedPack
-from longplay.console.ale import ALE_VERSION
 from longplay.contract.files import (
     hash_file,
     make_directory,
@@ -31,7 +30,7 @@ from longplay.errors import (
     LongplayError,
     RecordingError,
 )
-from longplay.provenance import longplay_version
+from longplay.provenance import longplay_version, read_package_versions
 from longplay.verify.pack import replayed_pack
 from longplay.verify.pack_file import PackFile
 from longplay.verify.verification import Verification, verify_run
@@ -160,7 +159,7 @@ class Judge:
         else:
             hashes = RunDirectory(path).hash_verified_files()
         checked = {name: hashes.get(name) for name in VERIFIED_FILES}
-        here = [longplay_version(), ALE_VERSION]
+        here = [longplay_version(), read_package_versions().get("ale-py")]
         text = json.dumps([checked, here], sort_keys=True)
         return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()}.json"
 
