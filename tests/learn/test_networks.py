@@ -76,9 +76,8 @@ def test_batches_of_different_sizes_do_not_disturb_each_other() -> None:
 
 def test_patches_must_fit_into_the_image() -> None:
     shape = NetworkShape((10, 10, 4), 3, choose_layers(10), 8)
-    with pytest.raises(
-        ConfigError, match=r"at least 4 × 4 for its patches, found 2 × 2"
-    ):
+    message = "size: expected images of at least 27 × 27 .*, found 10 × 10"
+    with pytest.raises(ConfigError, match=message):
         ConvNetwork(shape, seed=0)
 
 

@@ -77,11 +77,6 @@ class _Layer:
         self, in_shape: tuple[int, int, int], conv: Convolution, start: int
     ) -> None:
         rows, columns, channels = in_shape
-        if min(rows, columns) < conv.size:
-            raise ConfigError(
-                f"network: expected images of at least {conv.size} × {conv.size} for "
-                f"its patches, found {rows} × {columns}"
-            )
         self.conv = conv
         self.in_shape = in_shape
         self.out_shape = (
@@ -198,7 +193,21 @@ def _mean_activity(layer: _Layer, samples: int) -> Floats:
     return activity
 
 
+def _check_image(shape: NetworkShape) -> None:
+    """Refuses images from which the last convolution gets less than a patch."""
+    rows, columns, _ = shape.image
+    least = 1
+    for conv in reversed(shape.convolutions):
+        least = (least - 1) * conv.stride + conv.size
+    if min(rows, columns) < least:
+        raise ConfigError(
+            f"size: expected images of at least {least} × {least} for this network, "
+            f"found {rows} × {columns}"
+        )
+
+
 def _build_layers(shape: NetworkShape) -> Iterator[_Layer]:
+    _check_image(shape)
     current, start = shape.image, 0
     for conv in shape.convolutions:
         layer = _Layer(current, conv, start)
