@@ -26,7 +26,7 @@ LEARNERS = (
 )
 # Stream Q(λ) is measured at its paper's size.
 ARGUMENTS = {"stream_q": {"size": 84}, "stream_q_l2init": {"size": 84}}
-GOING_ON = {"terminated": False, "truncated": False}
+NOT_OVER = {"terminated": False, "truncated": False}
 
 Step = Callable[[np.ndarray, np.ndarray, float], Any]
 
@@ -38,7 +38,7 @@ def make_learner(name: str) -> Step:
     named = inspect.signature(module.init).parameters
     given = {k: v for k, v in offered.items() if k in named}
     state = module.init(**given, **ARGUMENTS.get(name, {}))
-    return lambda before, now, reward: module.step(state, before, now, reward, GOING_ON)
+    return lambda before, now, reward: module.step(state, before, now, reward, NOT_OVER)
 
 
 def make_torch() -> Step:
@@ -50,7 +50,7 @@ def make_torch() -> Step:
 
     torch.set_num_threads(1)
     agent = TorchStreamQ(stream_q.init((210, 160, 3), 18, 0, **ARGUMENTS["stream_q"]))
-    return lambda before, now, reward: agent.step(now, reward, GOING_ON)
+    return lambda before, now, reward: agent.step(now, reward, NOT_OVER)
 
 
 def time_steps(step: Step, frames: list[np.ndarray], count: int) -> float:

@@ -17,8 +17,6 @@ import torch.nn.functional as F  # noqa: N812 - as everyone calls it
 from longplay.learners import stream_q
 from longplay.learners.networks import ConvNetwork
 
-KAPPA = 2.0
-
 
 class TorchNetwork(torch.nn.Module):
     """The network of `ConvNetwork`, with its weights."""
@@ -120,7 +118,9 @@ class TorchStreamQ:
             assert parameter.grad is not None
             trace.mul_(self.decay).add_(parameter.grad)
             norm += float(trace.abs().sum())
-        step_size = min(1.0, 1.0 / (KAPPA * max(abs(error), 1.0) * norm))
+        arguments = self.state.arguments
+        bound = arguments["kappa"] * max(abs(error), 1.0) * norm
+        step_size = min(arguments["step_size"], 1.0 / bound)
         with torch.no_grad():
             for trace, parameter in zip(
                 self.traces, self.network.parameters(), strict=True

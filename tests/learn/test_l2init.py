@@ -10,7 +10,7 @@ import pytest
 from longplay.learners import stream_q, stream_q_l2init
 
 SHAPE = (210, 160, 3)
-GOING_ON = {"terminated": False, "truncated": False}
+NOT_OVER = {"terminated": False, "truncated": False}
 SWITCH = {"terminated": False, "truncated": True}
 SMALL = {"size": 42, "hidden": 16, "epsilons": (0.0,)}
 
@@ -26,7 +26,7 @@ def play(learner: Any, state: Any, infos: list[dict[str, bool]]) -> int:
 
 def test_value_and_trace_of_a_new_game_are_of_the_renewed_weights() -> None:
     state = stream_q_l2init.init(SHAPE, 18, 1, pull=0.0, renewal=0.8, **SMALL)
-    action = play(stream_q_l2init, state, [*[GOING_ON] * 40, SWITCH])
+    action = play(stream_q_l2init, state, [*[NOT_OVER] * 40, SWITCH])
     values = stream_q.find_values(state, state.vision.stack.image)
     assert state.value == pytest.approx(float(values[action]), rel=1e-5)
     gradient = np.zeros_like(state.network.weights)
@@ -36,7 +36,7 @@ def test_value_and_trace_of_a_new_game_are_of_the_renewed_weights() -> None:
 
 
 def test_renewal_keeps_a_fifth_of_what_was_learned() -> None:
-    infos = [*[GOING_ON] * 40, SWITCH]
+    infos = [*[NOT_OVER] * 40, SWITCH]
     plain = stream_q.init(SHAPE, 18, 1, **SMALL)
     first = plain.network.weights.copy()
     renewed = stream_q_l2init.init(SHAPE, 18, 1, pull=0.0, renewal=0.8, **SMALL)
@@ -51,9 +51,9 @@ def test_the_pull_skips_the_first_decision_of_a_game() -> None:
     plain = stream_q.init(SHAPE, 18, 1, **SMALL)
     pulled = stream_q_l2init.init(SHAPE, 18, 1, pull=0.5, **SMALL)
     for learner, state in ((stream_q, plain), (stream_q_l2init, pulled)):
-        play(learner, state, [GOING_ON, SWITCH])
+        play(learner, state, [NOT_OVER, SWITCH])
     # The only weights that were pulled had not moved yet.
     assert np.array_equal(pulled.network.weights, plain.network.weights)
-    play(stream_q, plain, [GOING_ON])
-    play(stream_q_l2init, pulled, [GOING_ON])
+    play(stream_q, plain, [NOT_OVER])
+    play(stream_q_l2init, pulled, [NOT_OVER])
     assert not np.array_equal(pulled.network.weights, plain.network.weights)

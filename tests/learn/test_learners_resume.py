@@ -7,9 +7,6 @@ import inspect
 import json
 import random
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,8 +15,8 @@ import numpy as np
 import pytest
 
 import longplay
+from killing import Ended, Fault, find_run_dir, read_result, run_command
 from longplay.agents.loading import BUILT_IN_AGENTS, load_agent
-from longplay.contract.rundir import ROW_FILES
 from longplay.runs.continuation import Continuation, find_differences
 from longplay.runs.trial import CONTROL_TRIAL
 
@@ -54,7 +51,7 @@ def build(name: str) -> Any:
     return init(**{k: v for k, v in offered.items() if k in named}, **SMALL[name])
 
 
-class Life:
+class MadeUpStream:
     """A made-up stream of pixels and rewards, the same for every agent."""
 
     def __init__(self, timesteps: int) -> None:
@@ -67,7 +64,7 @@ class Life:
             for k in range(timesteps)
         ]
 
-    def live(
+    def play(
         self, name: str, state: Any, start: int, stop: int
     ) -> tuple[Any, list[Any]]:
         step, answers = module_of(name).step, []
@@ -86,13 +83,13 @@ def save(name: str, state: Any, folder: Path) -> dict[str, bytes]:
 
 @each_learner
 def test_saved_and_loaded_at_random_moments(name: str, tmp_path: Path) -> None:
-    life = Life(220)
-    state, answers = life.live(name, build(name), 0, 220)
+    stream = MadeUpStream(220)
+    state, answers = stream.play(name, build(name), 0, 220)
     expected = save(name, state, tmp_path / "straight")
     moments = sorted(random.Random(name).sample(range(220), 3))
     again, start, found = build(name), 0, []
     for moment in [*moments, 220]:
-        again, more = life.live(name, again, start, moment)
+        again, more = stream.play(name, again, start, moment)
         found += more
         save(name, again, tmp_path / str(moment))
         again, start = module_of(name).load(tmp_path / str(moment)), moment
@@ -129,11 +126,11 @@ def resident_bytes() -> int:
 
 @each_learner
 def test_memory_is_flat(name: str) -> None:
-    life = Life(300)
-    state, _ = life.live(name, build(name), 0, 300)
+    stream = MadeUpStream(300)
+    state, _ = stream.play(name, build(name), 0, 300)
     before = resident_bytes()
     for _ in range(3):
-        state, _ = life.live(name, state, 0, 300)
+        state, _ = stream.play(name, state, 0, 300)
     assert resident_bytes() - before < 3_000_000
 
 
@@ -146,47 +143,63 @@ def test_dqn_stays_far_below_a_gigabyte() -> None:
 
 # --- real runs, killed --------------------------------------------------------------
 
+# Frames of a visit; a run has three. Checkpoints are about 30 frames apart.
+VISIT_FRAMES = 200
+FRAMES = 3 * VISIT_FRAMES
+EXIT_CODES = {signal.SIGTERM: 75, signal.SIGKILL: -signal.SIGKILL}
 
-def run_command(name: str, out: Path) -> list[str]:
+
+def run(name: str, out: Path, fault: Fault | None = None) -> Ended:
+    """Starts or resumes a run: the same command line does both."""
     suite = "prediction-smoke-v1" if name.endswith("-td") else "control-smoke-v1"
-    command = [sys.executable, "-m", "longplay", "run", suite, "--agent", name]
-    for key, value in SMALL[name].items():
-        command += ["--agent-arg", f"{key}={json.dumps(value)}"]
-    return [*command, "--seed", "1000", "--out", str(out), "--quiet"]
+    given = [f"--agent-arg={k}={json.dumps(v)}" for k, v in SMALL[name].items()]
+    return run_command(
+        *(out.with_suffix(".process"), "run", suite, "--agent", name, *given),
+        *("--set", f"base_visit_frames={VISIT_FRAMES}", "--seed", 1000),
+        *("--out", out, "--resume", "--quiet"),
+        fault=fault,
+    )
 
 
-def play_and_kill(name: str, out: Path, rng: random.Random) -> int:
-    """Plays to the end in spite of signals at random moments; how many there were."""
-    kills, command = 0, run_command(name, out)
-    while True:
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
-        )
-        if kills < 3:
-            time.sleep(rng.uniform(1.0, 4.0))
-            process.send_signal(rng.choice([signal.SIGTERM, signal.SIGKILL]))
-        _, error = process.communicate()
-        if process.returncode == 0:
-            return kills
-        assert process.returncode in {75, -signal.SIGTERM, -signal.SIGKILL}, error
-        kills += 1
-        if list(out.glob("episodes/*/config.json")):
-            command = [sys.executable, "-m", "longplay", "resume", str(out), "--quiet"]
-        elif out.exists():  # killed before there was anything to resume
-            command = [*run_command(name, out), "--resume"]
+def choose_faults(rng: random.Random) -> list[Fault]:
+    """Three signals, each after a checkpoint and long before the end of the run."""
+    return [
+        Fault("frame", rng.randint(40, FRAMES // 4), rng.choice(list(EXIT_CODES)))
+        for _ in range(3)
+    ]
+
+
+def read_played(out: Path) -> dict[str, Any]:
+    """Everything that must be identical in a run that was killed."""
+    run_dir = find_run_dir(out)
+    assert run_dir is not None
+    metrics = (run_dir / "metrics.jsonl").read_bytes()
+    assert metrics.count(b"\n") == 3
+    return {**read_result(run_dir), "metrics": metrics}
 
 
 def kill_and_compare(name: str, folder: Path, seed: str) -> None:
-    subprocess.run(run_command(name, folder / "straight"), check=True)
-    kills = play_and_kill(name, folder / "killed", random.Random(seed))
-    runs = [longplay.read_run(folder / each) for each in ("straight", "killed")]
-    for file in ROW_FILES:
-        straight, killed = (run.path / file for run in runs)
-        assert straight.read_bytes() == killed.read_bytes(), (name, file, kills)
+    straight, killed = folder / "straight", folder / "killed"
+    ended = run(name, straight)
+    assert ended.exit_code == 0, ended.output
+    assert ended.counts["frame"] == FRAMES
+    faults = choose_faults(random.Random(seed))
+    for fault in faults:
+        ended = run(name, killed, fault)
+        assert ended.exit_code == EXIT_CODES[fault.signal], (fault, ended.output)
+    ended = run(name, killed)
+    assert ended.exit_code == 0, ended.output
+    # The last of them, too, resumed from a checkpoint that the agent had saved.
+    assert ended.counts["load"] == 1
+    assert 0 < ended.counts["frame"] < FRAMES
+    assert longplay.read_run(killed).summary.tries == 1 + len(faults)
+    expected, found = read_played(straight), read_played(killed)
+    for part, content in expected.items():
+        assert found[part] == content, (part, faults)
 
 
 def test_a_killed_run_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    kill_and_compare("stream-q", tmp_path, "brief")
+    kill_and_compare("stream-q", tmp_path, "quick")
 
 
 @pytest.mark.exhaustive

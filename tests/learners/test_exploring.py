@@ -78,9 +78,9 @@ def test_rates_that_earn_the_same_are_all_played() -> None:
     assert played == {0.0, 1.0}
 
 
-@pytest.mark.parametrize("rates", [(), (0.1, 1.5), (-0.1,)])
+@pytest.mark.parametrize("rates", [(), (0.1, 1.5), (-0.1,), (0.5,) * 11])
 def test_rates_out_of_range_are_refused(rates: tuple[float, ...]) -> None:
-    with pytest.raises(ConfigError, match="epsilons: expected a list of rates from 0"):
+    with pytest.raises(ConfigError, match="epsilons: expected a list of 1 to 10 r"):
         make_bandit(rates)
 
 

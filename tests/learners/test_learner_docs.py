@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,13 +24,18 @@ def read_page() -> str:
     return (ROOT / "docs/learners.md").read_text(encoding="utf-8")
 
 
+def write_default(value: Any) -> str:
+    """As `--agent-arg` reads it, where that is JSON."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def list_defaults(name: str) -> dict[str, str]:
     """Hyper-parameter -> default, as the table writes it."""
     parameters = inspect.signature(LEARNERS[name].init).parameters
     return {
-        key: f"{parameter.default:g}"
-        if isinstance(parameter.default, float)
-        else str(parameter.default)
+        key: write_default(parameter.default)
         for key, parameter in parameters.items()
         if key not in GIVEN and parameter.kind is not parameter.VAR_KEYWORD
     }

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longplay.agents.loading import BUILT_IN_AGENTS
-from longplay.errors import ConfigError
+from longplay.agents.loading import BUILT_IN_AGENTS, load_agent
+from longplay.errors import AgentLoadError, ConfigError
 from longplay.learners.limits import LIMITS, check_arguments
 
 GIVEN = {"observation_shape": (210, 160, 3), "num_actions": 18, "seed": 0}
@@ -29,12 +29,11 @@ def test_replay_that_never_has_a_batch_is_refused() -> None:
 
 
 def list_numeric(name: str) -> list[str]:
-    """The hyper-parameters of a learner that are numbers, or several."""
+    """The hyper-parameters of a learner that are numbers, flags, or several numbers."""
     return [
         key
         for key, parameter in inspect.signature(INITS[name]).parameters.items()
         if isinstance(parameter.default, int | float | tuple)
-        and not isinstance(parameter.default, bool)
     ]
 
 
@@ -65,9 +64,13 @@ def list_numeric(name: str) -> list[str]:
         ({"sparsity": 1.0}, "sparsity: expected a number from 0 to below 1, found 1"),
         ({"pull": 2}, "pull: expected a number from 0 to 1, found 2"),
         ({"renewal": -0.5}, "renewal: expected a number from 0 to 1, found -0.5"),
-        ({"epsilons": 0.1}, "epsilons: expected a list of rates from 0 to 1, found 0"),
+        ({"epsilons": 0.1}, "epsilons: expected a list of 1 to 10 rates from 0 to 1"),
         ({"epsilons": ()}, r"epsilons: expected a list of .*, found \(\)"),
         ({"epsilons": [0.1, 1.5]}, r"epsilons: expected .*, found \[0.1, 1.5\]"),
+        ({"epsilons": [0.5] * 11}, "epsilons: expected a list of 1 to 10 rates from"),
+        ({"cut_traces": "no"}, "cut_traces: expected true or false, found 'no'"),
+        ({"shared_parts": "False"}, "shared_parts: expected true or false, found 'F"),
+        ({"shared_parts": 0}, "shared_parts: expected true or false, found 0"),
     ],
 )
 def test_out_of_range(arguments: dict[str, Any], message: str) -> None:
@@ -77,7 +80,7 @@ def test_out_of_range(arguments: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"step_size": 0}, {"first_update": 1e9}, {"epsilons": [0, 1]}, {"my_own": -1}],
+    [{"step_size": 0}, {"first_update": 1e9}, {"epsilons": [0] * 10}, {"my_own": -1}],
 )
 def test_what_is_allowed(arguments: dict[str, Any]) -> None:
     check_arguments(arguments)
@@ -114,3 +117,28 @@ def test_nothing_is_drawn_before_arguments_are_checked(
 def test_the_variant_checks_arguments_of_stream_q() -> None:
     with pytest.raises(ConfigError, match="kappa: expected a number above 0, found 0"):
         INITS["stream-q-l2init"](**GIVEN, kappa=0)
+    with pytest.raises(ConfigError, match="cut_traces: expected true or false, found"):
+        INITS["stream-q-l2init"](**GIVEN, cut_traces="no")
+
+
+@pytest.mark.parametrize("name", INITS)
+def test_unknown_names_are_refused_in_the_same_words(name: str) -> None:
+    agent = load_agent(name, {"stepsize": 1})
+    message = (
+        f"agent {name}: init has no parameter 'stepsize'; it was given as an agent "
+        "argument"
+    )
+    with pytest.raises(AgentLoadError, match=f"^{message}$"):
+        (agent.build_predictor if name.endswith("-td") else agent.build)(0)
+
+
+@pytest.mark.parametrize("name", ["stream-q", "stream-q-l2init", "dqn", "stream-td"])
+def test_images_too_small_for_the_network_are_refused(name: str) -> None:
+    init = INITS[name]
+    given = {k: v for k, v in GIVEN.items() if k in inspect.signature(init).parameters}
+    init(**given, size=27)
+    message = (
+        "size: expected images of at least 27 × 27 for this network, found 26 × 26"
+    )
+    with pytest.raises(ConfigError, match=message):
+        init(**given, size=26)

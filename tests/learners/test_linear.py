@@ -12,7 +12,7 @@ from longplay.learners import explore_only, linear_sarsa, linear_td
 from longplay.learners.features import BLOCKS, COLOURS, FEATURES
 
 SHAPE = (210, 160, 3)
-GOING_ON = {"terminated": False, "truncated": False}
+NOT_OVER = {"terminated": False, "truncated": False}
 OVER = {"terminated": True, "truncated": False}
 SWITCH = {"terminated": False, "truncated": True}
 
@@ -27,11 +27,11 @@ def show(k: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
 def test_one_update_of_linear_sarsa_by_hand() -> None:
     state = linear_sarsa.init(SHAPE, 18, 0, step_size=0.5, bias=2.0, epsilons=(0.0,))
     black, white = show(0) * 0, show(0) * 0 + 255
-    linear_sarsa.step(state, black, black, 0.0, GOING_ON)
-    linear_sarsa.step(state, white, white, 0.0, GOING_ON)
+    linear_sarsa.step(state, black, black, 0.0, NOT_OVER)
+    linear_sarsa.step(state, white, white, 0.0, NOT_OVER)
     # White in every block, seen in one of two observations: 224 features of size ½.
     assert state.sizes.tolist() == [0.5] * 224
-    _, action, metrics = linear_sarsa.step(state, black, black, 1.0, GOING_ON)
+    _, action, metrics = linear_sarsa.step(state, black, black, 1.0, NOT_OVER)
     scaled = 1.0 / state.rewards.deviation
     assert metrics["squared_td_error"] == pytest.approx(scaled**2)
     # Four parts share the step, each 224 · ¼ + 2² long; the older trace, of the black
@@ -48,15 +48,15 @@ def test_one_update_of_linear_sarsa_by_hand() -> None:
 def test_one_update_of_linear_td_by_hand() -> None:
     state = linear_td.init(SHAPE, step_size=0.5, discount=0.9, trace_decay=0.8)
     black = show(0) * 0
-    linear_td.step(state, black, black, 0.0, GOING_ON)
-    _, prediction, metrics = linear_td.step(state, black, black, 1.0, GOING_ON)
+    linear_td.step(state, black, black, 0.0, NOT_OVER)
+    _, prediction, metrics = linear_td.step(state, black, black, 1.0, NOT_OVER)
     # 225 active features (black everywhere, the bias), all with trace 1.
     assert metrics["squared_td_error"] == 1.0
     assert prediction == pytest.approx(0.5)
     assert state.weights[FEATURES] == pytest.approx(0.5 / 225)
     # Then: value 0.5, next value 0.5, error 0 + 0.45 - 0.5; old value 0, by the weights
     # before. The trace is 0.72 + 1 - 0.5/225 · 0.72 · 225 = 1.36.
-    linear_td.step(state, black, black, 0.0, GOING_ON)
+    linear_td.step(state, black, black, 0.0, NOT_OVER)
     moved = 0.5 / 225 * ((-0.05 + 0.5) * 1.36 - 0.5)
     assert state.weights[FEATURES] == pytest.approx(0.5 / 225 + moved)
 
@@ -65,8 +65,8 @@ def test_one_update_of_linear_td_by_hand() -> None:
 def test_the_end_of_a_game_cuts_traces(learner: ModuleType) -> None:
     named = {"num_actions": 18, "seed": 0} if learner is linear_sarsa else {}
     state = learner.init(observation_shape=SHAPE, **named)
-    learner.step(state, show(0), show(0), 0.0, GOING_ON)
-    learner.step(state, show(0), show(1), 0.0, GOING_ON)
+    learner.step(state, show(0), show(0), 0.0, NOT_OVER)
+    learner.step(state, show(0), show(1), 0.0, NOT_OVER)
     assert state.traces.any()
     learner.step(state, show(1), show(0), 1.0, OVER)
     assert not state.traces.any()
@@ -96,7 +96,7 @@ def test_linear_sarsa_reads_the_screen() -> None:
     screens = [show(0), show(2)]
     for _ in range(1500):
         _, action, _ = linear_sarsa.step(
-            state, screens[shown], screens[shown], reward, GOING_ON
+            state, screens[shown], screens[shown], reward, NOT_OVER
         )
         pays = ((2, 10), (5, 13))[shown]  # UP or DOWN, with the button or without
         reward = float(action in pays)
@@ -130,7 +130,7 @@ def test_linear_td_learns_known_values() -> None:
     errors = []
     for k in range(1500):
         place = k % 10
-        info = OVER if place == 0 and k else GOING_ON
+        info = OVER if place == 0 and k else NOT_OVER
         reward = float(place == 0 and k > 0)
         before = screens[(k - 1) % 10]
         _, value, _ = linear_td.step(state, before, screens[place], reward, info)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from killing import Fault
 from scenarios import SCENARIOS, Reference, Stopped
 
+from killing import Fault
 from longplay.contract.rundir import ROW_FILES
 
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from killing import PLACES, Fault, find_run_dir, read_result, read_status
 from scenarios import SCENARIOS, Reference, Stopped
 
+from killing import PLACES, Fault, find_run_dir, read_result, read_status
 from longplay.contract.rundir import ROW_FILES
 from longplay.experiments.experiment import view_runs
 

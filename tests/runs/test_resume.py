@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 from filelock import FileLock
+from scenarios import QUICK, REPLAYED, Reference, Scenario, Stopped
+
 from killing import (
     Fault,
     find_run_dir,
@@ -24,8 +26,6 @@ from killing import (
     read_tree,
     run_command,
 )
-from scenarios import QUICK, REPLAYED, Reference, Scenario, Stopped
-
 from longplay.contract.rundir import ROW_FILES
 from sampling import sampled
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from killing import Fault, find_run_dir, read_result, read_status
 from scenarios import EXAMPLES, Reference, Scenario
 
+from killing import Fault, find_run_dir, read_result, read_status
 from longplay.contract.rundir import ROW_FILES
 
 TWO_GAMES = {"games": ["breakout", "pong"], "base_visit_frames": 120}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from killing import Fault, find_run_dir, read_result, read_rows
 from scenarios import Reference, Scenario
 
 import longplay
+from killing import Fault, find_run_dir, read_result, read_rows
 from longplay.agents.global_random import GlobalRandomState
 from longplay.experiments.experiment import plan_experiment
 from longplay.runs.loop import Progress

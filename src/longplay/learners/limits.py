@@ -46,14 +46,17 @@ _SHARE_BELOW_1 = Limit(
 _SHARE_ABOVE_0 = Limit(
     "a number above 0, at most 1", lambda value: _is_share(value) and value > 0
 )
+# The bandit tries each rate again after 25 blocks: with 25 rates it never chooses.
+_MOST_RATES = 10
 _RATES = Limit(
-    "a list of rates from 0 to 1",
+    f"a list of 1 to {_MOST_RATES} rates from 0 to 1",
     lambda value: (
         isinstance(value, list | tuple)
-        and len(value) > 0
+        and 1 <= len(value) <= _MOST_RATES
         and all(map(_is_share, value))
     ),
 )
+_FLAG = Limit("true or false", lambda value: isinstance(value, bool))
 
 LIMITS: Mapping[str, Limit] = {
     "step_size": _NOT_NEGATIVE,  # 0: without learning
@@ -64,6 +67,8 @@ LIMITS: Mapping[str, Limit] = {
     "epsilons": _RATES,
     "block_decisions": _COUNT,
     "kappa": _POSITIVE,
+    "cut_traces": _FLAG,
+    "shared_parts": _FLAG,
     "sparsity": _SHARE_BELOW_1,
     "size": _COUNT,
     "frames": _COUNT,

@@ -77,11 +77,6 @@ class _Layer:
         self, in_shape: tuple[int, int, int], conv: Convolution, start: int
     ) -> None:
         rows, columns, channels = in_shape
-        if min(rows, columns) < conv.size:
-            raise ConfigError(
-                f"network: expected images of at least {conv.size} × {conv.size} for "
-                f"its patches, found {rows} × {columns}"
-            )
         self.conv = conv
         self.in_shape = in_shape
         self.out_shape = (
@@ -118,7 +113,8 @@ class ConvNetwork:
         self.shape = shape
         self.layers = list(_build_layers(shape))
         self.weights = np.zeros(self.layers[-1].bias_slice.stop, np.float32)
-        self._samples = 1
+        # Of the last `forward`.
+        self._samples, self._weights = 1, self.weights
         rng = np.random.default_rng(seed)
         for layer in self.layers:
             weights, _ = layer.views(self.weights)
@@ -130,7 +126,8 @@ class ConvNetwork:
         The result is a buffer of the network: the next `forward` writes to it.
         """
         weights = self.weights if weights is None else weights
-        self._samples = samples = len(images)
+        samples = len(images)
+        self._samples, self._weights = samples, weights
         current = images
         for layer in self.layers:
             buffers, conv = layer.buffers(samples), layer.conv
@@ -145,6 +142,8 @@ class ConvNetwork:
 
     def add_gradient(self, d_outputs: Floats, gradient: Floats) -> None:
         """Adds the gradient of `sum(d_outputs * outputs)` of the last `forward`.
+
+        It is the gradient by the weights which that `forward` used.
 
         Args:
             d_outputs: (sample, output), float32.
@@ -163,7 +162,7 @@ class ConvNetwork:
     def _step_back(self, layer: _Layer, before: _Layer, d_rows: Floats) -> Floats:
         """The gradient by what a layer got -> by the product of the layer before it."""
         buffers, conv = layer.buffers(self._samples), layer.conv
-        weights, _ = layer.views(self.weights)
+        weights, _ = layer.views(self._weights)
         buffers.d_patches[:] = 0.0
         kernels.add_products(d_rows.T, weights, buffers.d_patches)
         kernels.scatter_patches(buffers.d_patches, conv.size, conv.stride, buffers.d_in)
@@ -198,7 +197,21 @@ def _mean_activity(layer: _Layer, samples: int) -> Floats:
     return activity
 
 
+def _check_image(shape: NetworkShape) -> None:
+    """Refuses images from which the last convolution gets less than a patch."""
+    rows, columns, _ = shape.image
+    least = 1
+    for conv in reversed(shape.convolutions):
+        least = (least - 1) * conv.stride + conv.size
+    if min(rows, columns) < least:
+        raise ConfigError(
+            f"size: expected images of at least {least} × {least} for this network, "
+            f"found {rows} × {columns}"
+        )
+
+
 def _build_layers(shape: NetworkShape) -> Iterator[_Layer]:
+    _check_image(shape)
     current, start = shape.image, 0
     for conv in shape.convolutions:
         layer = _Layer(current, conv, start)

@@ -14,12 +14,14 @@ Network Training"), but with the first values in place of new noise. All else is
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from longplay.errors import AgentLoadError
 from longplay.learners import stream_q
 from longplay.learners.kernels import Floats, compiled
 from longplay.learners.limits import check_arguments
@@ -48,6 +50,7 @@ def init(
     **stream_q_arguments: Any,
 ) -> State:
     """Builds the agent; `pull`, `renewal` and the keywords of `stream_q`."""
+    _check_names(stream_q_arguments)
     arguments = {
         "observation_shape": observation_shape,
         "num_actions": num_actions,
@@ -65,6 +68,16 @@ def init(
         pull=pull,
         renewal=renewal,
     )
+
+
+def _check_names(stream_q_arguments: dict[str, Any]) -> None:
+    """Refuses unknown names, as `FunctionalAgent` does where `init` lists them all."""
+    known = inspect.signature(stream_q.init).parameters
+    for name in stream_q_arguments:
+        if name not in known:
+            raise AgentLoadError(
+                f"init has no parameter {name!r}; it was given as an agent argument"
+            )
 
 
 def step(
