@@ -364,37 +364,51 @@ def _list(names: Sequence[str], nothing: str = "no game") -> str:
 
 
 def render_short() -> str:
-    """README's table: agents by suites, those that learn nothing first."""
+    """README's tables: the track's own number of each suite, and average z."""
     suites = [suite for suite, _ in read_suites()]
+    scaled = [suite for suite in suites if suite.lead == "average"]
+    own = [(suite, suite.lead if suite.error else "headline") for suite in suites]
+    parts = [render_markdown(_table_agents(own))]
+    if scaled:
+        parts.append(
+            "Average performance, z: reward over all visits, on a scale where 0 is the "
+            "random agent and 1 an upper\nanchor, averaged over games "
+            "([definition](docs/analysis.md)).\n"
+        )
+        averages = [(suite, "average") for suite in scaled]
+        parts.append(render_markdown(_table_agents(averages)))
+    return "\n".join(parts)
+
+
+def _table_agents(columns: Sequence[tuple[SuiteComparison, str]]) -> TextTable:
+    """Agents by numbers of suites, those that learn nothing first."""
+    suites = [suite for suite, _ in columns]
     agents = [agent for suite in suites for agent in suite.agents]
     labels = {agent.label for agent in agents if not agent.is_shipped}
     learners = (agent.label for suite in suites for agent in _find_learners(suite))
     rows = tuple(
-        (Cell(f"`{label}`"), *(Cell(_headline(suite, label)) for suite in suites))
+        (Cell(f"`{label}`"), *(Cell(_mark_number(*one, label)) for one in columns))
         for label in dict.fromkeys((*NON_LEARNERS, *learners))
         if label in labels
     )
     heads = (
-        f"{s.suite}, {head_metric(_lead_of(s), s.headline, s.error)}" for s in suites
+        f"{suite.suite}, {head_metric(metric, suite.headline, suite.error)}"
+        for suite, metric in columns
     )
-    return render_markdown(TextTable("", ("agent", *heads), rows))
+    return TextTable("", ("agent", *heads), rows)
 
 
-def _lead_of(suite: SuiteComparison) -> str:
-    """The number of README's table: the track's own, or the error of predictions."""
-    return suite.lead if suite.error else "headline"
-
-
-def _headline(suite: SuiteComparison, label: str) -> str:
+def _mark_number(suite: SuiteComparison, metric: str, label: str) -> str:
+    """A number of an agent; in italics above random, in bold above both yardsticks."""
     agent = next((a for a in suite.agents if a.label == label), None)
     if agent is None:
         return NOTHING
-    text = format_estimate(agent.numbers.get(_lead_of(suite)))
+    text = format_estimate(agent.numbers.get(metric))
     others = [other for other in _find_yardsticks(suite) if other != label]
     above = [
         other
         for other in others
-        if _is_above(_find_difference(suite, agent, other, "headline"))
+        if _is_above(_find_difference(suite, agent, other, metric))
     ]
     if suite.error or label == _RANDOM or _RANDOM not in above:
         return text

@@ -121,6 +121,9 @@ def test_forgetting_is_less_that_of_resets(
     assert "- `fades`: forgetting above random (1.00)." in text
     assert "- `random`: forgetting" not in text
     assert "(pictures/results-stream-smoke-v1-retention.svg)" in text
+    # About 2, as visits differ in length; random has 1, the upper anchor 3.
+    assert f"| agent | {suite}, average |" in (short := results_page.render_short())
+    assert "| `fades` | **0.497 ±0.013** |" in short
     (read,) = results_page.read_suites()
     assert len(results_page.draw_suite(*read)) == 2
 
