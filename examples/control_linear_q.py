@@ -1,6 +1,6 @@
 """Linear Sarsa(λ) on coarse colours: a learning agent that only needs NumPy.
 
-    longplay run control-v1 --agent examples/control_linear_q.py --seed 0
+    longplay run control-v1 --agent examples/control_linear_q.py --seed 1000
 
 The screen is divided into blocks. Each feature is binary: a colour is present in a
 block, or a block has changed since the last observation. Action values are linear in

@@ -1,6 +1,6 @@
 """The smallest agent: two functions and no class.
 
-    longplay run control-v1 --agent examples/control_random.py --seed 0
+    longplay run control-v1 --agent examples/control_random.py --seed 1000
 
 `init` is called once and `step` at every timestep. The state that `step` returns is
 passed to the next call.

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from longplay.agents.loading import load_agent
+from longplay.agents.source.loading import load_agent
 from longplay.console.base import ConsoleStep, Observation
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import EventRow, ScheduledVisit, TimestepRow

@@ -13,6 +13,7 @@ EXPLORING = {"epsilons": [0.05, 1.0], "block_decisions": 10, "discount": 0.8}
 NETWORK = {**EXPLORING, "size": 42, "hidden": 64}
 LEARNERS: dict[str, dict[str, Any]] = {
     "linear-sarsa": EXPLORING,
+    "linear-prost": {**EXPLORING, "first_update": 50, "capacity": 500},
     "stream-q": {**NETWORK, "kappa": 0.5},
     "stream-q-l2init": {**NETWORK, "kappa": 0.5},
     "dqn": {
@@ -51,6 +52,7 @@ def test_contextual_bandit_on_pixels_and_a_switch(name: str) -> None:
     ("name", "agent_args"),
     [
         ("linear-td", {"step_size": 0.1}),
+        ("lstd-td", {}),
         ("stream-td", {"size": 42, "hidden": 64}),
     ],
 )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from longplay.agents.loading import BUILT_IN_AGENTS
+from longplay.agents.source.loading import BUILT_IN_AGENTS
 
 # Of 200,000 timesteps. The replay of dqn is full before the second half.
 STOP_AFTER, TIMESTEPS = 0.12, 24_000

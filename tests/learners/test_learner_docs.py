@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from longplay.agents.loading import BUILT_IN_AGENTS
+from longplay.agents.source.loading import BUILT_IN_AGENTS
 
 ROOT = Path(__file__).parents[2]
 GIVEN = ("observation_shape", "num_actions", "seed")
@@ -26,8 +27,8 @@ def read_page() -> str:
 
 def write_default(value: Any) -> str:
     """As `--agent-arg` reads it, where that is JSON."""
-    if isinstance(value, bool):
-        return str(value).lower()
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 

@@ -9,24 +9,25 @@ from typing import Any
 
 import pytest
 
-from longplay.agents.loading import BUILT_IN_AGENTS, load_agent
+from longplay.agents.source.loading import BUILT_IN_AGENTS, load_agent
 from longplay.errors import MissingExtraError
 
 LEARNERS = [
     name for name, where in BUILT_IN_AGENTS.items() if where.endswith(":module")
 ]
-WITHOUT_NETWORK = ["explore-only", "linear-sarsa", "linear-td"]
-NETWORKS = [name for name in LEARNERS if name not in WITHOUT_NETWORK]
+WITHOUT_NUMBA = ["explore-only", "blind", "linear-sarsa", "linear-td"]
+WITH_NUMBA = [name for name in LEARNERS if name not in WITHOUT_NUMBA]
 
 
 def module_of(name: str) -> Any:
     return importlib.import_module(BUILT_IN_AGENTS[name].partition(":")[0])
 
 
-def test_there_are_six_learners_and_one_that_only_explores() -> None:
+def test_there_are_nine_learners_and_one_that_only_explores() -> None:
     assert set(LEARNERS) == {
-        *WITHOUT_NETWORK,
-        *("stream-q", "stream-q-l2init", "dqn", "stream-td"),
+        *WITHOUT_NUMBA,
+        *("linear-prost", "stream-q", "stream-q-l2init", "dqn"),
+        *("lstd-td", "stream-td"),
     }
 
 
@@ -61,14 +62,14 @@ def without_numba(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", WITH_NUMBA)
 @pytest.mark.usefixtures("without_numba")
-def test_networks_need_the_extra(name: str) -> None:
-    with pytest.raises(MissingExtraError, match=r"pip install '\.\[learn\]'"):
+def test_compiled_learners_need_the_extra(name: str) -> None:
+    with pytest.raises(MissingExtraError, match=r"pip install 'longplay\[learn\]'"):
         load_agent(name)
 
 
-@pytest.mark.parametrize("name", WITHOUT_NETWORK)
+@pytest.mark.parametrize("name", WITHOUT_NUMBA)
 @pytest.mark.usefixtures("without_numba")
 def test_others_need_no_extra(name: str) -> None:
     assert load_agent(name).name == name
@@ -77,5 +78,5 @@ def test_others_need_no_extra(name: str) -> None:
 @pytest.mark.usefixtures("without_numba")
 def test_agents_are_listed_without_the_extra(invoke: Callable[..., Any]) -> None:
     rows = {row["agent"]: row["summary"] for row in invoke("agents", "--json").json}
-    assert "pip install '.[learn]'" in rows["stream-q"]
+    assert "pip install 'longplay[learn]'" in rows["stream-q"]
     assert rows["linear-sarsa"].startswith("Linear expected Sarsa")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longplay.agents.loading import BUILT_IN_AGENTS, load_agent
+from longplay.agents.source.loading import BUILT_IN_AGENTS, load_agent
 from longplay.errors import AgentLoadError, ConfigError
 from longplay.learners.limits import LIMITS, check_arguments
 
@@ -70,6 +70,10 @@ def list_numeric(name: str) -> list[str]:
         ({"epsilons": [0.5] * 11}, "epsilons: expected a list of 1 to 10 rates from"),
         ({"cut_traces": "no"}, "cut_traces: expected true or false, found 'no'"),
         ({"shared_parts": "False"}, "shared_parts: expected true or false, found 'F"),
+        ({"memory": "keep"}, "memory: expected one of carry, reset, library, found"),
+        ({"memory": None}, "memory: expected one of carry, reset, library, found No"),
+        ({"method": "EWC"}, "method: expected one of none, rehearsal, ewc, redo, shr"),
+        ({"strength": -1}, "strength: expected null or a number above 0, found -1"),
         ({"shared_parts": 0}, "shared_parts: expected true or false, found 0"),
     ],
 )

@@ -15,7 +15,8 @@ SHORT = ("--out", "out", "--set", "base_visit_frames=200", "--quiet", "--json")
 HEADLINES = {"streaming": "final_score", "prediction": "nmse"}
 
 
-@pytest.mark.parametrize("name", TEMPLATES)
+# The one in PyTorch is played by `tests/learn/test_torch_agents.py`.
+@pytest.mark.parametrize("name", [name for name in TEMPLATES if name != "torch"])
 def test_from_a_template_to_a_first_score(
     name: str,
     tmp_path: Path,

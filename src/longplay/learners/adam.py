@@ -23,6 +23,11 @@ class Adam:
         self.square = np.zeros(size, np.float32)
         self.updates = 0
 
+    def restart(self) -> None:
+        """Forgets all gradients."""
+        self.mean[:] = self.square[:] = 0.0
+        self.updates = 0
+
     def move(self, weights: Floats, gradient: Floats) -> None:
         """Moves the weights against the gradient."""
         self.updates += 1

@@ -1,6 +1,6 @@
 """DQN: a small network that learns from a replay of the last few thousand decisions.
 
-    longplay run control-v1 --agent dqn --seed 0
+    longplay run control-v1 --agent dqn --seed 1000
 
 Mnih et al. (2015), "Human-level control through deep reinforcement learning", Nature
 518, sized for 10,000 decisions per game. What differs from the paper by default:
@@ -14,6 +14,9 @@ Mnih et al. (2015), "Human-level control through deep reinforcement learning", N
                   visit; learning begins after 500, not 50,000
     rewards       scaled (`reward_scale`), not clipped at ±1
     exploration   as in `stream_q`, and so are the parts of values and the ends
+
+`method` adds one for continual learning (`dqn_methods`): rehearsal, ewc, redo or
+shrink-perturb.
 """
 
 from __future__ import annotations
@@ -27,9 +30,11 @@ import numpy as np
 from longplay.errors import ConfigError
 from longplay.learners.action_parts import ActionParts
 from longplay.learners.adam import Adam
+from longplay.learners.dqn_methods import Method, build_method
 from longplay.learners.exploring import Explorer
 from longplay.learners.kernels import Floats
 from longplay.learners.limits import check_arguments
+from longplay.learners.memory import switch_memory, with_memory
 from longplay.learners.networks import ConvNetwork, NetworkShape, choose_layers
 from longplay.learners.replay import Batch, Replay, ReplayShape
 from longplay.learners.reward_scale import RewardScale
@@ -66,6 +71,7 @@ class State:
         "rewards",
         "rng",
         "decisions",
+        "method",
     )
 
     arguments: dict[str, Any]
@@ -79,9 +85,11 @@ class State:
     explorer: Explorer
     rewards: RewardScale
     rng: np.random.Generator
+    method: Method
     decisions: int = 0
 
 
+@with_memory
 def init(
     observation_shape: tuple[int, int, int],
     num_actions: int,
@@ -102,6 +110,9 @@ def init(
     horizon: int = 10_000,
     epsilons: tuple[float, ...] = (0.03, 0.3, 1.0),
     block_decisions: int = 100,
+    memory: str = "carry",
+    method: str = "none",
+    strength: float | None = None,
 ) -> State:
     """Builds the agent; every keyword is a hyper-parameter."""
     arguments = dict(locals())
@@ -132,9 +143,17 @@ def init(
         explorer=Explorer(num_actions, rng, epsilons, block_decisions),
         rewards=RewardScale(discount, horizon),
         rng=rng,
+        method=build_method(method, strength, memory, network, replay),
     )
 
 
+def restart(state: State) -> None:
+    """Nothing precedes the next observation."""
+    state.replay.restart()
+    state.explorer.restart()
+
+
+@switch_memory(restart)
 def step(
     state: State,
     previous_observation: Observation,
@@ -144,10 +163,11 @@ def step(
 ) -> tuple[State, int, dict[str, float]]:
     """Stores the last transition, chooses an action, and learns every few decisions."""
     is_over = info["terminated"] or info["truncated"]
-    if state.decisions:
+    if state.replay.is_open:
         scaled = state.rewards(reward, is_over)
         state.replay.complete(state.explorer.action, scaled, is_over)
     state.replay.add(state.shrink(observation), is_first=is_over)
+    state.method.observe(state, state.training.discount, info["truncated"])
     state.explorer.observe(reward, info["truncated"])
     outputs = state.network.forward(state.replay.newest_image())
     values = state.parts.add_up(outputs[0])
@@ -172,7 +192,7 @@ def is_due(state: State) -> bool:
 def train(state: State) -> float:
     """One step of Adam on a batch, then of the target network; returns the loss."""
     training = state.training
-    batch = state.replay.draw(state.rng, training.batch_size, training.discount)
+    batch = state.method.draw(state, training.batch_size, training.discount)
     targets = find_targets(state, batch)
     outputs = state.network.forward(batch.images)
     values = state.parts.add_up(outputs)[np.arange(len(targets)), batch.actions]
@@ -182,9 +202,11 @@ def train(state: State) -> float:
     gradient = np.zeros_like(state.network.weights)
     d_outputs = state.parts.spread(batch.actions, slopes)
     state.network.add_gradient(d_outputs, gradient)
+    state.method.add_gradient(state, gradient)
     state.adam.move(state.network.weights, gradient)
     share = np.float32(training.target_share)
     state.target_weights += share * (state.network.weights - state.target_weights)
+    state.method.finish_update(state)
     return float(np.mean(errors * errors))
 
 
@@ -204,6 +226,7 @@ def measure(state: State) -> dict[str, float]:
     return {
         "weight_norm": float(np.linalg.norm(state.network.weights)),
         "dormant_units": state.network.count_dormant(),
+        **state.method.measure(state),
     }
 
 

@@ -1,6 +1,6 @@
 """Explores like the learners but learns nothing: the baseline that they must beat.
 
-    longplay run control-v1 --agent explore-only --seed 0
+    longplay run control-v1 --agent explore-only --seed 1000
 
 It never looks at the screen, and all actions have the same value, so a greedy choice
 repeats the last action. What it earns above random is due to holding actions and to
@@ -18,6 +18,7 @@ import numpy as np
 from longplay.learners.exploring import Explorer
 from longplay.learners.features import Observation
 from longplay.learners.limits import check_arguments
+from longplay.learners.memory import switch_memory, with_memory
 from longplay.learners.state_files import load_state, save_state
 
 REVISION = 1
@@ -34,6 +35,7 @@ class State:
     explorer: Explorer
 
 
+@with_memory
 def init(
     observation_shape: tuple[int, int, int],
     num_actions: int,
@@ -41,6 +43,7 @@ def init(
     *,
     epsilons: tuple[float, ...] = (0.03, 0.3, 1.0),
     block_decisions: int = 100,
+    memory: str = "carry",
 ) -> State:
     """Builds the agent; every keyword is a hyper-parameter, as of the learners."""
     arguments = dict(locals())
@@ -50,6 +53,12 @@ def init(
     return State(arguments, np.zeros(num_actions), explorer)
 
 
+def restart(state: State) -> None:
+    """Nothing precedes the next observation."""
+    state.explorer.restart()
+
+
+@switch_memory(restart)
 def step(
     state: State,
     previous_observation: Observation,

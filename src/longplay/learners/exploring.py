@@ -140,9 +140,13 @@ class Explorer:
         """Adds the reward of the last action; `is_switch`: another game begins."""
         if is_switch:
             self.bandit.restart()
-            self.hold = 0
+            self.restart()
         else:
             self.bandit.observe(reward)
+
+    def restart(self) -> None:
+        """Lets go of the action that is held."""
+        self.hold = 0
 
     def choose(self, values: np.ndarray[Any, Any]) -> int:
         """The next action; `is_greedy` then says whether it has the highest value."""

@@ -19,9 +19,7 @@ from longplay.errors import MissingExtraError
 try:
     from numba import njit
 except ImportError as error:
-    raise MissingExtraError(
-        "learners with a network need numba: pip install '.[learn]'"
-    ) from error
+    raise MissingExtraError.of("this learner needs numba", "learn") from error
 
 Floats = NDArray[np.float32]
 

@@ -13,6 +13,9 @@ from typing import Any, NamedTuple
 
 from longplay.errors import ConfigError
 
+MEMORIES = ("carry", "reset", "library")
+METHODS = ("none", "rehearsal", "ewc", "redo", "shrink-perturb")
+
 
 class Limit(NamedTuple):
     """The values that a hyper-parameter may have, in words and as a test."""
@@ -56,6 +59,18 @@ _RATES = Limit(
         and all(map(_is_share, value))
     ),
 )
+_MEMORY = Limit(
+    f"one of {', '.join(MEMORIES)}",
+    lambda value: isinstance(value, str) and value in MEMORIES,
+)
+_METHOD = Limit(
+    f"one of {', '.join(METHODS)}",
+    lambda value: isinstance(value, str) and value in METHODS,
+)
+_STRENGTH = Limit(
+    "null or a number above 0",
+    lambda value: value is None or (_is_number(value) and value > 0),
+)
 _FLAG = Limit("true or false", lambda value: isinstance(value, bool))
 
 LIMITS: Mapping[str, Limit] = {
@@ -81,6 +96,13 @@ LIMITS: Mapping[str, Limit] = {
     "first_update": _NOT_NEGATIVE,
     "target_share": _SHARE_ABOVE_0,
     "capacity": _COUNT,
+    "samples": _COUNT,
+    "ridge": _POSITIVE,
+    "decisions_per_copy": _COUNT,
+    "pair_size": _SHARE,
+    "memory": _MEMORY,
+    "method": _METHOD,
+    "strength": _STRENGTH,
 }
 
 

@@ -1,6 +1,6 @@
 """Linear expected Sarsa(λ) on coarse colours, with NumPy only.
 
-    longplay run control-v1 --agent linear-sarsa --seed 0
+    longplay run control-v1 --agent linear-sarsa --seed 1000
 
 Van Seijen et al. (2009), "A Theoretical and Empirical Analysis of Expected Sarsa", have
 a table and single steps. What differs from the paper:
@@ -34,6 +34,7 @@ from longplay.learners.features import (
     Rarity,
 )
 from longplay.learners.limits import check_arguments
+from longplay.learners.memory import switch_memory, with_memory
 from longplay.learners.reward_scale import RewardScale
 from longplay.learners.state_files import load_state, save_state
 
@@ -78,6 +79,7 @@ class State:
     decisions: int = 0
 
 
+@with_memory
 def init(
     observation_shape: tuple[int, int, int],
     num_actions: int,
@@ -90,6 +92,7 @@ def init(
     horizon: int = 10_000,
     epsilons: tuple[float, ...] = (0.03, 0.3, 1.0),
     block_decisions: int = 100,
+    memory: str = "carry",
 ) -> State:
     """Builds the agent; every keyword is a hyper-parameter."""
     arguments = dict(locals())
@@ -113,6 +116,14 @@ def init(
     )
 
 
+def restart(state: State) -> None:
+    """Nothing precedes the next observation."""
+    state.traces[:] = 0.0
+    state.active, state.sizes = state.active[:0], state.sizes[:0]
+    state.explorer.restart()
+
+
+@switch_memory(restart)
 def step(
     state: State,
     previous_observation: Observation,
@@ -131,7 +142,7 @@ def step(
     values = find_values(state, active, sizes)
     action = state.explorer.choose(values)
     error = 0.0
-    if state.decisions:
+    if len(state.active):
         target = state.rewards(reward, is_over)
         if not is_over:
             target += state.discount * state.explorer.expect(values)

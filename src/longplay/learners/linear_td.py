@@ -1,6 +1,6 @@
 """Linear true-online TD(λ) on coarse colours: predicts, with NumPy only.
 
-    longplay run prediction-v1 --agent linear-td --seed 0
+    longplay run prediction-v1 --agent linear-td --seed 1000
 
 Van Seijen et al. (2016), "True Online Temporal-Difference Learning", JMLR 17(145), with
 dutch traces. What differs from the paper: the step is divided by the number of active
@@ -18,6 +18,7 @@ import numpy as np
 
 from longplay.learners.features import FEATURES, Active, BlockFeatures, Observation
 from longplay.learners.limits import check_arguments
+from longplay.learners.memory import switch_memory, with_memory
 from longplay.learners.state_files import load_state, save_state
 
 REVISION = 2
@@ -44,12 +45,14 @@ class State:
     old_value: float = 0.0
 
 
+@with_memory
 def init(
     observation_shape: tuple[int, int, int],
     *,
     step_size: float = 0.01,
     discount: float = 0.99,
     trace_decay: float = 0.95,
+    memory: str = "carry",
 ) -> State:
     """Builds the predictor; every keyword is a hyper-parameter."""
     arguments = dict(locals())
@@ -58,6 +61,13 @@ def init(
     return State(arguments, step_size, discount, trace_decay, features)
 
 
+def restart(state: State) -> None:
+    """Nothing precedes the next observation."""
+    state.traces[:] = 0.0
+    state.active, state.old_value = state.active[:0], 0.0
+
+
+@switch_memory(restart)
 def step(
     state: State,
     previous_observation: Observation,

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from longplay.errors import ConfigError
 from longplay.learners import kernels
@@ -181,12 +182,16 @@ class ConvNetwork:
         Learning", on the images of the last `forward`. On fewer images more units are
         silent, so only shares over equally many images can be compared.
         """
-        dormant = units = 0
+        dormant = np.concatenate(self.find_dormant(threshold))
+        return int(dormant.sum()) / len(dormant)
+
+    def find_dormant(self, threshold: float) -> list[NDArray[np.bool_]]:
+        """Which units (filters) of each hidden layer are dormant."""
+        found = []
         for layer in self.layers[:-1]:
             activity = _mean_activity(layer, self._samples)
-            dormant += int((activity <= threshold * activity.mean()).sum())
-            units += len(activity)
-        return dormant / units
+            found.append(activity <= threshold * activity.mean())
+        return found
 
 
 def _mean_activity(layer: _Layer, samples: int) -> Floats:

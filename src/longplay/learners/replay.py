@@ -63,7 +63,9 @@ class Replay:
         "rewards",
         "is_over",
         "added",
+        "is_cut",
     )
+    ADDED: ClassVar[tuple[str, ...]] = ("is_cut",)
 
     def __init__(self, shape: ReplayShape) -> None:
         if shape.capacity <= shape.frames + shape.returns:
@@ -79,6 +81,8 @@ class Replay:
         self.rewards = np.zeros(capacity, np.float32)
         self.is_over = np.zeros(capacity, np.bool_)
         self.added = 0
+        # Whether the newest frame is complete, as after `restart`.
+        self.is_cut = False
 
     def __len__(self) -> int:
         """The number of transitions that can be drawn."""
@@ -87,12 +91,23 @@ class Replay:
             return shape.transitions
         return max(self.added - shape.returns, 0)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the newest frame waits for its action and reward."""
+        return self.added > 0 and not self.is_cut
+
+    def restart(self) -> None:
+        """Drops the newest frame if no action follows it: the next one is a first."""
+        self.added -= self.is_open
+        self.is_cut = True
+
     def add(self, frame: np.ndarray[Any, Any], is_first: bool) -> None:
         """Stores the current frame (0 … 1), replacing the oldest."""
         place = self.added % self.shape.capacity
         self.frames[place] = np.rint(frame * 255.0)
-        self.is_first[place] = is_first or self.added == 0
+        self.is_first[place] = is_first or not self.is_open
         self.added += 1
+        self.is_cut = False
 
     def complete(self, action: int, reward: float, is_over: bool) -> None:
         """Stores the action at the newest frame, and its reward."""
@@ -103,8 +118,21 @@ class Replay:
 
     def draw(self, rng: np.random.Generator, count: int, discount: float) -> Batch:
         """Draws transitions uniformly, with replacement."""
-        newest = self.added - 1 - self.shape.returns
-        starts = newest - rng.integers(len(self), size=count)
+        starts = self.newest_start - rng.integers(len(self), size=count)
+        return self.take(starts, discount)
+
+    @property
+    def newest_start(self) -> int:
+        """The number of the frame that the newest transition starts with."""
+        return self.added - 1 - self.shape.returns
+
+    @property
+    def oldest_start(self) -> int:
+        """The number of the frame that the oldest transition starts with."""
+        return self.newest_start - len(self) + 1
+
+    def take(self, starts: Integers, discount: float) -> Batch:
+        """Transitions that start with frames of these numbers."""
         rewards, discounts = self._add_up(starts, discount)
         return Batch(
             images=self.stack(starts),

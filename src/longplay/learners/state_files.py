@@ -4,7 +4,8 @@ A class lists its state between steps in `SAVED`: arrays, generators, objects wi
 own `SAVED`, and plain values: None, bools, finite numbers, strings, lists of these, and
 dicts of these with strings as keys. Anything else is refused, because it would not come
 back as it was. Values that follow from the arguments of `init` are not saved:
-`load_state` builds a new state with them and restores the saved values.
+`load_state` builds a new state with them and restores the saved values. What a class
+lists in `ADDED`, too, is newer than some files, which may lack it.
 
     state.json            arguments of `init`, plain values, generators' states
     arrays.safetensors.zst  arrays, compressed
@@ -59,6 +60,39 @@ def save_state(state: LearnerState, directory: Path) -> None:
     Raises:
         AgentError: Something would not come back as it was; it names the attribute.
     """
+    values, arrays = _encode(state)
+    (directory / VALUES_FILE).write_bytes(values)
+    (directory / ARRAYS_FILE).write_bytes(arrays)
+
+
+def load_state(init: Callable[..., State], directory: Path) -> State:
+    """Builds a state and puts the saved values into it."""
+    values = (directory / VALUES_FILE).read_bytes()
+    return _decode(init, values, (directory / ARRAYS_FILE).read_bytes())
+
+
+def pack_state(state: LearnerState) -> bytes:
+    """What `save_state` writes, as one piece of memory."""
+    return b"\n".join(_encode(state))
+
+
+def unpack_state(init: Callable[..., State], packed: bytes) -> State:
+    """The state that was packed."""
+    values, _, arrays = packed.partition(b"\n")
+    return _decode(init, values, arrays)
+
+
+def copy_generators(source: LearnerState, target: LearnerState) -> None:
+    """Lets the generators of one state go on in another of the same learner."""
+    places = {path: getattr(owner, name) for path, owner, name in _walk(source)}
+    for path, owner, name in _walk(target):
+        if isinstance(places[path], np.random.Generator):
+            generator = getattr(owner, name).bit_generator
+            generator.state = places[path].bit_generator.state
+
+
+def _encode(state: LearnerState) -> tuple[bytes, bytes]:
+    """A state as JSON in one line, and as compressed arrays."""
     _check_plain("arguments", state.arguments, sequences=(list, tuple))
     values: dict[str, Any] = {"arguments": state.arguments}
     arrays: dict[str, np.ndarray[Any, Any]] = {}
@@ -72,16 +106,12 @@ def save_state(state: LearnerState, directory: Path) -> None:
             value = value.bit_generator.state
         _check_plain(path, value)
         values[path] = value
-    text = json.dumps(values, allow_nan=False)
-    (directory / VALUES_FILE).write_text(text, encoding="utf-8")
     packed = zstandard.compress(write_safetensors(arrays), _LEVEL)
-    (directory / ARRAYS_FILE).write_bytes(packed)
+    return json.dumps(values, allow_nan=False).encode(), packed
 
 
-def load_state(init: Callable[..., State], directory: Path) -> State:
-    """Builds a state and puts the saved values into it."""
-    values = json.loads((directory / VALUES_FILE).read_text(encoding="utf-8"))
-    packed = (directory / ARRAYS_FILE).read_bytes()
+def _decode(init: Callable[..., State], text: bytes, packed: bytes) -> State:
+    values = json.loads(text)
     arrays = read_safetensors(zstandard.decompress(packed))
     state = init(**values["arguments"])
     for path, owner, name in _walk(state):
@@ -90,7 +120,7 @@ def load_state(init: Callable[..., State], directory: Path) -> State:
             setattr(owner, name, arrays[path].copy())
         elif isinstance(current, np.random.Generator):
             current.bit_generator.state = values[path]
-        else:
+        elif path in values or name not in getattr(owner, "ADDED", ()):
             setattr(owner, name, values[path])
     return state
 

@@ -1,6 +1,6 @@
 """Stream Q(λ): a deep network that learns from each transition once, as it comes.
 
-    longplay run control-v1 --agent stream-q --seed 0
+    longplay run control-v1 --agent stream-q --seed 1000
 
 Elsayed, Vasan and Mahmood (2024), "Streaming Deep Reinforcement Learning Finally
 Works", arXiv 2410.14606: no replay, no batches, no target network. What makes it stable
@@ -32,6 +32,7 @@ from longplay.learners.action_parts import ActionParts
 from longplay.learners.exploring import Explorer
 from longplay.learners.kernels import Floats
 from longplay.learners.limits import check_arguments
+from longplay.learners.memory import switch_memory, with_memory
 from longplay.learners.networks import ConvNetwork, NetworkShape, choose_layers
 from longplay.learners.obgd import BoundedTraces
 from longplay.learners.reward_scale import RewardScale
@@ -73,6 +74,7 @@ class State:
     decisions: int = 0
 
 
+@with_memory
 def init(
     observation_shape: tuple[int, int, int],
     num_actions: int,
@@ -91,6 +93,7 @@ def init(
     horizon: int = 10_000,
     epsilons: tuple[float, ...] = (0.03, 0.3, 1.0),
     block_decisions: int = 100,
+    memory: str = "carry",
 ) -> State:
     """Builds the agent; every keyword is a hyper-parameter."""
     arguments = dict(locals())
@@ -114,6 +117,14 @@ def init(
     )
 
 
+def restart(state: State) -> None:
+    """Nothing precedes the next observation."""
+    state.vision.restart()
+    state.traces.decay(0.0)
+    state.explorer.restart()
+
+
+@switch_memory(restart)
 def step(
     state: State,
     previous_observation: Observation,
@@ -132,8 +143,9 @@ def observe(
 ) -> tuple[Floats, float]:
     """Learns from the transition that ended here; returns the image and the error."""
     is_over = info["terminated"] or info["truncated"]
+    has_transition = not state.vision.is_first
     image = state.vision.see(observation, info)
-    error = learn(state, image, reward, is_over) if state.decisions else 0.0
+    error = learn(state, image, reward, is_over) if has_transition else 0.0
     state.explorer.observe(reward, info["truncated"])
     return image, error
 

@@ -1,6 +1,6 @@
 """Stream Q(λ) with weights regularised towards their initial values (L2 Init).
 
-    longplay run control-v1 --agent stream-q-l2init --seed 0
+    longplay run control-v1 --agent stream-q-l2init --seed 1000
 
 Kumar, Marklund and Van Roy (2023), "Maintaining Plasticity in Continual Learning via
 Regenerative Regularization", arXiv 2308.11958 (L2 Init): a weight that the present game
@@ -25,6 +25,7 @@ from longplay.errors import AgentLoadError
 from longplay.learners import stream_q
 from longplay.learners.kernels import Floats, compiled
 from longplay.learners.limits import check_arguments
+from longplay.learners.memory import switch_memory, with_memory
 from longplay.learners.state_files import load_state, save_state
 from longplay.learners.vision import Observation
 
@@ -40,6 +41,7 @@ class State(stream_q.State):
     renewal: float = 0.0
 
 
+@with_memory
 def init(
     observation_shape: tuple[int, int, int],
     num_actions: int,
@@ -47,6 +49,7 @@ def init(
     *,
     pull: float = 1e-5,
     renewal: float = 0.0,
+    memory: str = "carry",
     **stream_q_arguments: Any,
 ) -> State:
     """Builds the agent; `pull`, `renewal` and the keywords of `stream_q`."""
@@ -57,6 +60,7 @@ def init(
         "seed": seed,
         "pull": pull,
         "renewal": renewal,
+        "memory": memory,
         **stream_q_arguments,
     }
     check_arguments(arguments)
@@ -80,6 +84,10 @@ def _check_names(stream_q_arguments: dict[str, Any]) -> None:
             )
 
 
+restart = stream_q.restart
+
+
+@switch_memory(restart)
 def step(
     state: State,
     previous_observation: Observation,

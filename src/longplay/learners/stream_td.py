@@ -1,6 +1,6 @@
 """Stream TD(λ): a deep network that predicts, learning from each transition once.
 
-    longplay run prediction-v1 --agent stream-td --seed 0
+    longplay run prediction-v1 --agent stream-td --seed 1000
 
 Elsayed, Vasan and Mahmood (2024), "Streaming Deep Reinforcement Learning Finally
 Works", arXiv 2410.14606. What differs from the paper: pixels, scales and ends, as in
@@ -18,6 +18,7 @@ import numpy as np
 
 from longplay.learners.kernels import Floats
 from longplay.learners.limits import check_arguments
+from longplay.learners.memory import switch_memory, with_memory
 from longplay.learners.networks import ConvNetwork, NetworkShape, choose_layers
 from longplay.learners.obgd import BoundedTraces
 from longplay.learners.state_files import load_state, save_state
@@ -52,6 +53,7 @@ class State:
     timesteps: int = 0
 
 
+@with_memory
 def init(
     observation_shape: tuple[int, int, int],
     seed: int,
@@ -65,6 +67,7 @@ def init(
     frames: int = 4,
     hidden: int = 256,
     horizon: int = 10_000,
+    memory: str = "carry",
 ) -> State:
     """Builds the predictor; every keyword is a hyper-parameter."""
     arguments = dict(locals())
@@ -81,6 +84,13 @@ def init(
     )
 
 
+def restart(state: State) -> None:
+    """Nothing precedes the next observation."""
+    state.vision.restart()
+    state.traces.decay(0.0)
+
+
+@switch_memory(restart)
 def step(
     state: State,
     previous_observation: Observation,
@@ -90,8 +100,9 @@ def step(
 ) -> tuple[State, float, dict[str, float]]:
     """Learns from the transition that ended here, and predicts what follows."""
     is_over = info["terminated"] or info["truncated"]
+    has_transition = not state.vision.is_first
     image = state.vision.see(observation, info)
-    error = learn(state, image, reward, is_over) if state.timesteps else 0.0
+    error = learn(state, image, reward, is_over) if has_transition else 0.0
     predict(state, image)
     state.timesteps += 1
     return state, state.value, measure(state, error)

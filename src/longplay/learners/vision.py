@@ -148,6 +148,10 @@ class Vision:
         self.stack = FrameStack(size, frames)
         self.is_first = True
 
+    def restart(self) -> None:
+        """The next observation is the first of a game that was seen before."""
+        self.is_first = True
+
     def see(self, observation: Observation, info: dict[str, bool]) -> Floats:
         """The last few frames of this game alone: (1, row, column, frame)."""
         if info["truncated"]:

@@ -1,8 +1,8 @@
 """Templates for new agents: `longplay new-agent FILE --template NAME`.
 
-The simple templates are here. The others are the learners themselves: their files
-import only shared parts of `longplay.learners`, so a copy runs unchanged and can be
-edited freely.
+The simple templates are here, and one in plain PyTorch, which imports nothing of
+longplay. The others are the learners themselves: their files import only shared parts
+of `longplay.learners`, so a copy runs unchanged and can be edited freely.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from longplay.errors import ConfigError, OutputError, UnknownNameError
 
 _HERE = Path(__file__).parent
 
-# One for each track, by its name, and the learners.
+# One for each track, by its name, one in PyTorch, and the learners.
 TEMPLATES: Mapping[str, Path] = {
     **{path.stem: path for path in sorted(_HERE.glob("[a-z]*.py"))},
     "stream-q": _HERE.parent / "stream_q.py",
@@ -56,6 +56,7 @@ def write_template(name: str, target: Path) -> None:
 
 def make_own(text: str, file_name: str) -> str:
     """A learner's file -> a user's file: its own commands, no revision."""
-    text = re.sub(r"^    longplay run .* --seed 0\n", _FIRST_COMMANDS, text, flags=re.M)
+    command = r"^    longplay run \S+ --agent [\w-]+ --seed \d+\n"
+    text = re.sub(command, _FIRST_COMMANDS, text, flags=re.M)
     text = re.sub(r"(--agent|check-agent) [\w.-]+", rf"\1 {file_name}", text)
     return re.sub(r"^REVISION = \d+\n\n", "", text, flags=re.M)

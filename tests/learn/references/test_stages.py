@@ -14,18 +14,18 @@ import pytest
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.files import write_document
 from longplay.errors import ConfigError, DocumentError
-from longplay.reference.auditing import summarise
 from longplay.reference.facts import AuditedState
 from longplay.reference.library import DATA, load_reference, read_facts
-from longplay.reference.training import stages
-from longplay.reference.training.array_file import read_arrays
-from longplay.reference.training.collecting import collect_reference
-from longplay.reference.training.driver import make_references
-from longplay.reference.training.fitting import FitRecipe
-from longplay.reference.training.play import FRAME_SKIP
-from longplay.reference.training.recipe import Recipe
-from longplay.reference.training.visit_rewards import measure_policy
-from longplay.reference.workspace import Workspace, read_progress
+from references.auditing import summarise
+from references.training import stages
+from references.training.array_file import read_arrays
+from references.training.collecting import collect_reference
+from references.training.driver import make_references
+from references.training.fitting import FitRecipe
+from references.training.play import FRAME_SKIP
+from references.training.recipe import Recipe
+from references.training.visit_rewards import measure_policy
+from references.workspace import Workspace, read_progress
 
 RECIPE = Recipe(timesteps=512, emulators=4, rollout_timesteps=16)
 FIT = FitRecipe(batch_rows=64, halvings=0, max_epochs=2)
@@ -117,7 +117,9 @@ def test_a_stage_names_the_one_that_is_missing(tmp_path: Path, stage: str) -> No
         "audit": lambda: stages.audit(place, PLAN),
         "visits": lambda: measure_policy(place, (1000, 1001)),
     }
-    with pytest.raises(ConfigError, match=r"expected .* found none; run `longplay ref"):
+    with pytest.raises(
+        ConfigError, match=r"expected .* found none; run `python -m ref"
+    ):
         run[stage]()
 
 
@@ -154,14 +156,12 @@ def test_audit_has_no_r2_where_states_do_not_differ() -> None:
 
 
 def test_missing_torch_is_an_error_with_the_command(
-    monkeypatch: pytest.MonkeyPatch, invoke: Callable[..., Any], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tool: Callable[..., Any], tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    answer = invoke(
-        "reference", "train", "--game", "pong", "--work", str(tmp_path / "work")
-    )
+    answer = tool("train", "--game", "pong", "--work", str(tmp_path / "work"))
     assert answer.exit_code == 2
-    assert "pip install '.[learn]'" in answer.stderr
+    assert "pip install -r tools/requirements.txt" in answer.stderr
     assert not (tmp_path / "work").exists()
 
 
@@ -183,28 +183,28 @@ def test_the_driver_does_what_is_open_and_gives_up_on_what_fails(
 
 
 def test_making_references_that_fail_is_an_error(
-    tmp_path: Path, invoke: Callable[..., Any]
+    tmp_path: Path, tool: Callable[..., Any]
 ) -> None:
     Workspace(tmp_path, "breakout").result("train").write_bytes(b"not safetensors")
-    answer = invoke("reference", "make", "--work", tmp_path, "--game", "breakout")
+    answer = tool("make", "--work", tmp_path, "--game", "breakout")
     assert answer.exit_code == 1
     assert "gave up after three failures: breakout" in answer.stderr
 
 
 @pytest.mark.parametrize("command", ["train", "make"])
 def test_games_of_other_tracks_are_refused_at_once(
-    tmp_path: Path, invoke: Callable[..., Any], command: str
+    tmp_path: Path, tool: Callable[..., Any], command: str
 ) -> None:
-    answer = invoke("reference", command, "--work", tmp_path, "--game", "defender")
+    answer = tool(command, "--work", tmp_path, "--game", "defender")
     assert answer.exit_code == 2
     assert "unknown game of the prediction track 'defender'" in answer.stderr
 
 
 def test_a_game_that_another_process_is_at_is_left_alone(
-    tmp_path: Path, invoke: Callable[..., Any]
+    tmp_path: Path, tool: Callable[..., Any]
 ) -> None:
     with Workspace(tmp_path, "pong").hold():
-        answer = invoke("reference", "train", "--work", tmp_path, "--game", "pong")
+        answer = tool("train", "--work", tmp_path, "--game", "pong")
     assert answer.exit_code == 2
     assert "pong: another process is working on it" in answer.stderr
 

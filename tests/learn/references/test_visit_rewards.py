@@ -7,23 +7,23 @@ from pathlib import Path
 import numpy as np
 
 from longplay.console.scripted import ScriptedConsole
-from longplay.reference.delivered import (
+from longplay.reference.library import DATA, load_reference
+from longplay.reference.policy import Chooser
+from longplay.reference.streams import find_recorded_visit
+from references.delivered import (
     RANDOM_SEEDS,
     count_rewards,
     read_random_visits,
 )
-from longplay.reference.library import DATA, load_reference
-from longplay.reference.policy import Chooser
-from longplay.reference.streams import find_recorded_visit
-from longplay.reference.training import stages
-from longplay.reference.training.play import FRAME_SKIP
-from longplay.reference.training.recipe import Recipe
-from longplay.reference.training.visit_rewards import (
+from references.training import stages
+from references.training.play import FRAME_SKIP
+from references.training.recipe import Recipe
+from references.training.visit_rewards import (
     add_random_visits,
     measure_policy,
     play_visits,
 )
-from longplay.reference.workspace import Workspace
+from references.workspace import Workspace
 
 
 def make_console() -> ScriptedConsole:

@@ -13,18 +13,18 @@ from longplay.console.base import ConsoleStep
 from longplay.console.scripted import ScriptedConsole
 from longplay.errors import ConfigError
 from longplay.reference.network import ExactNetwork
-from longplay.reference.training.features import LiveInputs
-from longplay.reference.training.fitting import Corpus, FitRecipe, ValueFit
-from longplay.reference.training.freezing import fold_numbers, freeze_network
-from longplay.reference.training.frozen_play import PlayedVisit
-from longplay.reference.training.network import RamNetwork
-from longplay.reference.training.play import Outcomes
-from longplay.reference.training.qlearning import (
+from references.training.features import LiveInputs
+from references.training.fitting import Corpus, FitRecipe, ValueFit
+from references.training.freezing import fold_numbers, freeze_network
+from references.training.frozen_play import PlayedVisit
+from references.training.network import RamNetwork
+from references.training.play import Outcomes
+from references.training.qlearning import (
     QTraining,
     find_ends,
     lambda_returns,
 )
-from longplay.reference.training.recipe import Recipe, ReturnsEnd
+from references.training.recipe import Recipe, ReturnsEnd
 
 SHORT = Recipe(
     timesteps=8192,
