@@ -19,21 +19,20 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from longplay.analysis.anchors import Anchors, shipped_anchors
-from longplay.analysis.comparison import Request, compare, runs_by_label
-from longplay.analysis.curves import cache_folder
-from longplay.analysis.intervals import Estimate
-from longplay.analysis.records import SuiteComparison
-from longplay.analysis.runs import FoundRuns, MeasuredRun, RunReader
 from longplay.cli.layout import add_row, format_number, make_table
 from longplay.contract.files import render_line, write_chunks
 from longplay.contract.usage import UsageSummary
-from longplay.eval_log.atlas import list_agents, make_atlas
-from longplay.eval_log.matrix import read_matrix
 from longplay.eval_log.records import EpisodeRecord, hash_task_config
 from longplay.eval_log.tasks import TaskConfig, TaskMetadata
-from longplay.report.tables import format_estimate, head_metric
-from longplay.report.verdicts import open_pack
+from longplay.lab.analysis.comparison import Request, compare, runs_by_label
+from longplay.lab.analysis.intervals import Estimate
+from longplay.lab.analysis.records import SuiteComparison
+from longplay.lab.analysis.runs import FoundRuns, MeasuredRun, RunReader
+from longplay.lab.atlas.atlas import list_agents, make_atlas
+from longplay.lab.atlas.matrix import read_matrix
+from longplay.lab.report.site.verdicts import open_pack
+from longplay.lab.report.tables import format_estimate, head_metric
+from longplay.scoring.anchors import Anchors, shipped_anchors
 
 WIDTH = 80
 
@@ -141,7 +140,7 @@ def show_orders(orders: Orders) -> Table:
 
 
 def main(paths: Sequence[str]) -> int:
-    found = RunReader(cache_folder(), open_pack).read(map(Path, paths))
+    found = RunReader(open_pack).read(map(Path, paths))
     orders = order_agents(found, shipped_anchors())
     console = Console(width=WIDTH)
     for suite in orders:

@@ -48,7 +48,7 @@ def play_run(
     seed: int = 0,
 ) -> None:
     """A complete run, everything recorded."""
-    from longplay.agents.loading import load_agent
+    from longplay.agents.source.loading import load_agent
     from longplay.plan import plan_run
     from longplay.runs.session import Session
 

@@ -1,10 +1,9 @@
-"""Runs -> seconds and memory of `longplay compare`, before and after rows are cached.
+"""Runs -> seconds and memory of `longplay compare`.
 
     python benchmarks/bench_compare.py --copies 500     a short run, copied and changed
     python benchmarks/bench_compare.py PATH…            runs of your own
 
-Uses an empty cache, so that the first time includes the scan of all rows. Prints
-seconds and peak memory of both.
+Every number comes from documents and curves, so the rows are not read.
 """
 
 from __future__ import annotations
@@ -43,25 +42,21 @@ def _change(run_dir: Path, agent: int, seed: int) -> None:
     config["agent"]["agent_id"] = f"{agent:064x}"
     config["agent"]["config"]["_type"] = f"agent.number_{agent}"
     write_document(run_dir / "config.json", config)
-    events = run_dir / "events.jsonl"
+    curves = run_dir / "curves.jsonl"
     value = 1000 * agent + seed
-    events.write_bytes(
-        events.read_bytes().replace(b'"reward":0.0', b'"reward":%d.0' % value, 1)
-    )
+    curves.write_bytes(curves.read_bytes().replace(b"[0.0", b"[%d.0" % value, 1))
     summary = read_json(run_dir / "run_summary.json")
-    size_bytes, sha256 = events.stat().st_size, hash_file(events)
-    summary["rows"]["events.jsonl"] = {"bytes": size_bytes, "sha256": sha256}
+    size_bytes, sha256 = curves.stat().st_size, hash_file(curves)
+    summary["rows"]["curves.jsonl"] = {"bytes": size_bytes, "sha256": sha256}
     write_document(run_dir / "run_summary.json", summary)
 
 
-def measure(paths: list[Path], cache: Path) -> None:
+def measure(paths: list[Path]) -> None:
     """Prints seconds and peak memory of one comparison."""
     command = [sys.executable, "-m", "longplay", "compare", *map(str, paths), "--json"]
     start = time.perf_counter()
     with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(
-            command, stdout=output, env={**os.environ, "LONGPLAY_CACHE": str(cache)}
-        )
+        process = subprocess.Popen(command, stdout=output)
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
         if status:
@@ -83,9 +78,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = given.paths or [make_copies(folder, given.copies)]
-        for words in ("with a scan of all rows", "from the cache"):
-            print(f"{words}: ", end="")
-            measure(paths, folder / "cache")
+        measure(paths)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ ROUNDS, DECISIONS = 5, 100
 # Past what a learner does only at its beginning.
 WARM_UP = 600
 LEARNERS = (
-    *("linear_sarsa", "stream_q", "stream_q_l2init", "dqn"),
-    *("linear_td", "stream_td"),
+    *("linear_sarsa", "linear_prost", "stream_q", "stream_q_l2init", "dqn"),
+    *("linear_td", "lstd_td", "stream_td"),
 )
 # Stream Q(λ) is measured at its paper's size.
 ARGUMENTS = {"stream_q": {"size": 84}, "stream_q_l2init": {"size": 84}}

@@ -24,7 +24,7 @@ from bare import (
 
 def play_stream(run_dir: Path, visit_frames: int, *, with_digests: bool) -> None:
     """The bare run of a stream, with all evidence or with none."""
-    from longplay.agents.loading import load_agent
+    from longplay.agents.source.loading import load_agent
     from longplay.console.ale import AleConsole
     from longplay.contract.digests import Chain
     from longplay.plan import plan_run
@@ -112,8 +112,8 @@ def bench_evidence(trials: int, visit_frames: int) -> list[Row]:
 
 def measure_resume(folder: Path, killed_at: int) -> tuple[float, float]:
     """Seconds to the frame of a kill: of a resumed run, and of the bare loops."""
-    from longplay.agents.loading import load_agent
     from longplay.agents.random import RandomAgent
+    from longplay.agents.source.loading import load_agent
     from longplay.errors import AgentError
     from longplay.plan import plan_run
     from longplay.runs.checkpoint import read_checkpoint

@@ -41,7 +41,7 @@ def bench_video(trials: int, visit_frames: int) -> list[Row]:
 
 
 def _write(run_dir: Path, target: Path) -> None:
-    from longplay.report.video import VideoStyle, write_video
+    from longplay.lab.report.draw.video import VideoStyle, write_video
     from longplay.verify.frames import open_frames
 
     run = open_frames(run_dir)

@@ -19,11 +19,11 @@ from matplotlib.figure import Figure
 
 import longplay
 from figure_files import SMALL, in_docs_style
-from longplay.analysis.curves import Curves, read_curves
+from longplay.contract.curves import Curves
 from longplay.contract.records import RunConfig, ScheduledVisit
-from longplay.report.colours import OKABE_ITO, game_colour
-from longplay.report.drawings import point_rates
-from longplay.report.frame_pictures import FramePainter, render_png
+from longplay.lab.report.draw.colours import OKABE_ITO, game_colour
+from longplay.lab.report.draw.drawings import point_rates
+from longplay.lab.report.draw.frame_pictures import FramePainter, render_png
 from longplay.tracks.catalogue import track_of
 from longplay.verify.frames import open_frames
 from longplay.verify.replay import ReplayedFrame
@@ -82,7 +82,9 @@ def play_stream(folder: Path) -> Shown:
 
 
 def _read(run_dir: Path) -> Curves:
-    return read_curves(longplay.read_run(run_dir))
+    curves = longplay.read_run(run_dir).curves
+    assert curves is not None
+    return curves
 
 
 def spans(schedule: Sequence[ScheduledVisit]) -> Iterator[tuple[int, int]]:

@@ -1,6 +1,6 @@
 """Runs of the random agent -> the shipped data.
 
-    python benchmarks/random_baselines.py [--folder runs/baselines] [--workers 2]
+    python tools/random_baselines.py [--folder runs/baselines] [--workers 2]
                                           [--suites control-smoke-v1,control-v1]
 
 Every suite but the 24-million-frame one. Runs come from the packs of results/, if the
@@ -30,8 +30,8 @@ from longplay.contract.records import (
     Score,
 )
 from longplay.contract.rundir import RunDirectory
+from longplay.lab.report.site.verdicts import open_pack
 from longplay.plan import plan_run
-from longplay.report.verdicts import open_pack
 from longplay.scoring import baselines
 from longplay.seeds import emulator_seed
 from longplay.stream import Stream

@@ -1,17 +1,15 @@
 """Plays the runs of results/, packs them, collects their numbers, verifies the packs.
 
-    python benchmarks/results.py play [--suite S] [--agent A] [--folder runs/results]
-    python benchmarks/results.py collect [--folder runs/results]
-    python benchmarks/results.py verify [--sample N] [--workers N]
+    python tools/results.py play [--suite S] [--agent A] [--folder runs/results]
+    python tools/results.py collect
+    python tools/results.py verify [--sample N] [--workers N] [--verdicts DIR]
 
 `play` plays what is missing on the official seeds, one run after the other, and can be
 stopped and restarted: a run that was started is resumed, and a run whose pack exists is
 never played again. `results/manifest.json` lists the packs, their hashes and scores.
-`collect` writes the numbers of new packs into the package and their curves, which packs
-do not have, into `results/curves`; rows that are no longer in FOLDER are made again
-from the pack.
-`verify` replays every pack, on all cores, and compares its rows with the manifest and
-the curves.
+`collect` writes the numbers of new packs into the package; nothing is replayed.
+`verify` replays every pack, on all cores, and compares its rows and curves with the
+pack, and the pack with the manifest.
 """
 
 from __future__ import annotations
@@ -20,21 +18,24 @@ import argparse
 import hashlib
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 
-import numpy as np
 from filelock import FileLock
 from pydantic import Field
 
-import longplay.analysis
-from longplay.analysis.curves import find_curves, scan_events
-from longplay.analysis.results import (
+import longplay.lab.analysis
+from longplay.contract.files import read_document, write_document
+from longplay.contract.names import name_agent
+from longplay.contract.records import Document
+from longplay.contract.rundir import RunDirectory
+from longplay.contract.versions import SCHEMA_VERSION
+from longplay.errors import LongplayError
+from longplay.lab.analysis.results import (
     NON_LEARNERS,
     RESULTS_FILE,
     ResultRun,
@@ -42,20 +43,19 @@ from longplay.analysis.results import (
     read_results,
     record_result,
 )
-from longplay.analysis.runs import RunReader, name_agent
-from longplay.contract.files import hash_file, read_document, write_document
-from longplay.contract.records import Document
-from longplay.contract.rundir import ROW_FILES, RunDirectory
-from longplay.contract.versions import SCHEMA_VERSION
-from longplay.errors import LongplayError
-from longplay.report.verdicts import open_pack
+from longplay.lab.analysis.runs import RunReader
+from longplay.lab.report.site.verdicts import (
+    Judge,
+    Verdict,
+    check_verdict_folder,
+    open_pack,
+)
 from longplay.suites import SUITES, get_suite
-from longplay.verify.pack import pack_run, replayed_pack, unpack_run
+from longplay.verify.pack import pack_run, replayed_pack
 from measured_runs import ROOT, Job, measure
 
 RESULTS = ROOT / "results"
-CURVES = "curves"
-SHIPPED = Path(longplay.analysis.__file__).parent / "data" / RESULTS_FILE
+SHIPPED = Path(longplay.lab.analysis.__file__).parent / "data" / RESULTS_FILE
 
 LEARNERS = ("linear-sarsa", "stream-q", "stream-q-l2init", "dqn")
 PREDICTORS = ("linear-td", "stream-td")
@@ -187,47 +187,39 @@ def play(runs: Sequence[PlannedRun], folder: Path, results: Path) -> None:
         add_pack(results, run.name, measure(job))
 
 
-def collect(folder: Path, results: Path) -> None:
+def collect(results: Path) -> None:
     """Adds the packs that are not in the package's data; drops those that are gone."""
     known = {run.pack_sha256: run for run in read_results(SHIPPED).runs}
-    found = []
-    for packed in read_manifest(results).packs:
-        run = known.get(packed.sha256)
-        has_numbers = run is not None or _is_specialist(packed)
-        if not has_numbers or not _has_curves(packed, results):
-            run = _measure_pack(packed, folder, results)
-        if run is not None and not _is_specialist(packed):
-            found.append(run)
-    write_document(SHIPPED, Results(runs=tuple(found)))
-    print(f"{len(found)} runs in {SHIPPED.name}")
+    # The anchors have the numbers of specialists.
+    packs = [p for p in read_manifest(results).packs if p.suite in SUITES]
+    runs = [known.get(p.sha256) or _measure_pack(p, results) for p in packs]
+    write_document(SHIPPED, Results(runs=tuple(runs)))
+    print(f"{len(runs)} runs in {SHIPPED.name}")
 
 
-def _is_specialist(packed: PackedRun) -> bool:
-    """Whether the anchors have its numbers, and only its curves are collected."""
-    return packed.suite not in SUITES
-
-
-def _has_curves(packed: PackedRun, results: Path) -> bool:
-    found = RunReader(results / CURVES, open_pack).read([results / packed.path])
-    return all(run.curves is not None for run in found.runs)
-
-
-def _measure_pack(packed: PackedRun, folder: Path, results: Path) -> ResultRun:
-    print(packed.path, flush=True)
-    with tempfile.TemporaryDirectory() as temporary:
-        run_dir = folder / packed.path.removesuffix(".longplay")
-        if not run_dir.exists():
-            run_dir = Path(temporary) / "run"
-            unpack_run(results / packed.path, run_dir)
-        (run,) = RunReader(results / CURVES).read([run_dir]).runs
+def _measure_pack(packed: PackedRun, results: Path) -> ResultRun:
+    (run,) = RunReader(open_pack).read([results / packed.path]).runs
     return record_result(run, packed.path, packed.sha256)
 
 
-def verify(packs: Sequence[PackedRun], results: Path, workers: int) -> None:
+def verify(
+    packs: Sequence[PackedRun],
+    results: Path,
+    workers: int,
+    verdicts: Path | None = None,
+) -> None:
     """Replays packs, a few at a time, and prints each result.
 
     Ends with an error if one is not what the manifest says, after all were replayed.
+
+    Args:
+        packs: The packs to replay.
+        results: Their folder.
+        workers: Processes.
+        verdicts: Where `longplay leaderboard --verdicts` finds what was replayed.
     """
+    if verdicts is not None:
+        check_verdict_folder(verdicts, results)
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         problems = pool.map(find_problem, packs, repeat(results))
         failed = 0
@@ -237,12 +229,15 @@ def verify(packs: Sequence[PackedRun], results: Path, workers: int) -> None:
             verdict = f"does not verify: {problem}" if problem else "is verified"
             print(f"{number} of {len(packs)}: {packed.path} {verdict}", flush=True)
             failed += problem is not None
+            if verdicts is not None and problem is None:
+                judge = Judge(verdicts, made_by="make verify-results")
+                judge.keep(results / packed.path, Verdict(level="replayed"))
     if failed:
         sys.exit(f"{failed} of {len(packs)} packs do not verify")
 
 
 def find_problem(packed: PackedRun, results: Path) -> str | None:
-    """Replays a pack; returns why it is not what manifest and curves say."""
+    """Replays a pack; returns why it is not what the manifest says."""
     path = results / packed.path
     if hashlib.sha256(path.read_bytes()).hexdigest() != packed.sha256:
         return "it does not have the hash of the manifest"
@@ -253,22 +248,9 @@ def find_problem(packed: PackedRun, results: Path) -> str | None:
             run = RunDirectory(verification.run_dir)
             if (found := describe_pack(path, run)) != packed:
                 return f"expected {packed}, as in the manifest, found {found}"
-            return _compare_curves(run, results)
     except LongplayError as error:
         return str(error)
-
-
-def _compare_curves(run: RunDirectory, results: Path) -> str | None:
-    """Why curves of results/curves are not those of the rows; None if they are."""
-    sha256 = hash_file(run.path / ROW_FILES[0])
-    shipped = find_curves(run, sha256, results / CURVES)
-    if shipped is None:
-        return None
-    pairs = zip(astuple(shipped), astuple(scan_events(run)), strict=True)
-    # Sums of floats may differ in the last bits on another machine.
-    if all(a is b or np.allclose(a, b, rtol=1e-9, atol=0) for a, b in pairs):
-        return None
-    return f"{CURVES}: expected those of its rows, found others"
+    return None
 
 
 def main() -> None:
@@ -279,14 +261,15 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "results")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--sample", type=int, default=1, help="verify every n-th pack")
+    parser.add_argument("--verdicts", type=Path, help="keep verdicts in this folder")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     if given.action == "verify":
         packs = read_manifest(given.results).packs
-        verify(packs[:: given.sample], given.results, given.workers)
+        verify(packs[:: given.sample], given.results, given.workers, given.verdicts)
         return
     if given.action == "collect":
-        collect(given.folder, given.results)
+        collect(given.results)
         return
     runs = [
         run

@@ -1,6 +1,6 @@
 """Measures the predictors of examples/ with `longplay run`; writes the shipped data.
 
-    python benchmarks/prediction_baselines.py [--folder runs/prediction-baselines]
+    python tools/prediction_baselines.py [--folder runs/prediction-baselines]
         [--workers 2] [--suites prediction-smoke-v1,prediction-v1]
 
 The official seeds of a suite, every predictor. A run in the folder is not played again,
@@ -21,11 +21,11 @@ from longplay.contract.records import PredictionScore
 from longplay.contract.rundir import RunDirectory
 from longplay.reference.library import DATA as DATA_OF_REFERENCES
 from longplay.reference.rollout_file import find_rollouts
-from longplay.report.reference_tables import fill_baselines
-from longplay.report.rollout_table import read_rows
 from longplay.scoring import prediction_baselines as baselines
 from longplay.suites import get_suite
 from measured_runs import Job, measure_all
+from references.reference_tables import fill_baselines
+from references.rollout_table import read_rows
 
 SUITE_IDS = ("prediction-smoke-v1", "prediction-v1")
 ROOT = Path(__file__).resolve().parent.parent

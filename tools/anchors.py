@@ -1,13 +1,13 @@
 """Packs of results/ -> the entries of suites in anchors-1.json.
 
-    python benchmarks/anchors.py SUITE…    adds these suites
+    python tools/anchors.py SUITE…    adds these suites
 
 An entry is frozen: it is never changed, and other numbers need another name. It needs
 the packs of all official seeds.
 The lower anchor comes from the packs of the random agent on the suite. The upper one of
 a control suite comes from packs of prediction-v1, where the reference policies play,
 whatever the agent predicts; that of a streaming suite from the packs of specialists.
-Nothing is replayed: windows are read from results/curves.
+Nothing is replayed: windows are in the packs.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import longplay.analysis
-from longplay.analysis.anchor_runs import measure_suite
-from longplay.analysis.anchors import ANCHORS_NAME, SuiteAnchors, read_anchors
-from longplay.analysis.normalisation import make_scale
-from longplay.analysis.runs import MeasuredRun, RunReader
+import longplay.scoring
+from anchor_runs import measure_suite
 from longplay.contract.files import write_document
-from longplay.report.verdicts import open_pack
+from longplay.lab.analysis.runs import MeasuredRun, RunReader
+from longplay.lab.report.site.verdicts import open_pack
+from longplay.scoring.anchors import ANCHORS_NAME, SuiteAnchors, read_anchors
+from longplay.scoring.normalisation import make_scale
 from longplay.suites import get_suite
-from results import CURVES, RESULTS
+from results import RESULTS
 
-SHIPPED = Path(longplay.analysis.__file__).parent / "data" / f"{ANCHORS_NAME}.json"
+SHIPPED = Path(longplay.scoring.__file__).parent / "data" / f"{ANCHORS_NAME}.json"
 # Any agent of prediction-v1.
 PREDICTOR = "linear-td"
 
@@ -47,7 +47,7 @@ def measure_packs(suite_id: str, results: Path = RESULTS) -> SuiteAnchors:
 
 
 def read(folders: Iterable[Path], results: Path) -> tuple[MeasuredRun, ...]:
-    found = RunReader(results / CURVES, open_pack).read(list(folders))
+    found = RunReader(open_pack).read(list(folders))
     for left in found.left_out:
         sys.exit(f"{left.path}: {left.reason}")
     return found.runs

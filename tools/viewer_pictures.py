@@ -30,7 +30,7 @@ from playwright.sync_api import Browser, FloatRect, Locator, Page, sync_playwrig
 import longplay
 from longplay.contract.files import make_directory, write_file
 from longplay.errors import ConfigError, LongplayError
-from longplay.report.viewer.index import identify
+from longplay.lab.viewer.index import identify
 
 ROOT = Path(__file__).parent.parent
 SUITE, AGENT, SEED = "stream-smoke-v1", "linear-sarsa", 1000

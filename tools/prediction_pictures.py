@@ -16,9 +16,8 @@ from matplotlib.lines import Line2D
 from numpy.typing import NDArray
 
 from figure_files import SMALL, in_docs_style
-from longplay.reference.facts import AuditedState, ReferenceFacts
-from longplay.report.colours import OKABE_ITO
-from longplay.report.reference_tables import describe_r2
+from longplay.lab.report.draw.colours import OKABE_ITO
+from longplay.reference.facts import AuditedState, ReferenceFacts, describe_r2
 from longplay.scoring.play import Play, PlayedVisit
 from longplay.scoring.prediction import (
     VisitForecasts,

@@ -1,6 +1,6 @@
 """Draws the pictures of the README and the docs.
 
-    python benchmarks/pictures.py [--only NAME] [--timesteps 3000] [--folder DIR]
+    python tools/pictures.py [--only NAME] [--timesteps 3000] [--folder DIR]
 
     stream.png    README: frames and reward rate of a learning run (`stream_picture.py`)
     hud.png       docs/video.md: a frame of it, with its caption

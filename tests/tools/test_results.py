@@ -1,0 +1,188 @@
+"""The results: planned, played once, packed, listed and verified."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import results
+from longplay.agents.source.loading import load_agent
+from longplay.errors import ConfigError
+from longplay.lab.analysis.results import read_results, record_result
+from longplay.lab.analysis.runs import RunReader
+from longplay.lab.report.site.verdicts import open_pack
+from longplay.suites import SUITES, get_suite
+
+# Bytes of all packs together.
+MOST_BYTES = 60_000_000
+SHIPPED = results.read_manifest(results.RESULTS).packs
+RUN = results.PlannedRun("control-smoke-v1", "random", 0)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    results.play([RUN], folder / "runs", folder / "results")
+    return folder
+
+
+def test_each_suite_is_played_on_its_official_seeds() -> None:
+    counted = Counter((run.suite_id, run.agent, run.game) for run in results.plan())
+    assert counted["control-v1", "dqn", None] == 5
+    assert counted["stream-8x3-v1", "linear-sarsa", None] == 3
+    assert counted["stream-8x3-v1", "stream-q", "qbert"] == 3
+    names = [run.name for run in results.plan()]
+    assert len(set(names)) == len(names)
+
+
+def test_a_pack_is_listed_with_its_hash_and_score(played: Path) -> None:
+    (packed,) = results.read_manifest(played / "results").packs
+    assert packed.path == "control-smoke-v1/random/seed-0.longplay"
+    assert packed.bytes == (played / "results" / packed.path).stat().st_size
+    assert (packed.suite, packed.agent, packed.seed) == (
+        "control-smoke-v1",
+        "random",
+        0,
+    )
+    assert packed.headline is not None
+
+
+def test_a_run_with_a_pack_is_not_played_again(
+    played: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "measure", lambda job: pytest.fail("played again"))
+    results.play([RUN], played / "runs", played / "results")
+
+
+def test_packs_are_replayed(
+    played: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = results.read_manifest(played / "results")
+    results.verify(manifest.packs, played / "results", workers=1)
+    assert "1 of 1: control-smoke-v1/random/seed-0.longplay is verified" in (
+        capsys.readouterr().out
+    )
+    copy = tmp_path / manifest.packs[0].path
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes((played / "results" / manifest.packs[0].path).read_bytes()[:-1])
+    with pytest.raises(SystemExit, match="1 of 1 packs do not verify"):
+        results.verify(manifest.packs, tmp_path, workers=1)
+    assert "it does not have the hash of the manifest" in capsys.readouterr().out
+
+
+def test_verdicts_of_verify_results_label_the_board(
+    played: Path, tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    packs, verdicts = played / "results", tmp_path / "verdicts"
+    results.verify(results.read_manifest(packs).packs, packs, 1, verdicts)
+    site = tmp_path / "site"
+    board = invoke("leaderboard", packs, "-o", site, "--verdicts", verdicts, "--json")
+    (entry,) = board.json["suites"][0]["entries"]
+    assert (entry["trust"], entry["checked_by"]) == (
+        "replayed",
+        ["make verify-results"],
+    )
+    with pytest.raises(ConfigError, match="expected verdicts outside of"):
+        results.verify((), packs, 1, packs / "verdicts")
+
+
+def test_board_of_the_shipped_results_refuses_nothing(
+    tmp_path: Path, invoke: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Specialists are neither ranked nor refused; suites have their own agents."""
+    monkeypatch.setenv("LONGPLAY_CACHE", str(tmp_path / "cache"))
+    options = ("-o", tmp_path / "site", "--strict", "--json")
+    board = invoke("leaderboard", results.RESULTS, *options).json
+    assert board["refused"] == []
+    specialists = [packed for packed in SHIPPED if packed.suite not in SUITES]
+    assert board["single_games"] == len(specialists) > 0
+    assert {suite["suite"] for suite in board["suites"]} == {
+        packed.suite for packed in SHIPPED if packed.suite in SUITES
+    }
+    entries = [entry for suite in board["suites"] for entry in suite["entries"]]
+    assert all(entry["rank"] is not None for entry in entries)
+    assert not any(entry["is_disputed"] for entry in entries)
+    assert {entry["trust"] for entry in entries} == {"claimed"}
+
+
+def test_pack_that_was_not_listed_in_time_is_listed(
+    played: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(played / "results", tmp_path / "results")
+    manifest = tmp_path / "results" / "manifest.json"
+    before = manifest.read_bytes()
+    manifest.unlink()
+    results.play([RUN], played / "runs", tmp_path / "results")
+    assert manifest.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("headline", 99999.0), ("seed", 3), ("agent", "stream-q")]
+)
+def test_manifest_that_says_something_else_is_found(
+    played: Path, field: str, value: object
+) -> None:
+    (packed,) = results.read_manifest(played / "results").packs
+    changed = packed.model_copy(update={field: value})
+    problem = results.find_problem(changed, played / "results")
+    assert problem is not None
+    assert f"{field}={value!r}" in problem
+
+
+def test_numbers_are_collected_from_packs_alone(
+    played: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = tmp_path / "results.json"
+    shipped.write_text('{"schema_version": 1, "runs": []}')
+    monkeypatch.setattr(results, "SHIPPED", shipped)
+    results.collect(played / "results")
+    collected = shipped.read_bytes()
+    results.collect(played / "results")
+    assert shipped.read_bytes() == collected
+    (run,) = read_results(shipped).runs
+    (packed,) = results.read_manifest(played / "results").packs
+    assert (run.headline, run.pack_sha256) == (packed.headline, packed.sha256)
+    games = get_suite("control-smoke-v1").games
+    assert not np.isnan(run.game_rates(games).final).any()
+
+
+def test_manifest_and_packs_agree() -> None:
+    found = {
+        path.relative_to(results.RESULTS).as_posix(): path.stat().st_size
+        for path in results.RESULTS.rglob("*.longplay")
+    }
+    assert found == {packed.path: packed.bytes for packed in SHIPPED}
+    assert set(found) <= {f"{run.name}.longplay" for run in results.plan()}
+    assert sum(found.values()) <= MOST_BYTES
+
+
+def test_shipped_numbers_are_those_of_the_packs() -> None:
+    packs = [packed for packed in SHIPPED if packed.suite in SUITES]
+    paths = [results.RESULTS / packed.path for packed in packs]
+    read = RunReader(open_pack).read(paths).runs
+    made = {
+        run.path: record_result(run, packed.path, packed.sha256)
+        for packed, path in zip(packs, paths, strict=True)
+        for run in read
+        if run.path == path
+    }
+    assert tuple(made[path] for path in paths) == read_results(results.SHIPPED).runs
+
+
+@pytest.mark.parametrize("agent", sorted({packed.agent for packed in SHIPPED}))
+def test_packs_are_of_the_present_agents(agent: str) -> None:
+    played = {packed.agent_id for packed in SHIPPED if packed.agent == agent}
+    assert played == {load_agent(agent).entry.agent_id}
+
+
+@pytest.mark.exhaustive
+def test_every_tenth_pack_is_true(capsys: pytest.CaptureFixture[str]) -> None:
+    packs = SHIPPED[::10]
+    results.verify(packs, results.RESULTS, workers=2)
+    assert capsys.readouterr().out.count(" is verified\n") == len(packs) > 0

@@ -1,0 +1,1 @@
+"""The pipeline that made the shipped references; not in the wheel."""

@@ -1,0 +1,1 @@
+"""How references are made; the only part of `reference` that imports torch."""
