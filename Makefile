@@ -15,7 +15,7 @@ INSTALLED_DOCS := $(VENV)/.installed-docs
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-learn test-view test-all check docs format schema facts bench bench-learners baselines prediction-baselines results anchors results-page verify-results learning pictures doctor-traces forgeries leaderboard wheel clean help
+.PHONY: demo test test-learn test-view test-all check docs format schema facts record golden bench bench-learners baselines prediction-baselines results anchors results-page verify-results learning pictures doctor-traces forgeries leaderboard wheel clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 29
@@ -37,7 +37,7 @@ $(INSTALLED_REPORT): $(INSTALLED)
 	@touch $@
 
 $(INSTALLED_LEARN): $(INSTALLED_DEV)
-	$(PIP) install -c constraints.txt -e '.[dev,learn]'
+	$(PIP) install -c constraints.txt -e '.[dev,learn]' -r tools/requirements.txt
 	@touch $@
 
 $(INSTALLED_DOCS): pyproject.toml constraints.txt | $(BIN)/python
@@ -86,28 +86,36 @@ schema: $(INSTALLED_DEV) ## regenerate the JSON Schemas and the field tables in 
 facts: $(INSTALLED_DEV) schema ## regenerate all parts of docs/ that come from code
 	$(BIN)/python docs/generate/import_graph.py
 	$(BIN)/python docs/generate/api.py
+	$(BIN)/python docs/generate/attack_table.py
+	$(BIN)/python docs/generate/seed_table.py
+
+record: $(INSTALLED_DEV) ## record again what commands answer, after a change meant to move it
+	$(BIN)/python tests/harness/record.py
+
+golden: $(INSTALLED_DEV) ## play the golden runs that do not exist yet
+	$(BIN)/python tests/harness/make_golden.py
 
 bench: $(INSTALLED_DEV) ## measure speed against bare ALE and plain JSON
 	$(BIN)/python benchmarks/bench.py
 
 baselines: $(INSTALLED_DEV) ## regenerate the random baselines (about an hour on two cores)
-	$(BIN)/python benchmarks/random_baselines.py
+	$(BIN)/python tools/random_baselines.py
 
 prediction-baselines: $(INSTALLED_DEV) ## regenerate the prediction baselines (minutes)
-	$(BIN)/python benchmarks/prediction_baselines.py
+	$(BIN)/python tools/prediction_baselines.py
 
 results: $(INSTALLED_LEARN) ## play and pack the runs of results/ that are missing (hours)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/results.py play
+	OMP_NUM_THREADS=1 $(BIN)/python tools/results.py play
 
 anchors: $(INSTALLED_DEV) ## add anchors of the suites in SUITES, from the packs of results/
-	$(BIN)/python benchmarks/anchors.py $(SUITES)
+	$(BIN)/python tools/anchors.py $(SUITES)
 
 results-page: $(INSTALLED_DEV) ## collect the numbers of new packs, and regenerate docs/results.md
-	$(BIN)/python benchmarks/results.py collect
+	$(BIN)/python tools/results.py collect
 	$(BIN)/python docs/generate/results_page.py
 
-verify-results: $(INSTALLED_DEV) ## replay all packs of results/
-	$(BIN)/python benchmarks/results.py verify
+verify-results: $(INSTALLED_DEV) ## replay all packs of results/; VERDICTS=DIR keeps the verdicts
+	$(BIN)/python tools/results.py verify $(if $(VERDICTS),--verdicts $(VERDICTS))
 
 bench-learners: $(INSTALLED_LEARN) ## measure the time per decision of every learner and of plain torch
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_learners.py
@@ -116,8 +124,8 @@ learning: $(INSTALLED_DEV) ## compare examples/control_linear_q.py with random (
 	$(BIN)/python benchmarks/learning.py examples/control_linear_q.py --games qbert,road_runner
 
 pictures: $(INSTALLED_DEV) ## regenerate the pictures of README and docs (minutes; needs Chromium)
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/pictures.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/viewer_pictures.py
+	OMP_NUM_THREADS=1 $(BIN)/python tools/pictures.py
+	OMP_NUM_THREADS=1 $(BIN)/python tools/viewer_pictures.py
 
 doctor-traces: $(INSTALLED_DEV) ## regenerate the traces that `longplay doctor` compares with
 	$(BIN)/python -m longplay.verify.doctor
@@ -125,10 +133,11 @@ doctor-traces: $(INSTALLED_DEV) ## regenerate the traces that `longplay doctor` 
 forgeries: $(INSTALLED_DEV) ## forge runs, and write docs/trust.md's table of what is caught (minutes)
 	$(BIN)/python docs/generate/forgeries.py
 
-leaderboard: $(INSTALLED_REPORT) ## build the site of the shipped results/ into build/leaderboard
-	rm -rf build/leaderboard build/cache
-	mkdir -p build/cache && cp -r results/curves build/cache/
-	LONGPLAY_CACHE=build/cache $(BIN)/longplay leaderboard results -o build/leaderboard
+# Without VERDICTS no run counts as replayed, whatever this machine has verified before:
+# the cache that is named here does not exist.
+leaderboard: $(INSTALLED_REPORT) ## build the site of results/ into build/leaderboard; VERDICTS=DIR of verify-results
+	rm -rf build/leaderboard
+	LONGPLAY_CACHE=build/no-cache $(BIN)/longplay leaderboard results -o build/leaderboard $(if $(VERDICTS),--verdicts $(VERDICTS))
 
 wheel: $(INSTALLED_DEV) ## build the wheel into dist/
 	$(PIP) wheel --no-deps -w dist .

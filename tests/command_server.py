@@ -1,7 +1,8 @@
 """Runs commands one after the other in this process, within limits of its own.
 
     stdin   {"args": […], "cwd": "…"}    a line per command
-    stdout  {"exit_code", "output", "traceback", "seconds"}    a line per answer
+    stdout  {"exit_code", "output", "traceback", "seconds", "peak_bytes"}    a line per
+            answer; the peak is that of all commands so far
 
 Starting Python and longplay takes longer than most commands: tests of many of them
 share a process. `CommandServer` is the tests' side. It kills a process that does not
@@ -37,6 +38,7 @@ class Answer:
     output: str
     traceback: str
     seconds: float
+    peak_bytes: int = 0
 
 
 class CommandServer:
@@ -97,6 +99,7 @@ def _run_one(args: list[str]) -> dict[str, Any]:
         "output": result.output,
         "traceback": trace,
         "seconds": time.perf_counter() - started_s,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 
 

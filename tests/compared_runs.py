@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 
-from longplay.analysis.anchors import Anchors
-from longplay.analysis.comparison import Request, compare, runs_by_label
-from longplay.analysis.normalisation import make_scale
-from longplay.analysis.records import Comparison
-from longplay.analysis.runs import FoundRuns, RunReader
-from longplay.report.drawings import Shown
+from longplay.lab.analysis.comparison import Request, compare, runs_by_label
+from longplay.lab.analysis.records import Comparison
+from longplay.lab.analysis.runs import FoundRuns, RunReader
+from longplay.lab.report.draw.drawings import Shown
+from longplay.scoring.anchors import Anchors
+from longplay.scoring.normalisation import make_scale
 from made_up_anchors import make_anchors, make_game
 from written_runs import SHORT, make_config, name_short_suite, write_run
 

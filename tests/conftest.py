@@ -10,12 +10,15 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer import Typer
 from typer.testing import CliRunner
 
+from generated_runs import make_experiment
 from longplay.cli.app import app
 from longplay.reference.library import REFERENCE_GAMES
 from made_up_references import write_references
@@ -34,7 +37,7 @@ TINY = {"base_visit_frames": 700, "jitter_pct": 0.1}
 # The files that take longest, with few tests each.
 SLOW_FILES = (
     "test_ray.py",
-    "test_probes.py",
+    "test_attacks.py",
     "test_same_bytes.py",
     "test_full_disk.py",
     "test_kill.py",
@@ -74,13 +77,22 @@ class Answer:
 def invoke() -> Callable[..., Answer]:
     """Runs a command in this process: `invoke("run", "stream-smoke-v1", …)`."""
 
-    def invoke(*args: object) -> Answer:
-        result = CliRunner().invoke(app, [str(arg) for arg in args])
-        if result.exception and not isinstance(result.exception, SystemExit):
-            raise result.exception
-        return Answer(result.exit_code, result.stdout, result.stderr)
+    return partial(_invoke, app)
 
-    return invoke
+
+@pytest.fixture
+def tool() -> Callable[..., Answer]:
+    """Runs a command that makes references: `tool("train", "--game", …)`."""
+    from references.commands import reference_app
+
+    return partial(_invoke, reference_app)
+
+
+def _invoke(app: Typer, *args: object) -> Answer:
+    result = CliRunner().invoke(app, [str(arg) for arg in args])
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Answer(result.exit_code, result.stdout, result.stderr)
 
 
 @pytest.fixture
@@ -138,6 +150,12 @@ def references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     monkeypatch.setenv("LONGPLAY_REFERENCES", str(folder))
     return write_references(folder, REFERENCE_GAMES)
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> Path:
+    """Three runs that have ended; their rewards are 0.25, 1.25 and 2.25."""
+    return make_experiment(tmp_path / "experiment", range(3))
 
 
 @pytest.fixture

@@ -19,6 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+import longplay
+from longplay.errors import RunFailed
+from longplay.verify.pack import pack_run
+from longplay.verify.verification import certify
+from playing import play_run
+
 GIB = 2**30
 # Far beyond any recursion limit, and small.
 DEPTH = 100_000
@@ -73,6 +81,53 @@ class Place:
     def stopped_run(self) -> Path:
         (run,) = self.stopped.glob("episodes/*")
         return run
+
+    def copy(self, folder: Path) -> Place:
+        """A copy that may be damaged."""
+        shutil.copytree(self.folder, folder)
+        moved = (
+            folder / path.relative_to(self.folder)
+            for path in (self.experiment, self.run, self.stopped, self.pack)
+        )
+        return Place(folder, *moved)
+
+
+TINY = {"games": ["pong"], "num_cycles": 1, "base_visit_frames": 300, "jitter_pct": 0.0}
+# Fails after a checkpoint, which it can be loaded from.
+STOPPING_AGENT = """\
+class Agent:
+    def __init__(self, num_actions, seed):
+        pass
+    def step(self, obs_rgb, reward, terminated, truncated, info):
+        if info["global_frame_idx"] >= 350:
+            raise ValueError("stops here")
+        return 0
+    def save(self, directory):
+        (directory / "state.txt").write_text("nothing")
+    def load(self, directory):
+        pass
+"""
+
+
+def make_place(folder: Path) -> Place:
+    """A complete run, a stopped one and a pack; to be copied."""
+    experiment, stopped = folder / "experiment", folder / "stopped"
+    run = play_run("stream-smoke-v1", "random", out=experiment, overrides=TINY).run_dir
+    certify(run, "replayed")
+    (run / "agent_output.txt").touch()
+    agent = folder / "stopping_agent.py"
+    agent.write_text(STOPPING_AGENT)
+    with pytest.raises(RunFailed, match="stops here"):
+        longplay.run(
+            "stream-smoke-v1",
+            str(agent),
+            out=stopped,
+            overrides={**TINY, "num_cycles": 2},
+        )
+    pack = folder / "packed.longplay"
+    pack_run(run, pack)
+    (folder / "settings.json").write_text("{}")
+    return Place(folder, experiment, run, stopped, pack)
 
 
 Damage = Callable[[Path], object]
@@ -368,7 +423,7 @@ SETTINGS = [
     Case("unpack -o: a read-only place", do("unpack {pack} -o /proc/x"), 2, "/proc: the run takes"),
     Case("a path that is not UTF-8", do("validate", "{folder}/\udcff\udcfe"), 2, "no such folder"),
     Case("--out: a path that is not UTF-8", do(f"{SMOKE} --out", "{folder}/\udcff"), 2, "expected a path in UTF-8"),
-    Case("score: a path that is not UTF-8", rename_folder, 1, "expected a path in UTF-8"),
+    Case("score: a path that is not UTF-8", rename_folder, 0, "seed 0"),
     Case("a path that is not UTF-8, as JSON", do("validate --json", "{folder}/\udcff\udcfe"), 2, "no such folder"),
     Case("a path with control characters", do("validate", "{folder}/\x1b[31mred\x9b"), 2, "\\x1b[31mred\\x9b"),
     Case("a path of 300 letters", do("validate", "{folder}/" + "a" * 300), 2, "File name too long"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longplay.analysis.anchors import Anchors, GameAnchors, SuiteAnchors
+from longplay.scoring.anchors import Anchors, GameAnchors, SuiteAnchors
 
 NO_ANCHORS = Anchors(name="anchors-1", suites={})
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from longplay.contract.rundir import ROW_FILES
+from longplay.contract.rundir import REPLAYED_FILES, ROW_FILES
 
 Row = dict[str, Any]
 
@@ -37,6 +37,7 @@ def rehash(run: Path, *, add: bool = False) -> None:
     contents = {
         name: (run / name).read_bytes() if (run / name).is_file() else b""
         for name in ROW_FILES
+        if name in REPLAYED_FILES or (run / name).is_file()
     }
     summary["rows"] = {
         name: {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}

@@ -10,15 +10,18 @@ from pathlib import Path
 import pytest
 
 from import_graph import (
+    BENCHMARK,
+    LAB,
     PACKAGE,
     PAGE,
+    ROOMS,
     RoomImport,
     fill_picture,
+    fill_tree,
     find_imports,
     find_violations,
-    read_room_order,
 )
-from longplay.contract.records import CONTRACT_VERSIONS
+from longplay.contract.versions import CONTRACT_VERSIONS
 from longplay.tracks.catalogue import TRACKS
 
 
@@ -27,20 +30,30 @@ def read_page() -> str:
 
 
 def test_a_room_imports_only_rooms_above_it():
-    order = read_room_order(read_page())
-    assert find_violations(find_imports(), order) == []
+    assert find_violations(find_imports()) == []
 
 
 def test_every_room_has_its_place_in_the_order():
-    order = read_room_order(read_page())
-    assert {found.importer for found in find_imports()} <= set(order)
-    assert order.index("errors") < order.index("contract") < order.index("cli")
+    assert {found.importer for found in find_imports()} <= set(ROOMS)
+    assert ROOMS.index("errors") < ROOMS.index("contract") < ROOMS.index("cli")
+
+
+def test_nothing_of_the_benchmark_imports_the_lab():
+    imports = {(found.importer, found.imported) for found in find_imports()}
+    assert not {(a, b) for a, b in imports if a in BENCHMARK and b in LAB}
+    assert ("lab/report", "lab/analysis") in imports  # the lab is found
 
 
 def test_picture_of_imports_is_current():
     page = read_page()
     assert "```mermaid" in page
     assert page == fill_picture(page), "run `make facts`"
+
+
+def test_tree_is_current():
+    page = read_page()
+    assert page.count("<!-- tree -->") == 1
+    assert page == fill_tree(page), "run `make facts`"
 
 
 def test_git_ignores_no_source_file():

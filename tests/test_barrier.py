@@ -234,12 +234,36 @@ def test_step_gets_five_plain_arguments(testimony: Testimony) -> None:
         assert type(info) is dict
 
 
+@pytest.mark.seed(
+    "000",
+    "info-1",
+    "info-2",
+    "info-5",
+    "info-6",
+    "info-7",
+    "info-8",
+    "info-9",
+    "info-10",
+    "info-11",
+    "info-12",
+)
 def test_info_has_exactly_the_keys_of_the_contract(testimony: Testimony) -> None:
     for frame in testimony.witness.frames:
         assert {key: type(value) for key, value in frame.info.items()} == INFO_TYPES
         assert not FORBIDDEN_KEYS & set(frame.info)
 
 
+@pytest.mark.seed(
+    "000",
+    "info-5",
+    "info-6",
+    "info-7",
+    "info-8",
+    "info-9",
+    "info-10",
+    "info-11",
+    "info-12",
+)
 def test_no_argument_names_the_game(testimony: Testimony) -> None:
     for frame in testimony.witness.frames:
         assert not [value for value in frame.info.values() if isinstance(value, str)]
@@ -272,6 +296,7 @@ def test_decision_frames_restart_after_each_reset(testimony: Testimony) -> None:
         assert frame.info["is_decision_frame"] == (since % interval == 0)
 
 
+@pytest.mark.seed("000", "info-3", "info-4")
 def test_previous_applied_action(testimony: Testimony) -> None:
     rows, resets = testimony.rows("events.jsonl"), testimony.resets()
     for idx, frame in enumerate(testimony.witness.frames):

@@ -24,22 +24,6 @@ def read(name: str | Path) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-def test_architecture_tree_is_the_tree() -> None:
-    block = (
-        read("docs/architecture.md").split("src/longplay/\n")[1].split("\ntests/")[0]
-    )
-    drawn, folders = set(), []
-    for line in block.splitlines():
-        depth = (len(line) - len(line.lstrip())) // 2
-        name = line.split()[0]
-        folders[depth - 1 :] = [name.rstrip("/")]
-        if name.endswith(".py"):
-            drawn.add("/".join(folders))
-    package = ROOT / "src/longplay"
-    found = {p.relative_to(package).as_posix() for p in package.rglob("*.py")}
-    assert drawn == {name for name in found if not name.endswith("__init__.py")}
-
-
 @pytest.mark.parametrize(
     ("files", "name"),
     [(files, name) for files in (RUN_DIRECTORY, EVAL_LOG) for name in files.file_names],

@@ -26,8 +26,11 @@ from sampling import sampled
 from small_study import AGENT, STUDY
 
 ROOT = Path(__file__).parent.parent
+# Those in PyTorch are played by `tests/learn/test_torch_agents.py`.
 EXAMPLES = sorted(
-    path for path in (ROOT / "examples").glob("*.py") if path.stem != "gym_loop"
+    path
+    for path in (ROOT / "examples").glob("*.py")
+    if path.stem != "gym_loop" and not path.stem.endswith("_torch")
 )
 PREDICTORS = [path for path in EXAMPLES if path.stem.startswith("prediction")]
 AGENTS = [path for path in EXAMPLES if path not in PREDICTORS]

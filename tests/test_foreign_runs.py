@@ -19,8 +19,12 @@ import pytest
 
 from longplay.contract.findings import Finding
 from longplay.contract.rundir import read_run
+from longplay.eval_log import EvalLog
+from longplay.lab.analysis.runs import RunReader
+from longplay.lab.atlas.matrix import read_matrix
 from longplay.tracks.scores import score_run
 from longplay.validation import Report, validate_run
+from playing import play_run
 from rows import read_rows
 from tampering import (
     CONFIG,
@@ -415,6 +419,7 @@ FINDINGS: list[tuple[str, Trick, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.seed("000", "files-2", "files-3", "events-1", "schedule-2")
 @pytest.mark.parametrize(
     ("trick", "kind"), [pytest.param(t, k, id=i) for i, t, k in FINDINGS]
 )
@@ -438,6 +443,7 @@ SCORE_EDITS: list[tuple[str, Any]] = [
 ]
 
 
+@pytest.mark.seed("000", "score-16")
 @pytest.mark.parametrize(("key", "value"), SCORE_EDITS)
 def test_edited_score_is_a_finding(
     key: str, value: Any, foreign_run: Path, invoke: Callable[..., Any]
@@ -449,6 +455,7 @@ def test_edited_score_is_a_finding(
     assert report.findings.shown[0].field == key.partition(".")[0]
 
 
+@pytest.mark.seed("000", "versions-6")
 def test_score_needs_no_key_but_the_required_ones(
     foreign_run: Path, invoke: Callable[..., Any]
 ) -> None:
@@ -472,6 +479,7 @@ def test_run_without_its_version_is_called_foreign(
     assert answer.json["foreign"] is True
 
 
+@pytest.mark.seed("000", "versions-6")
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -541,16 +549,119 @@ def test_show_of_a_part_of_it(foreign_run: Path, invoke: Callable[..., Any]) -> 
     assert "0 0 snake 12 – – – – 1 0 tron 3/9 – – – – 2 1 tron 0/10" in shown
 
 
-def test_export_refuses_it_by_its_own_name(
+NAMES = ("--agent-name", "theirs", "--suite-name", "arcade")
+
+
+def test_export_needs_its_names(
     foreign_run: Path, invoke: Callable[..., Any], tmp_path: Path
 ) -> None:
-    answer = invoke("export", foreign_run, "--jsonl", tmp_path / "lines.jsonl")
-    assert answer.exit_code == 2
-    message = " ".join(answer.stderr.split())
-    assert (
-        f"{foreign_run}: expected a longplay run, found a run of another tool"
-        in message
+    for names in ((), NAMES[:2], NAMES[2:]):
+        answer = invoke("export", foreign_run, "--jsonl", tmp_path / "lines", *names)
+        assert answer.exit_code == 2
+        message = " ".join(answer.stderr.split())
+        assert f"{foreign_run}: found a run of another tool" in message
+        assert "expected --agent-name and --suite-name" in message
+    assert not (tmp_path / "lines").exists()
+
+
+def test_export_makes_a_record_without_evidence(
+    foreign_run: Path, invoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    lines, log = tmp_path / "lines.jsonl", tmp_path / "log"
+    options = ("--jsonl", lines, "--log", log, *NAMES, "--seed", 7)
+    answer = invoke("export", foreign_run, *options)
+    assert answer.exit_code == 0, answer.stderr
+    assert "no evidence (no digests or hashes, only claimed): foreign" in answer.stdout
+    (record,) = read_rows(lines)
+    score = score_run(foreign_run)
+    assert (record["reward"], record["n_steps"]) == (score.final_score, score.frames)
+    assert (record["task_id"], record["seed"]) == ("arcade/seed-7", 7)
+    assert record["agent_name"] == "theirs"
+    assert record["evidence"]["trust"]["level"] == "claimed"
+    assert record["n_agent_steps"] == sum(
+        row["is_decision_frame"] for row in read_rows(foreign_run / EVENTS)
     )
+    assert EvalLog.load(log).episodes[0].reward == score.final_score
+    for paths in ([lines, log / "experiment_record.json"], [log]):
+        matrix = read_matrix(paths)
+        assert [agent.name for agent in matrix.agents] == ["theirs"]
+        assert [share.propensity for share in matrix.experiments] == [1.0]
+
+
+def test_export_refuses_another_suites_name_and_findings(
+    foreign_run: Path, invoke: Callable[..., Any], tmp_path: Path
+) -> None:
+    names = ("--agent-name", "theirs", "--suite-name", "stream-smoke-v1", "--seed", 0)
+    answer = invoke("export", foreign_run, "--jsonl", tmp_path / "lines", *names)
+    assert answer.exit_code == 2
+    assert "has the contract hash" in " ".join(answer.stderr.split())
+    set_event(3, reward=9.0)(foreign_run)
+    answer = invoke("export", foreign_run, "--jsonl", tmp_path / "lines", *NAMES)
+    assert answer.exit_code == 1
+    assert "expected a valid run, found" in " ".join(answer.stderr.split())
+
+
+# --- Beside longplay's ------------------------------------------------------------
+
+
+@pytest.fixture
+def their_run(finished_run: Path, tmp_path: Path) -> Path:
+    """The rows of a longplay run, as another tool would have written them."""
+    run = tmp_path / "theirs"
+    run.mkdir()
+    ours = read_json(finished_run / CONFIG)
+    kept = set(make_config()) & set(ours)
+    config = {name: ours[name] for name in kept}
+    write_json(run / CONFIG, {**config, "delay": ours["delay"], "agent": "theirs"})
+    for name in (EVENTS, EPISODES, SEGMENTS, SCORE):
+        shutil.copy(finished_run / name, run / name)
+    return run
+
+
+def test_is_compared_with_ours_where_the_hash_agrees(
+    their_run: Path, finished_run: Path
+) -> None:
+    found = RunReader().read([finished_run, their_run])
+    assert found.left_out == ()
+    ours, theirs = found.runs
+    assert ours.conditions == theirs.conditions
+    assert (ours.seed, theirs.seed) == (0, 0)
+    assert (theirs.agent.name, theirs.has_evidence) == ("theirs", False)
+    alone = RunReader().read([their_run]).runs[0]
+    assert alone.conditions.suite.startswith("contract ")
+
+
+def test_is_not_compared_with_a_score_of_other_windows(
+    their_run: Path, finished_run: Path
+) -> None:
+    score = score_run(their_run, window_frames=50, revisit_frames=50)
+    own_hash = read_json(their_run / CONFIG)["benchmark_contract_hash"]
+    document = score.model_dump(mode="json")
+    write_json(their_run / SCORE, {**document, "benchmark_contract_hash": own_hash})
+    (left,) = RunReader().read([finished_run, their_run]).left_out
+    assert "by the settings of config.json, found" in left.reason
+
+
+def test_is_placed_in_the_matrix_beside_ours(
+    tmp_path: Path, invoke: Callable[..., Any]
+) -> None:
+    """A suite of the catalogue, by its contract hash, is the same column."""
+    run = play_run("stream-smoke-v1", "repeat", seed=1, out=tmp_path / "ours").run_dir
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    ours = read_json(run / CONFIG)
+    kept = set(make_config()) & set(ours)
+    config = {name: ours[name] for name in kept} | {"delay": ours["delay"]}
+    write_json(theirs / CONFIG, config)
+    for name in (EVENTS, EPISODES, SEGMENTS):
+        shutil.copy(run / name, theirs / name)
+    names = ("--agent-name", "theirs", "--suite-name", "stream-smoke-v1", "--seed", 1)
+    answer = invoke("export", theirs, "--jsonl", tmp_path / "theirs.jsonl", *names)
+    assert answer.exit_code == 0, answer.stderr
+    matrix = read_matrix([tmp_path / "ours", tmp_path / "theirs.jsonl"])
+    assert len(matrix.tasks) == 1
+    assert matrix.drift == {}
+    assert len(set(matrix.reward.tolist())) == 1
 
 
 def test_borrowed_suite_name_is_not_shown(foreign_run: Path, invoke: Callable) -> None:
@@ -561,3 +672,309 @@ def test_borrowed_suite_name_is_not_shown(foreign_run: Path, invoke: Callable) -
     shown = invoke("show", foreign_run).stdout
     assert "stream-8x3-v1" not in shown
     assert "another tool" in shown
+
+
+# --- Scored elsewhere -------------------------------------------------------------
+
+
+def end_visit_truncated(run: Path) -> None:
+    """Says `truncated` of the episodes that end with game over and the visit."""
+    for index, row in enumerate(read_rows(run / EPISODES)):
+        event = read_rows(run / EVENTS)[row["end_global_frame_idx"]]
+        if event["terminated"] and event["truncated"]:
+            set_span(EPISODES, index, ended_by="truncated")(run)
+
+
+def test_scorer_and_validator_agree_on_game_over_at_a_visits_end(
+    foreign_run: Path, invoke: Callable[..., Any]
+) -> None:
+    before = score_run(foreign_run).per_game_episode_counts
+    end_visit_truncated(foreign_run)
+    assert invoke("score", foreign_run).exit_code == 0
+    after = read_json(foreign_run / SCORE)["per_game_episode_counts"]
+    assert sum(after.values()) == sum(before.values()) - 2
+    assert validate_run(foreign_run).is_valid
+
+
+@pytest.mark.seed("000", "config-4")
+@pytest.mark.parametrize(
+    ("keys", "delay"),
+    [
+        ({"delay": DELAY, "delay_frames": None}, DELAY),
+        ({"delay": None, "delay_frames": DELAY}, DELAY),
+        ({"delay": 9, "delay_frames": DELAY}, DELAY),
+        ({"delay": None, "delay_frames": None}, DELAY),  # of runner_config
+    ],
+)
+def test_delay_that_is_null_is_read_from_another_key(
+    foreign_run: Path, keys: dict[str, Any], delay: int
+) -> None:
+    on_json(CONFIG, lambda config: config.update(keys))(foreign_run)
+    assert read_run(foreign_run).config.delay == delay
+    assert validate_run(foreign_run).is_valid
+
+
+OTHER_WINDOWS: list[dict[str, Any]] = [
+    {"window_frames": 5000, "revisit_frames": 2000},
+    {"window_frames": 7},
+    {"revisit_frames": 5},
+    {"bottom_k_frac": 1.0},
+    {"final_score_weights": (0.5, 0.5), "window_frames": 5000},
+]
+
+
+@pytest.mark.parametrize("changes", OTHER_WINDOWS)
+def test_score_of_other_windows_is_recognised(
+    foreign_run: Path, changes: dict[str, Any]
+) -> None:
+    score = score_run(foreign_run, **changes).model_dump(mode="json")
+    own_hash = read_json(foreign_run / CONFIG)["benchmark_contract_hash"]
+    write_json(foreign_run / SCORE, {**score, "benchmark_contract_hash": own_hash})
+    report = validate_run(foreign_run)
+    assert dict(report.findings.counts) == {"score": 1}
+    (finding,) = report.findings.shown
+    assert "made with other windows or weights than those of config.json" in str(
+        finding
+    )
+    for name, value in changes.items():
+        assert f"{name} {value} instead of" in str(finding)
+
+
+def test_number_that_no_windows_give_is_named(foreign_run: Path) -> None:
+    score = score_run(foreign_run, window_frames=7).model_dump(mode="json")
+    own_hash = read_json(foreign_run / CONFIG)["benchmark_contract_hash"]
+    score |= {"benchmark_contract_hash": own_hash, "final_score": 99.0}
+    write_json(foreign_run / SCORE, score)
+    found = validate_run(foreign_run).findings
+    assert "final_score" in {finding.field for finding in found.shown}
+
+
+# --- The document's own tables of keys -----------------------------------------------
+
+INT, STR, BOOL, NUMBER = int, str, bool, (int, float)
+SPAN_KEYS = {
+    "game_id": STR,
+    "start_global_frame_idx": INT,
+    "end_global_frame_idx": INT,
+    "length": INT,
+    "return": NUMBER,
+    "ended_by": STR,
+}
+ROW_KEYS = {
+    EVENTS: {
+        "global_frame_idx": INT,
+        "game_id": STR,
+        "visit_idx": INT,
+        "cycle_idx": INT,
+        "visit_frame_idx": INT,
+        "episode_id": INT,
+        "segment_id": INT,
+        "is_decision_frame": BOOL,
+        "decided_action_idx": INT,
+        "applied_action_idx": INT,
+        "reward": NUMBER,
+        "terminated": BOOL,
+        "truncated": BOOL,
+    },
+    EPISODES: {"episode_id": INT, **SPAN_KEYS},
+    SEGMENTS: {"segment_id": INT, **SPAN_KEYS},
+}
+CONFIG_KEYS = (
+    "games",
+    "schedule",
+    "decision_interval",
+    "sticky",
+    "life_loss_termination",
+    "full_action_space",
+    "action_mapping_policy",
+    "default_action_idx",
+    "scoring_defaults",
+    "benchmark_contract_version",
+    "benchmark_contract_hash",
+)
+SCORING_KEYS = (
+    "window_frames",
+    "bottom_k_frac",
+    "revisit_frames",
+    "final_score_weights",
+)
+SCORE_KEYS = (
+    "final_score",
+    "mean_score",
+    "bottom_k_score",
+    "per_game_scores",
+    "per_game_episode_counts",
+    "per_game_visit_frames",
+    "forgetting_index_mean",
+    "forgetting_index_median",
+    "per_game_forgetting",
+    "plasticity_mean",
+    "plasticity_median",
+    "per_game_plasticity",
+    "fps",
+    "frames",
+    "benchmark_contract_version",
+    "benchmark_contract_hash",
+)
+
+
+def _drop_from_rows(file: str, key: str) -> Trick:
+    def trick(run: Path) -> None:
+        rows = read_rows(run / file)
+        del rows[1][key]
+        write_lines(run / file, rows)
+
+    return trick
+
+
+@pytest.mark.seed(
+    "000",
+    "events-2",
+    "events-3",
+    "events-4",
+    "events-5",
+    "events-6",
+    "events-7",
+    "events-8",
+    "events-9",
+    "events-10",
+    "events-11",
+    "events-12",
+    "events-13",
+    "events-14",
+)
+@pytest.mark.parametrize("key", ROW_KEYS[EVENTS])
+def test_key_of_an_event_is_required(foreign_run: Path, key: str) -> None:
+    _check_row_key(foreign_run, EVENTS, key)
+
+
+@pytest.mark.seed(
+    "000",
+    "episodes-2",
+    "episodes-3",
+    "episodes-4",
+    "episodes-5",
+    "episodes-6",
+    "episodes-7",
+    "episodes-8",
+)
+@pytest.mark.parametrize("key", ROW_KEYS[EPISODES])
+def test_key_of_an_episode_is_required(foreign_run: Path, key: str) -> None:
+    _check_row_key(foreign_run, EPISODES, key)
+
+
+@pytest.mark.seed(
+    "000",
+    "segments-2",
+    "segments-3",
+    "segments-4",
+    "segments-5",
+    "segments-6",
+    "segments-7",
+    "segments-8",
+)
+@pytest.mark.parametrize("key", ROW_KEYS[SEGMENTS])
+def test_key_of_a_segment_is_required(foreign_run: Path, key: str) -> None:
+    _check_row_key(foreign_run, SEGMENTS, key)
+
+
+def _check_row_key(run: Path, file: str, key: str) -> None:
+    _drop_from_rows(file, key)(run)
+    assert "unreadable line" in validate_run(run).findings.counts
+
+
+@pytest.mark.seed(
+    "000",
+    "events-2",
+    "events-3",
+    "events-4",
+    "events-5",
+    "events-6",
+    "events-7",
+    "events-8",
+    "events-9",
+    "events-10",
+    "events-11",
+    "events-12",
+    "events-13",
+    "events-14",
+    "episodes-2",
+    "episodes-3",
+    "episodes-4",
+    "episodes-5",
+    "episodes-6",
+    "episodes-7",
+    "episodes-8",
+    "segments-2",
+    "segments-3",
+    "segments-4",
+    "segments-5",
+    "segments-6",
+    "segments-7",
+    "segments-8",
+)
+@pytest.mark.parametrize("file", ROW_KEYS)
+def test_rows_of_a_run_have_the_types_of_the_document(
+    finished_run: Path, file: str
+) -> None:
+    for row in read_rows(finished_run / file):
+        for key, kind in ROW_KEYS[file].items():
+            assert isinstance(row[key], kind)
+            assert kind is BOOL or not isinstance(row[key], bool)
+        assert row.get("ended_by", "terminated") in ("terminated", "truncated")
+
+
+@pytest.mark.seed(
+    "000",
+    "files-1",
+    "config-1",
+    "config-2",
+    "config-3",
+    "config-5",
+    "config-6",
+    "config-7",
+    "config-8",
+    "config-9",
+    "config-14",
+    "config-15",
+)
+@pytest.mark.parametrize("key", CONFIG_KEYS)
+def test_key_of_the_config_is_required(foreign_run: Path, key: str) -> None:
+    drop_key(CONFIG, key)(foreign_run)
+    assert "unreadable document" in validate_run(foreign_run).findings.counts
+
+
+@pytest.mark.seed("000", "config-10", "config-11", "config-12", "config-13")
+@pytest.mark.parametrize("key", SCORING_KEYS)
+def test_scoring_default_is_required(foreign_run: Path, key: str) -> None:
+    on_json(CONFIG, lambda config: config["scoring_defaults"].pop(key))(foreign_run)
+    assert "unreadable document" in validate_run(foreign_run).findings.counts
+
+
+@pytest.mark.seed(
+    "000",
+    "score-1",
+    "score-2",
+    "score-3",
+    "score-4",
+    "score-5",
+    "score-6",
+    "score-7",
+    "score-8",
+    "score-9",
+    "score-10",
+    "score-11",
+    "score-12",
+    "score-13",
+    "score-14",
+    "score-15",
+    "score-16",
+)
+@pytest.mark.parametrize("key", SCORE_KEYS)
+def test_key_of_the_score_is_required(
+    foreign_run: Path, invoke: Callable[..., Any], key: str
+) -> None:
+    assert invoke("score", foreign_run).exit_code == 0
+    assert key in read_json(foreign_run / SCORE)
+    drop_key(SCORE, key)(foreign_run)
+    assert "unreadable document" in validate_run(foreign_run).findings.counts

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
+from longplay.contract.fingerprint import contract_payload
 from longplay.errors import ConfigError, UnknownNameError
-from longplay.plan import plan_run
+from longplay.plan import name_benchmark, plan_again, plan_run
 from longplay.suites import SUITES, get_suite
 
 
@@ -56,14 +57,51 @@ OVERRIDES = [
 
 
 @pytest.mark.parametrize("overrides", OVERRIDES)
-def test_overridden_suite_is_named_after_its_hash(overrides):
+def test_changed_suite_is_named_after_its_settings(overrides):
     plan = plan_run("stream-smoke-v1", 0, overrides)
-    digits = plan.config.benchmark_contract_hash[:8]
-    assert re.fullmatch("[0-9a-f]{8}", digits)
-    name = f"stream-smoke-v1+{digits}"
-    assert plan.suite_name == plan.config.suite == name
-    assert plan.task_id == f"{plan.benchmark_name}/seed-0"
-    assert plan.trajectory_id == f"{name}_seed-0"
+    assert re.fullmatch(r"stream-smoke-v1\+[0-9a-f]{8}", plan.suite_name)
+    assert plan.suite_name == plan.config.suite == plan.benchmark_name
+    assert name_benchmark(plan.config) == plan.suite_name
+    assert plan.task_id == f"{plan.suite_name}/seed-0"
+    assert plan.trajectory_id == f"{plan.suite_name}_seed-0"
+
+
+def test_all_seeds_of_a_changed_suite_have_one_name():
+    plans = [plan_run("stream-smoke-v1", seed, {"delay": 3}) for seed in range(3)]
+    assert len({plan.config.benchmark_contract_hash for plan in plans}) == 3
+    assert len({plan.suite_name for plan in plans}) == 1
+    other = plan_run("stream-smoke-v1", 0, {"delay": 4})
+    assert other.suite_name != plans[0].suite_name
+
+
+def test_a_recorded_name_can_be_an_older_one():
+    plan = plan_run("stream-smoke-v1", 0, {"delay": 3})
+    older_name = f"stream-smoke-v1+{plan.config.benchmark_contract_hash[:8]}"
+    older = plan_again(plan.given, 0, older_name)
+    assert older.suite_name == older.config.suite == older_name
+    assert older.benchmark_name == name_benchmark(older.config) == plan.suite_name
+    for other in (None, plan.suite_name, "stream-smoke-v1+00000000"):
+        assert plan_again(plan.given, 0, other).suite_name == plan.suite_name
+
+
+def test_order_of_games_is_recorded_where_it_is_not_the_usual_one():
+    usual = plan_run("control-smoke-v1").config.config_effective
+    assert "shuffle_games" not in usual
+    shuffled = plan_run("control-smoke-v1", 0, {"shuffle_games": True})
+    assert shuffled.config.config_effective == {**usual, "shuffle_games": True}
+    assert shuffled.suite_name.startswith("control-smoke-v1+")
+    assert "shuffle_games" not in contract_payload(shuffled.config)
+    kept = plan_run("stream-smoke-v1", 0, {"shuffle_games": False})
+    assert kept.config.config_effective["shuffle_games"] is False
+    same = plan_run("stream-smoke-v1", 0, {"shuffle_games": True})
+    assert same.config == plan_run("stream-smoke-v1", 0).config.model_copy(
+        update={"config_given": same.given}
+    )
+
+
+def test_predictions_keep_their_order():
+    with pytest.raises(ConfigError, match="shuffle_games: cannot be changed"):
+        plan_run("prediction-smoke-v1", 0, {"shuffle_games": True})
 
 
 @pytest.mark.parametrize(

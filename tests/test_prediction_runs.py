@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import longplay
-from longplay.agents.loading import load_agent
+from longplay.agents.source.loading import load_agent
 from longplay.contract.rundir import ROW_FILES
+from longplay.eval_log.trajectory import Trajectory
 from longplay.reference.streams import find_recorded_visit, write_streams
 from playing import play_run
 from rows import read_rows
@@ -67,11 +67,11 @@ def test_baseline_runs_and_validates(
 
 
 def test_recorded_and_live_runs_have_the_same_bytes(
-    references: Path, run_dir: Path, tmp_path: Path, invoke: Callable
+    references: Path, run_dir: Path, tmp_path: Path, tool: Callable
 ) -> None:
     for game in SHORT["games"]:
         options = ("--data", references, "--seeds", "0-1", "--timesteps", 130)
-        assert invoke("reference", "record", "--game", game, *options).exit_code == 0
+        assert tool("record", "--game", game, *options).exit_code == 0
     for game in SHORT["games"]:  # nothing but the recording can be played now
         (references / f"{game}.safetensors").unlink()
     again = play_run(SUITE, TD, out=tmp_path / "f", overrides=SHORT).run_dir
@@ -100,7 +100,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(
     agent.write_text(source)
     out = tmp_path / "stopped-run"
     short = [f"--set={name}={json.dumps(value)}" for name, value in SHORT.items()]
-    run = ("run", SUITE, "--agent", agent, "--out", out, *short)
+    run = ("run", SUITE, "--agent", agent, "--seed", 0, "--out", out, *short)
     assert invoke(*run).exit_code == 130
     assert flag.exists()
     answer = invoke("resume", out, "--agent", agent)
@@ -142,18 +142,39 @@ def test_validation_holds_predictions_and_targets_against_the_rules(
     assert kind in longplay.validate_run(run_dir).findings.counts
 
 
-def test_a_second_visit_of_a_game_is_no_prediction_run(
-    run_dir: Path, invoke: Callable[..., Any]
+def test_games_are_revisited_in_an_order_drawn_with_the_seed(
+    references: Path, tmp_path: Path
 ) -> None:
-    config = json.loads((run_dir / "config.json").read_text())
-    config["schedule"][1]["game_id"] = config["schedule"][0]["game_id"]
-    (run_dir / "config.json").write_text(json.dumps(config))
-    message = "expected one visit per game on the prediction track, found a second"
-    found = longplay.validate_run(run_dir).findings.shown
-    assert any(message in str(finding) for finding in found)
-    answer = invoke("score", run_dir)
-    assert answer.exit_code == 1
-    assert message in answer.stderr
+    overrides = {"games": ["pong", "breakout"], "base_visit_frames": 60}
+    result = play_run(
+        *("prediction-6x3-v1", TD), seed=1001, out=tmp_path / "e", overrides=overrides
+    )
+    assert result.report.is_valid
+    assert longplay.verify_run(result.run_dir).passed
+    config = longplay.read_run(result.run_dir).config
+    games = [visit.game_id for visit in config.schedule]
+    assert config.config_effective["shuffle_games"] is True
+    assert len(games) == 6
+    assert games != ["pong", "breakout"] * 3
+    rows = read_rows(result.run_dir / "events.jsonl")
+    targets = {k: [r["target"] for r in rows if r["visit_idx"] == k] for k in range(6)}
+    errors = {
+        k: np.mean(
+            [(r["prediction"] - r["target"]) ** 2 for r in rows if r["visit_idx"] == k]
+        )
+        for k in range(6)
+    }
+    pong = [k for k in range(6) if games[k] == "pong"]
+    pooled = np.mean([errors[k] for k in pong])
+    variance = np.var([target for k in pong for target in targets[k]])
+    assert result.score.per_game_mse["pong"] == pytest.approx(pooled)
+    assert result.score.per_game_nmse["pong"] == pytest.approx(pooled / variance)
+    # In records, a visit's reward comes from that visit alone.
+    rewards = [v.reward_info["reward"] for v in Trajectory(result.run_dir).visits()]
+    spreads = {k: np.var(targets[k]) for k in range(6)}
+    alone = [0.0 if v < 1e-6 else 1 - errors[k] / v for k, v in spreads.items()]
+    assert rewards == pytest.approx(alone, rel=1e-6)
+    assert len({rewards[k] for k in pong}) > 1
 
 
 def test_a_prediction_out_of_range_is_a_difference(run_dir: Path) -> None:
@@ -219,10 +240,10 @@ def test_damaged_references_do_not_blame_the_run(
 
 
 def test_a_recording_of_another_emulator_does_not_blame_the_run(
-    references: Path, run_dir: Path, invoke: Callable
+    references: Path, run_dir: Path, invoke: Callable, tool: Callable
 ) -> None:
     options = ("--data", references, "--seeds", "0", "--timesteps", 130)
-    assert invoke("reference", "record", "--game", "pong", *options).exit_code == 0
+    assert tool("record", "--game", "pong", *options).exit_code == 0
     recorded = find_recorded_visit("pong", 0, 0)
     assert recorded is not None
     recorded.rewards[60] += 1
@@ -260,6 +281,7 @@ def test_show_prints_the_errors_of_every_game(run_dir: Path, invoke: Callable) -
     assert all(word in shown for word in ("nmse", "return mse", "pong", "breakout"))
 
 
+@pytest.mark.seed("003", "prediction-6")
 def test_td_lambda_that_was_loaded_predicts_as_the_one_that_saved(
     tmp_path: Path,
 ) -> None:

@@ -62,6 +62,7 @@ def test_folder_inside_a_checkout_belongs_to_it(repository):
     assert read_git_state(repository / "inner").commit == head
 
 
+@pytest.mark.seed("001", "agent-9", "gotcha-3")
 def test_changed_file_makes_it_dirty(repository):
     commit(repository)
     (repository / "agent.py").write_text("answer = 43\n")
@@ -103,6 +104,7 @@ def test_no_git_at_all(repository, monkeypatch):
     assert (info.git_commit, info.git_remote_url, info.git_is_dirty) == (None,) * 3
 
 
+@pytest.mark.seed("001", "agent-7")
 def test_agent_info_links_to_the_commit(repository):
     head = commit(repository)
     url = "https://me:token@github.com/owner/agents.git"
@@ -115,12 +117,20 @@ def test_agent_info_links_to_the_commit(repository):
     assert "token" not in info.model_dump_json()
 
 
+@pytest.mark.seed("001", "agent-13")
 def test_agent_info_takes_the_working_directory(repository, monkeypatch):
     head = commit(repository)
     monkeypatch.chdir(repository)
     assert AgentInfo.from_agent_config({"_type": "a.B"}).git_commit == head
 
 
+@pytest.mark.seed("001", "agent-8")
+@pytest.mark.seed(
+    "cube",
+    "to_github_url_ssh",
+    "to_github_url_https",
+    "to_github_url_strips_git_suffix",
+)
 @pytest.mark.parametrize(
     "remote",
     [
@@ -142,6 +152,7 @@ def test_github_remote_becomes_a_permalink(remote):
     assert make_permalink(state) == f"https://github.com/o/r/tree/{COMMIT}"
 
 
+@pytest.mark.seed("cube", "to_github_url_non_github_returns_none")
 @pytest.mark.parametrize(
     ("remote", "written"),
     [
@@ -159,9 +170,15 @@ def test_github_remote_becomes_a_permalink(remote):
         ("/somewhere/r", "/somewhere/r"),
     ],
 )
-def test_other_remote_is_kept_without_user_info(remote, written):
+def test_other_remote_has_no_permalink_and_loses_its_user_info(remote, written):
     state = GitState(commit=COMMIT, is_dirty=False, remote_url=strip_user_info(remote))
-    assert make_permalink(state) == written
+    assert state.remote_url == written
+    assert make_permalink(state) is None
+
+
+def test_remote_without_a_commit_has_no_permalink():
+    state = GitState(remote_url="https://github.com/o/r")
+    assert make_permalink(state) is None
 
 
 def test_remote_in_a_real_checkout_loses_its_password(repository):
@@ -186,6 +203,7 @@ def test_package_that_is_not_installed_is_left_out(monkeypatch):
     assert read_package_versions() == {}
 
 
+@pytest.mark.seed("001", "agent-21")
 def test_tracked_packages_are_the_specification_s_and_ours():
     assert set(TRACKED_PACKAGES) == set(
         """cube-harness cube litellm anthropic openai browsergym-core playwright

@@ -27,6 +27,7 @@ def lengths(suite: Suite, seed: int) -> list[tuple[str, int]]:
     return [(v.game_id, v.visit_frames) for v in make_schedule(suite, seed)]
 
 
+@pytest.mark.seed("000", "config-2")
 def test_golden_with_jitter():
     assert make_schedule(abc_suite(), 0) == [
         ScheduledVisit(visit_idx=i, cycle_idx=i // 3, game_id=game, visit_frames=n)
@@ -40,12 +41,29 @@ def test_golden_without_jitter():
     assert lengths(abc_suite(jitter_pct=0.0), 0) == [(g, 1000) for g in "cabcba"]
 
 
+@pytest.mark.seed("003", "intro-5")
 @pytest.mark.parametrize("seed", [0, 1, 2**31 - 1])
 def test_control_sequence_is_never_shuffled(seed):
     suite = SUITES["control-v1"]
     assert lengths(suite, seed) == [(game, 10_000) for game in suite.games]
     twice = suite.model_copy(update={"num_cycles": 2})
     assert [game for game, _ in lengths(twice, seed)] == [*suite.games, *suite.games]
+
+
+def test_control_cycles_are_shuffled_as_on_the_streaming_track():
+    settings = {
+        "games": ("a", "b", "c"),
+        "base_visit_frames": 1000,
+        "num_cycles": 2,
+        "shuffle_games": True,
+    }
+    suite = SUITES["control-v1"].model_copy(update=settings)
+    assert lengths(suite, 0) == [(game, 1000) for game in "cabcba"]
+
+
+def test_streaming_cycles_can_keep_their_order():
+    suite = abc_suite(jitter_pct=0.0, shuffle_games=False)
+    assert [game for game, _ in lengths(suite, 0)] == list("abcabc")
 
 
 def test_minimum_lifts_short_visits_only():
@@ -72,6 +90,7 @@ def test_another_seed_is_another_schedule():
     assert lengths(abc_suite(), 1) != lengths(abc_suite(), 0)
 
 
+@pytest.mark.seed("000", "schedule-1")
 @pytest.mark.parametrize("suite_id", SUITES)
 def test_same_seed_twice_is_the_same_schedule(suite_id):
     suite = SUITES[suite_id]

@@ -160,6 +160,7 @@ def test_delay_longer_than_the_visit_applies_only_the_default():
     assert column(frames, "applied_action_idx") == [0] * 6
 
 
+@pytest.mark.seed("000", "schedule-5")
 def test_game_over_restarts_the_control_rules():
     console = TapeConsole([QUIET, GAME_OVER])
     stream = make_stream(console, ("a", 6), delay=1, decision_interval=4)
@@ -170,6 +171,7 @@ def test_game_over_restarts_the_control_rules():
     assert console.calls == [("start", "a", 100), 0, 1, "reset", 0, 3, 3, 3]
 
 
+@pytest.mark.seed("000", "schedule-3")
 def test_visit_start_restarts_the_control_rules():
     console = TapeConsole()
     stream = make_stream(console, ("a", 2), ("b", 3), delay=1, decision_interval=4)
@@ -180,6 +182,7 @@ def test_visit_start_restarts_the_control_rules():
     assert console.calls == [("start", "a", 100), 0, 1, ("start", "b", 101), 0, 3, 3]
 
 
+@pytest.mark.seed("000", "info-3")
 def test_previous_applied_action_is_forgotten_at_resets():
     console = TapeConsole([QUIET, QUIET, GAME_OVER])
     stream = make_stream(console, ("a", 5), ("b", 2), default_action_idx=2)
@@ -218,6 +221,7 @@ def test_other_answers_to_a_decision_frame_are_refused(answer):
 # --- boundaries -----------------------------------------------------------------
 
 
+@pytest.mark.seed("000", "schedule-4")
 def test_only_the_last_frame_of_a_visit_is_truncated():
     console = TapeConsole([QUIET, GAME_OVER])
     frames = play(make_stream(console, ("a", 4), ("b", 1), ("c", 2)), [0] * 7)
@@ -234,6 +238,7 @@ def test_rows_have_the_ids_from_before_the_boundary():
     assert column(frames, "segment_id") == [0, 0, 1, 1, 2, 2]
 
 
+@pytest.mark.seed("000", "episodes-1", "segments-1")
 def test_episode_and_segment_rows():
     console = TapeConsole([(1.0, False, 3), (2.0, True, 0), (-4.5, False, 3)])
     frames = play(make_stream(console, ("a", 4)), [0] * 4)
@@ -363,6 +368,7 @@ def test_first_percept():
     }
 
 
+@pytest.mark.seed("000", "info-1", "info-2")
 def test_info_is_plain_and_fresh():
     stream = make_stream(ScriptedConsole(), ("a", 30))
     seen = [stream.percept().info, stream.percept().info]
@@ -387,6 +393,7 @@ def test_percepts_around_a_game_over():
     ]
 
 
+@pytest.mark.seed("000", "schedule-3")
 def test_percepts_around_visit_switches():
     console = TapeConsole([(1.0, False, 3), (2.0, False, 3), (4.0, True, 0)])
     frames = play(make_stream(console, ("a", 2), ("b", 1), ("c", 2)), [0] * 5)
@@ -605,6 +612,7 @@ ACTION_SETS = st.one_of(
 )
 
 
+@pytest.mark.seed("000", "schedule-2")
 @settings(deadline=None, max_examples=150)
 @given(
     rules=MECHANICS,
@@ -843,6 +851,7 @@ def play_all(stream: Stream, *, ahead: bool, looks: bool) -> list[tuple[Any, ...
     return found
 
 
+@pytest.mark.seed("000", "versions-7")
 @given(
     delay=st.integers(1, 20),
     interval=st.integers(1, 20),

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from longplay.cli.settings_table import list_settings
-from longplay.experiments.study_file import read_study_file
+from longplay.lab.studies.file import read_study_file
 from longplay.suites import SUITES
 
 ROOT = Path(__file__).parents[1]

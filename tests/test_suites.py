@@ -57,6 +57,7 @@ def test_suite_matches_the_table(suite_id):
         "final_score_weights": [0.5, 0.5],
     }
     assert get_suite(suite_id).settings == {
+        "shuffle_games": True,
         **row,
         **IN_ALL,
         "scoring_defaults": scoring,
@@ -69,20 +70,25 @@ TWENTY = (
     "ice_hockey jamesbond kangaroo road_runner"
 ).split()
 SIX = "breakout qbert road_runner ms_pacman seaquest asterix".split()
+THREE_CONTROL = "qbert crazy_climber road_runner".split()
 CONTROL_TABLE = {
+    "control-3x3-v1": (THREE_CONTROL, 3, 15_000, 2_000, 1_000),
+    "prediction-6x3-v1": (SIX, 3, 5_000, 2_000, 1_000),
     "control-v1": (TWENTY, 1, 10_000, 2_000, 1_000),
     "control-6x3-v1": (SIX, 3, 20_000, 2_000, 1_000),
     "control-smoke-v1": (TWENTY[:3], 1, 500, 200, 100),
 }
 
 
+@pytest.mark.seed("003", "intro-1", "intro-4", "intro-6")
 @pytest.mark.parametrize("suite_id", CONTROL_TABLE)
 def test_control_suite_matches_the_specification(suite_id):
     games, num_cycles, visit_frames, window_frames, revisit_frames = CONTROL_TABLE[
         suite_id
     ]
     suite = get_suite(suite_id)
-    assert suite.track == "control"
+    assert suite.track == suite_id.partition("-")[0]
+    assert suite.official_seeds == (0, 1, 2, 3, 4)
     assert suite.settings == {
         "games": games,
         "num_cycles": num_cycles,
@@ -91,6 +97,7 @@ def test_control_suite_matches_the_specification(suite_id):
         "delay": 0,
         "jitter_pct": 0.0,
         "min_visit_frames": 1,
+        "shuffle_games": suite_id in ("control-3x3-v1", "prediction-6x3-v1"),
         **IN_ALL,
         "frame_skip": 4,
         "reward": "sign",
@@ -104,13 +111,14 @@ def test_control_suite_matches_the_specification(suite_id):
     }
 
 
+@pytest.mark.seed("003", "intro-1")
 @pytest.mark.parametrize("shape", ["", "-smoke"])
 def test_prediction_suites_have_the_settings_of_control_suites(shape):
     control, prediction = (
         get_suite(f"{track}{shape}-v1") for track in ("control", "prediction")
     )
     assert prediction.settings == control.settings
-    assert (prediction.track, prediction.is_shuffled) == ("prediction", False)
+    assert (prediction.track, prediction.shuffle_games) == ("prediction", False)
 
 
 def test_suites_know_their_ids():
@@ -261,6 +269,7 @@ REFUSED = [
 ]
 
 
+@pytest.mark.seed("000", "config-11")
 @pytest.mark.parametrize(("name", "value", "message"), REFUSED)
 def test_values_out_of_range_are_refused(name, value, message):
     with pytest.raises(ConfigError) as caught:

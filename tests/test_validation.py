@@ -456,7 +456,7 @@ def test_valid_for_any_chunk_size(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(columns, "_RANGE_BYTES", range_bytes)
+    monkeypatch.setattr(columns, "_PART_BYTES", range_bytes)
     assert validate_run(request.getfixturevalue(source), workers=1).is_valid
 
 
@@ -469,7 +469,7 @@ def test_same_findings_for_any_chunk_size(
     run = play_trick(BY_NAME[name].trick, BY_NAME[name].source)
     whole = _verdict(run)
     for size in (1_000, 3_000, 65_537):
-        monkeypatch.setattr(columns, "_RANGE_BYTES", size)
+        monkeypatch.setattr(columns, "_PART_BYTES", size)
         assert _verdict(run) == whole
 
 
@@ -501,7 +501,7 @@ def test_several_processes_find_the_same(
 
     monkeypatch.setattr(columns, "ProcessPoolExecutor", start_pool)
     monkeypatch.setattr(columns, "_PARALLEL_FROM_BYTES", 100_000)
-    monkeypatch.setattr(columns, "_RANGE_BYTES", 200_000)
+    monkeypatch.setattr(columns, "_PART_BYTES", 200_000)
     assert _verdict(run, workers=2) == one
     assert len(pools) == 1  # for the events; the other files are small
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from longplay.analysis.anchors import Anchors
-from longplay.report.viewer.app import make_app
-from longplay.report.viewer.guard import Access, App
-from longplay.report.viewer.index import Index, identify
-from longplay.report.viewer.site import Site
+from longplay.lab.viewer.app import make_app
+from longplay.lab.viewer.guard import Access, App
+from longplay.lab.viewer.index import Index, identify
+from longplay.lab.viewer.site import Site
+from longplay.scoring.anchors import Anchors
 from made_up_anchors import NO_ANCHORS
 
 PORT = 8450
@@ -55,10 +55,9 @@ class Viewer:
 def open_viewer(
     *paths: Path,
     anchors: Anchors = NO_ANCHORS,
-    cache: Path | None = None,
     token: str | None = None,
 ) -> Viewer:
-    site = Site(Index(paths), anchors, cache)
+    site = Site(Index(paths), anchors)
     return Viewer(site, make_app(site, Access(PORT, token=token)))
 
 

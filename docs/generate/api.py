@@ -48,7 +48,7 @@ Everything below is exported by `import longplay`. Other documented modules are
 `longplay.gym` ([agents.md](agents.md#gymnasium)),
 `longplay.eval_log` ([eval_log.md](eval_log.md)),
 `longplay.learners` ([learners.md](learners.md)),
-`longplay.analysis.table` ([analysis.md](analysis.md#from-python)) and
+`longplay.lab.analysis.table` ([analysis.md](analysis.md#from-python)) and
 `longplay.verify.frames` ([video.md](video.md#from-python));
 [architecture.md](architecture.md#to-add-something) has the calls that add suites,
 tracks and consoles. Anything else is internal. This page is generated from the code

@@ -15,7 +15,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "trust.md"
-_BEGIN, _END = "<!-- forgeries -->\n", "<!-- /forgeries -->\n"
 _HEADS = ("validate", "verify", "verify --reexecute", "export")
 
 Counts = Mapping[tuple[str, str], Mapping[str, int]]
@@ -33,15 +32,16 @@ def render_table(counts: Counts) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def read_table(page: str) -> str:
-    """The table on the page."""
-    return page.partition(_BEGIN)[2].partition(_END)[0]
+def read_table(page: str, name: str = "forgeries") -> str:
+    """The table of this name on the page."""
+    return page.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->\n")[0]
 
 
-def fill_table(page: str, table: str) -> str:
-    """The page with another table."""
-    before, _, rest = page.partition(_BEGIN)
-    return f"{before}{_BEGIN}{table}{_END}{rest.partition(_END)[2]}"
+def fill_table(page: str, table: str, name: str = "forgeries") -> str:
+    """The page with another table of this name."""
+    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->\n"
+    before, _, rest = page.partition(begin)
+    return f"{before}{begin}{table}{end}{rest.partition(end)[2]}"
 
 
 def count_all(folder: Path) -> Counts:

@@ -2,8 +2,7 @@
 
     python docs/generate/results_page.py        writes them again
 
-Whole-visit numbers come from the packs' summaries, numbers of windows and curves from
-results/curves. Nothing is replayed.
+All numbers come from the documents and curves of the packs. Nothing is replayed.
 """
 
 from __future__ import annotations
@@ -13,18 +12,16 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
-from longplay.analysis.anchors import shipped_anchors
-from longplay.analysis.comparison import Request, compare, runs_by_label
-from longplay.analysis.intervals import Estimate, estimate_difference
-from longplay.analysis.normalisation import make_scale
-from longplay.analysis.records import AgentNumbers, SuiteComparison
-from longplay.analysis.results import NON_LEARNERS
-from longplay.analysis.runs import FoundRuns, MeasuredRun, RunReader
-from longplay.report.drawings import RunsOfAgents, Shown, draw
-from longplay.report.paper import render_paper
-from longplay.report.reference_tables import fill_marked
-from longplay.report.sections import run_command
-from longplay.report.tables import (
+from longplay.lab.analysis.comparison import Request, compare, runs_by_label
+from longplay.lab.analysis.intervals import Estimate, estimate_difference
+from longplay.lab.analysis.records import AgentNumbers, SuiteComparison
+from longplay.lab.analysis.results import NON_LEARNERS
+from longplay.lab.analysis.runs import FoundRuns, MeasuredRun, RunReader
+from longplay.lab.report.draw.drawings import RunsOfAgents, Shown, draw
+from longplay.lab.report.draw.paper import render_paper
+from longplay.lab.report.site.sections import run_command
+from longplay.lab.report.site.verdicts import open_pack
+from longplay.lab.report.tables import (
     NOTHING,
     Cell,
     TextTable,
@@ -33,8 +30,10 @@ from longplay.report.tables import (
     make_agents_table,
     render_markdown,
 )
-from longplay.report.verdicts import open_pack
+from longplay.scoring.anchors import shipped_anchors
+from longplay.scoring.normalisation import make_scale
 from longplay.suites import SUITES
+from references.reference_tables import fill_marked
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -67,7 +66,7 @@ def read_suite(suite_id: str) -> tuple[SuiteComparison, FoundRuns] | None:
         return None
     # Specialists play one game alone: the baseline of forward transfer.
     folders = [path for path in (folder, RESULTS / "specialists") if path.is_dir()]
-    found = RunReader(RESULTS / "curves", open_pack).read(folders)
+    found = RunReader(open_pack).read(folders)
     predicts = SUITES[suite_id].track == "prediction"
     names = {run.agent.name for run in found.runs if run.conditions.suite == suite_id}
     versus = _RUNNING_MEAN if predicts else _RANDOM if _RANDOM in names else None

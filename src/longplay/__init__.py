@@ -2,7 +2,7 @@
 
 import longplay
 
-result = longplay.run("stream-smoke-v1", "random", seeds=[0, 1])
+result = longplay.run("stream-smoke-v1", "random", seeds=[1000, 1001])
 for run in result.runs:
     print(run.seed, run.score.final_score, run.report.is_valid)
 rewards = longplay.read_run(result.runs[0].run_dir).events.numpy("reward")["reward"]
@@ -14,10 +14,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from longplay.agents.loading import LoadedAgent
-    from longplay.agents.saved import load_agent
-    from longplay.analysis.experiment import ExperimentDirectory, read_experiment
-    from longplay.analysis.table import Table
+    from longplay.agents.source.loading import LoadedAgent
+    from longplay.agents.source.saved import load_agent
     from longplay.contract.records import ControlScore, PredictionScore, Score
     from longplay.contract.rundir import RunDirectory, read_run
     from longplay.errors import (
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
         CannotVerifyError,
         ConfigError,
         ConsoleError,
+        ContractVersionError,
         DifferenceError,
         DocumentError,
         IncompleteRunError,
@@ -44,6 +43,8 @@ if TYPE_CHECKING:
     )
     from longplay.experiments.experiment import Experiment, ExperimentResult, run
     from longplay.experiments.job import RunResult
+    from longplay.lab.analysis.experiment import ExperimentDirectory, read_experiment
+    from longplay.lab.analysis.table import Table
     from longplay.suites import Suite, get_suite
     from longplay.tracks.scores import score_run
     from longplay.validation import Report, validate_run
@@ -56,20 +57,20 @@ if TYPE_CHECKING:
 _HOMES = {
     "ControlScore": "longplay.contract.records",
     "Experiment": "longplay.experiments.experiment",
-    "ExperimentDirectory": "longplay.analysis.experiment",
+    "ExperimentDirectory": "longplay.lab.analysis.experiment",
     "ExperimentResult": "longplay.experiments.experiment",
-    "LoadedAgent": "longplay.agents.loading",
+    "LoadedAgent": "longplay.agents.source.loading",
     "PredictionScore": "longplay.contract.records",
     "Report": "longplay.validation",
     "RunDirectory": "longplay.contract.rundir",
     "RunResult": "longplay.experiments.job",
     "Score": "longplay.contract.records",
     "Suite": "longplay.suites",
-    "Table": "longplay.analysis.table",
+    "Table": "longplay.lab.analysis.table",
     "Verification": "longplay.verify.verification",
     "get_suite": "longplay.suites",
-    "load_agent": "longplay.agents.saved",
-    "read_experiment": "longplay.analysis.experiment",
+    "load_agent": "longplay.agents.source.saved",
+    "read_experiment": "longplay.lab.analysis.experiment",
     "read_run": "longplay.contract.rundir",
     "run": "longplay.experiments.experiment",
     "score_run": "longplay.tracks.scores",
@@ -83,6 +84,7 @@ __all__ = [
     "CannotVerifyError",
     "ConfigError",
     "ConsoleError",
+    "ContractVersionError",
     "ControlScore",
     "DifferenceError",
     "DocumentError",

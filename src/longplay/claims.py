@@ -16,7 +16,7 @@ from longplay.contract.findings import Finding
 from longplay.contract.fingerprint import agent_id
 from longplay.contract.records import RunConfig
 from longplay.errors import ConfigError
-from longplay.plan import plan_again
+from longplay.plan import plan_again, plan_probe
 
 # Fields of config.json that suite and seed determine.
 _DERIVED = (
@@ -51,7 +51,11 @@ def check_plan(config: RunConfig) -> Iterator[Finding]:
         yield _refute("expected suite, seed and config_given, as longplay writes them")
         return
     try:
-        derived = plan_again(given, config.seed).config
+        plan = plan_again(given, config.seed, config.suite)
+        if config.probe is not None:
+            games = dict.fromkeys(visit.game_id for visit in config.schedule)
+            plan = plan_probe(plan, config.probe, tuple(games))
+        derived = plan.config
     except ConfigError as error:
         yield _refute(str(error), "config_given")
         return

@@ -11,6 +11,7 @@ failed or a directory with findings, 75 for a run that can be resumed, 130 for C
     ├── OutputError                an output folder that exists, a disk too small
     ├── NotARunError               a folder that is neither an experiment nor a run
     ├── DocumentError              a file of a run directory that cannot be read
+    │   └── ContractVersionError   a run of a contract version that is not known here
     ├── IncompleteRunError         a score requested for an unfinished run
     ├── DifferenceError            a log that does not reproduce
     ├── CannotVerifyError          a run that cannot be replayed here
@@ -29,11 +30,12 @@ failed or a directory with findings, 75 for a run that can be resumed, 130 for C
 from __future__ import annotations
 
 import difflib
+import re
 import sysconfig
 import traceback
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 
 class LongplayError(Exception):
@@ -82,6 +84,10 @@ class DocumentError(LongplayError):
     """A file of a run directory that is missing or cannot be read."""
 
     exit_code = 1
+
+
+class ContractVersionError(DocumentError):
+    """A run of a contract version that this longplay does not know."""
 
 
 class IncompleteRunError(LongplayError):
@@ -142,6 +148,14 @@ class PackError(LongplayError):
 class MissingExtraError(LongplayError):
     """An optional package that is not installed."""
 
+    @classmethod
+    def of(cls, need: str, extra: str) -> Self:
+        """The error of something that needs an extra of longplay."""
+        return cls(
+            f"{need}: pip install 'longplay[{extra}]', in a clone "
+            f"pip install -e '.[{extra}]'"
+        )
+
 
 class ReferenceFailed(LongplayError):  # noqa: N818 - as `RunFailed`
     """A reference that could not be made."""
@@ -201,7 +215,9 @@ class RemoteError(Exception):
         cls, type_name: str, message: str, description: str, traceback_text: str
     ) -> RemoteError:
         """An error whose class has the name of the one in the other process."""
-        made: type[RemoteError] = type(type_name, (cls,), {})
+        # A class cannot have every name that a process can send.
+        name = escape_controls(type_name[:_LONGEST_SHOWN])
+        made: type[RemoteError] = type(name, (cls,), {})
         return made(message, description, traceback_text)
 
 
@@ -217,11 +233,38 @@ def show_value(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
+# Characters without a shape that `str.isprintable` passes: fillers, joiners and
+# variation selectors. With them, two names can look alike.
+_SHAPELESS = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U000e0100-\U000e01ef]"
+)
+
+
 def escape_controls(text: str) -> str:
-    """Text without control characters, which a terminal would execute."""
-    if text.isprintable():
+    """Text whose control, bidi and invisible characters are shown as escapes.
+
+    A terminal would execute them, and a page would show another name.
+    """
+    if text.isprintable() and not _SHAPELESS.search(text):
         return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return "".join(map(_escape_character, text))
+
+
+def _escape_character(character: str) -> str:
+    is_visible = character.isprintable() and not _SHAPELESS.match(character)
+    return character if is_visible else ascii(character)[1:-1]
+
+
+def escape_lines(text: str) -> str:
+    """As `escape_controls`, for text of several lines."""
+    return "\n".join(map(escape_controls, text.split("\n")))
+
+
+def show_name(text: str) -> str:
+    """A name as tables and pages show it: escaped, at most 200 characters."""
+    shown = escape_controls(text[: _LONGEST_SHOWN + 1])
+    return shown if len(shown) <= _LONGEST_SHOWN else f"{shown[: _LONGEST_SHOWN - 1]}…"
 
 
 def describe_text(text: str) -> str:

@@ -9,7 +9,7 @@ derived again uses the recorded ones. Otherwise planning is a pure function.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil
 from typing import Any
@@ -19,12 +19,14 @@ from longplay.contract.records import (
     GLOBAL_ACTION_SET,
     ActionMappingPolicy,
     ConfigGiven,
+    ProbeConfig,
     RunConfig,
+    ScheduledVisit,
 )
-from longplay.errors import ConfigError
+from longplay.errors import ConfigError, UnknownNameError
 from longplay.reference.library import hash_references
 from longplay.schedule import draw_visits, make_schedule
-from longplay.seeds import check_seed, emulator_seed
+from longplay.seeds import branch_emulator_seed, check_seed, emulator_seed
 from longplay.suites import Suite, flatten_settings, get_suite, override_suite
 from longplay.tracks.catalogue import get_track
 
@@ -43,10 +45,10 @@ def name_trajectory(suite_name: str, seed: int) -> str:
 
 
 def name_benchmark(config: RunConfig) -> str | None:
-    """The name in records that all seeds of the same settings share.
+    """The name of a run's suite, which all seeds of the same settings share.
 
-    A custom suite's own name contains the contract hash, which covers the schedule and
-    so differs from seed to seed. This name contains a hash of the settings only.
+    It is `config.suite`, except in older runs of changed suites: their name contains
+    the contract hash, which covers the schedule and so differs from seed to seed.
 
     Returns:
         The name; None for a run of another tool, which has no suite.
@@ -54,11 +56,16 @@ def name_benchmark(config: RunConfig) -> str | None:
     given = config.config_given
     if config.suite is None or given is None or config.suite == given.suite:
         return config.suite
-    shared = {
-        "settings": config.config_effective,
-        "reference_sha256": config.reference_sha256,
-    }
-    return f"{given.suite}+{hash_payload(shared)[:8]}"
+    settings = config.config_effective or {}
+    return _name_changed(given.suite, settings, config.reference_sha256)
+
+
+def _name_changed(
+    suite_id: str, settings: Mapping[str, Any], reference_sha256: str | None
+) -> str:
+    """Names a changed suite by the settings that its seeds share."""
+    shared = {"settings": settings, "reference_sha256": reference_sha256}
+    return f"{suite_id}+{hash_payload(shared)[:8]}"
 
 
 @dataclass(frozen=True)
@@ -72,25 +79,34 @@ class RunPlan:
     seed: int
     given: ConfigGiven
     is_catalogued: bool
+    # Before 0.2, a changed suite was named after its contract hash.
+    has_older_name: bool = False
+    # Of a probe: what it is a probe of, and the games that are asked for.
+    probe: ProbeConfig | None = None
+    probed_games: tuple[str, ...] = ()
 
     @cached_property
     def config(self) -> RunConfig:
         """config.json, without agent and provenance."""
         config = _make_config(self.suite, self.seed, self.given)
-        name = self.given.suite
-        if not self.is_catalogued:
-            name = f"{name}+{config.benchmark_contract_hash[:8]}"
-        return config.model_copy(update={"suite": name})
+        name = self.benchmark_name
+        if self.has_older_name:
+            name = f"{self.given.suite}+{config.benchmark_contract_hash[:8]}"
+        config = config.model_copy(update={"suite": name})
+        if self.probe is None:
+            return config
+        return _branch_config(config, self.probe, self.probed_games)
 
     @property
     def suite_name(self) -> str:
-        """The suite; one with changed settings is named after its contract hash."""
-        return self.given.suite if self.is_catalogued else str(self.config.suite)
+        """The suite; in older runs of a changed suite a name of this seed alone."""
+        return str(self.config.suite) if self.has_older_name else self.benchmark_name
 
     @property
     def total_frames(self) -> int:
         """Frames to be played."""
-        if "config" in self.__dict__ or self.given.stop_after is not None:
+        is_drawn = self.given.stop_after is None and self.probe is None
+        if "config" in self.__dict__ or not is_drawn:
             return self.config.total_frames
         return sum(frames for _, _, frames in draw_visits(self.suite, self.seed))
 
@@ -106,15 +122,17 @@ class RunPlan:
 
     @property
     def benchmark_name(self) -> str:
-        """The name in records that all seeds of the same settings share."""
+        """The suite; one with changed settings is named after them."""
+        suite_id, references = self.given.suite, self.given.reference_sha256
         if self.is_catalogued:
-            return self.given.suite
-        return name_benchmark(self.config) or self.suite_name
+            return suite_id
+        return _name_changed(suite_id, self.suite.recorded_settings, references)
 
     @property
     def trajectory_id(self) -> str:
         """Names the run, and its folder."""
-        return name_trajectory(self.suite_name, self.seed)
+        name = name_trajectory(self.suite_name, self.seed)
+        return name if self.probe is None else f"{name}_{self.probe.state}"
 
     @property
     def expected_bytes(self) -> int:
@@ -158,15 +176,46 @@ def plan_run(
     return RunPlan(suite, check_seed(seed), given, is_catalogued)
 
 
-def plan_again(given: ConfigGiven, seed: int) -> RunPlan:
+def plan_probe(
+    plan: RunPlan, probe: ProbeConfig, games: Sequence[str] | None = None
+) -> RunPlan:
+    """Plans a probe: branches of some games, all from one state of a run's agent.
+
+    Args:
+        plan: The run whose agent is probed.
+        probe: The state, and how it is asked.
+        games: The games, in the order in which they are played; all by default.
+
+    Raises:
+        ConfigError: A game is not one of the suite's, or is named twice.
+    """
+    games = plan.suite.games if games is None else tuple(games)
+    for game in games:
+        if game not in plan.suite.games:
+            raise UnknownNameError("game of the suite", game, plan.suite.games)
+    if not games or len(set(games)) < len(games):
+        raise ConfigError(f"games: expected each game once, found {', '.join(games)}")
+    return replace(plan, probe=probe, probed_games=games)
+
+
+def plan_again(given: ConfigGiven, seed: int, name: str | None = None) -> RunPlan:
     """Derives the plan of recorded settings again.
+
+    Args:
+        given: The settings.
+        seed: The run seed.
+        name: The recorded name of the suite, which can be an older one.
 
     Raises:
         ConfigError: The settings are not valid.
     """
-    return plan_run(
+    plan = plan_run(
         given.suite, seed, given.overrides, given.reference_sha256, given.stop_after
     )
+    if plan.is_catalogued or name in (None, plan.benchmark_name):
+        return plan
+    older = replace(plan, has_older_name=True)
+    return older if older.suite_name == name else plan
 
 
 def plan_all_again(given: ConfigGiven, seeds: Sequence[int]) -> tuple[RunPlan, ...]:
@@ -188,6 +237,36 @@ def _check_fraction(stop_after: float | None) -> float | None:
     raise ConfigError(
         f"stop_after: expected a fraction between 0 and 1, found {stop_after}"
     )
+
+
+def _branch_config(
+    config: RunConfig, probe: ProbeConfig, games: Sequence[str]
+) -> RunConfig:
+    """The config of a run -> that of a probe of its agent.
+
+    A visit of the schedule is a branch; its cycle is the number of the branch.
+    """
+    assert config.seed is not None
+    places = [(game, k) for game in games for k in range(probe.branches)]
+    schedule = tuple(
+        ScheduledVisit(
+            visit_idx=idx, cycle_idx=k, game_id=game, visit_frames=probe.frames
+        )
+        for idx, (game, k) in enumerate(places)
+    )
+    seeds = tuple(
+        branch_emulator_seed(config.seed, config.games.index(game), k)
+        for game, k in places
+    )
+    config = config.model_copy(
+        update={
+            "schedule": schedule,
+            "emulator_seeds": seeds,
+            "stop_frame": None,
+            "probe": probe,
+        }
+    )
+    return config.model_copy(update={"benchmark_contract_hash": contract_hash(config)})
 
 
 def _make_config(suite: Suite, seed: int, given: ConfigGiven) -> RunConfig:
@@ -218,7 +297,7 @@ def _make_config(suite: Suite, seed: int, given: ConfigGiven) -> RunConfig:
         ),
         stop_frame=stop_frame,
         config_given=given,
-        config_effective=suite.settings,
+        config_effective=suite.recorded_settings,
         **{"track": suite.track, **required},
     )
     return config.model_copy(update={"benchmark_contract_hash": contract_hash(config)})

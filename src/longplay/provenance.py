@@ -77,12 +77,10 @@ def read_git_state(directory: Path) -> GitState:
 
 
 def make_permalink(git: GitState) -> str | None:
-    """A permanent URL of the commit on GitHub; for other hosts, the remote's URL."""
-    if git.remote_url is None or git.commit is None:
-        return git.remote_url
-    found = _GITHUB.fullmatch(git.remote_url)
-    if found is None:
-        return git.remote_url
+    """A permanent URL of the commit on GitHub; None for other hosts."""
+    found = _GITHUB.fullmatch(git.remote_url or "")
+    if found is None or git.commit is None:
+        return None
     return (
         f"https://github.com/{found['owner']}/{found['repository']}/tree/{git.commit}"
     )

@@ -2,7 +2,7 @@
 
 The draws are part of the contract: one generator per run; per cycle one shuffle of
 the games in configured order, then one uniform number per visit if there is jitter.
-Suites of the other tracks have one fixed order: nothing is shuffled.
+A suite without `shuffle_games` has one fixed order: nothing is shuffled.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def draw_visits(suite: Suite, seed: int) -> Iterator[tuple[int, str, int]]:
     rng = np.random.default_rng(seed)
     for cycle_idx in range(suite.num_cycles):
         games = list(suite.games)
-        if suite.is_shuffled:
+        if suite.shuffle_games:
             rng.shuffle(games)
         for game_id in games:
             yield cycle_idx, game_id, _draw_visit_frames(suite, rng)

@@ -16,6 +16,7 @@ MAX_SEED = 2**31 - 1
 
 # 3 is used in making references.
 _EMULATOR, _AGENT, _POLICY, _CONTINUATION = 0, 1, 2, 4
+_BRANCH_EMULATOR, _BRANCH_POLICY = 5, 6
 
 
 def check_seed(seed: object) -> int:
@@ -46,6 +47,22 @@ def agent_seed(run_seed: int) -> int:
 def policy_seed(run_seed: int, visit_idx: int) -> int:
     """The seed of the reference policy that plays one visit."""
     return _derive(run_seed, _POLICY, visit_idx)
+
+
+def branch_emulator_seed(run_seed: int, game_idx: int, branch: int) -> int:
+    """The seed of the emulator that plays one branch of a probe.
+
+    Args:
+        run_seed: The seed of the run that is probed.
+        game_idx: Position of the game in the suite's games.
+        branch: Number of the branch of that game, from 0.
+    """
+    return _derive(run_seed, _BRANCH_EMULATOR, game_idx, branch)
+
+
+def branch_policy_seed(run_seed: int, game_idx: int, branch: int) -> int:
+    """The seed of the reference policy that plays one branch of a probe."""
+    return _derive(run_seed, _BRANCH_POLICY, game_idx, branch)
 
 
 class ContinuationSeeds(NamedTuple):

@@ -27,18 +27,25 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import cycle, islice
 from math import isfinite
 from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
+import numpy as np
 
-from longplay.console.base import Console, ConsoleStep, Observation
+from longplay.console.base import (
+    OBSERVATION_SHAPE,
+    Console,
+    ConsoleStep,
+    Observation,
+)
 from longplay.contract.records import (
     GLOBAL_ACTION_SET,
     EpisodeRow,
     EventRow,
+    PendingPercept,
     RewardRule,
     RunConfig,
     ScheduledVisit,
@@ -156,6 +163,7 @@ class Stream:
         console: Console,
         mechanics: Mechanics,
         driver: Driver | None = None,
+        pending: PendingPercept | None = None,
     ) -> None:
         self.schedule = tuple(schedule)
         self.console = console
@@ -166,6 +174,7 @@ class Stream:
         self._is_timestep = issubclass(self._driver.row_type, TimestepRow)
         # Looked up once, because they are used on every frame.
         self._observe, self._step_console = console.observation, console.step
+        self._observe_ahead = console.observation
         self._ram, self._decide = console.ram, self._driver.decide
         self._interval, self._delay = mechanics.decision_interval, mechanics.delay
         self._default = mechanics.default_action_idx
@@ -173,6 +182,10 @@ class Stream:
         self._queue: deque[int] = deque()
         self._visit = self.schedule[0]
         self._visit_is_due = True
+        # Of a probe: what precedes every visit, and the run's frame minus the probe's.
+        self._pending = pending
+        self._frame_offset = 0
+        self._most_ahead = min(self._interval, LONGEST_AHEAD)
         # Frames that the console has already played, from this one on.
         self._ahead: deque[_Played] = deque()
         # This frame's pixels, if the console has played on since.
@@ -202,7 +215,8 @@ class Stream:
         if driver is None:
             driver = ActionDriver(config.contract.row_type)
         seeds = config.emulator_seeds or ()
-        return cls(config.played_schedule, seeds, console, mechanics, driver)
+        pending = None if config.probe is None else config.probe.pending
+        return cls(config.played_schedule, seeds, console, mechanics, driver, pending)
 
     @property
     def done(self) -> bool:
@@ -238,6 +252,15 @@ class Stream:
         if self._visit_is_due:
             self._start_visit()
             self._start_control()
+            if self._pending is not None:
+                self._set_back(self._pending)
+
+    def _set_back(self, pending: PendingPercept) -> None:
+        """Makes the next percept the one that the probed run would have delivered."""
+        state = self._state
+        state.reward = pending.reward
+        state.terminated, state.truncated = pending.terminated, pending.truncated
+        self._frame_offset = pending.global_frame_idx - state.global_frame_idx
 
     def _start_visit(self) -> None:
         visit_idx = self._state.visit_idx
@@ -287,7 +310,7 @@ class Stream:
                 "lives": state.lives,
                 "action_space_n": _NUM_ACTIONS,
                 "is_decision_frame": is_decision_frame,
-                "global_frame_idx": state.global_frame_idx,
+                "global_frame_idx": state.global_frame_idx + self._frame_offset,
                 "default_action_idx": self._default,
                 "prev_applied_action_idx": state.prev_applied,
                 "has_prev_applied_action": state.has_prev_applied,
@@ -296,6 +319,9 @@ class Stream:
 
     def draw_on(self, next_canvas: Callable[[], Observation]) -> None:
         """Has frames drawn on given arrays instead of new ones, if the console can.
+
+        Frames that are played ahead are drawn elsewhere: on arrays of the stream, which
+        are valid until the next time that it plays ahead.
 
         Args:
             next_canvas: Returns the array for the next frame.
@@ -310,7 +336,14 @@ class Stream:
             draw(canvas)
             return canvas
 
-        self._observe = observe
+        hidden = cycle(np.empty((self._most_ahead + 1, *OBSERVATION_SHAPE), np.uint8))
+
+        def observe_ahead() -> Observation:
+            canvas: Observation = next(hidden)
+            draw(canvas)
+            return canvas
+
+        self._observe, self._observe_ahead = observe, observe_ahead
 
     @property
     def can_play_ahead(self) -> bool:
@@ -331,14 +364,15 @@ class Stream:
         state = self._state
         ram_crc32 = state.ram_crc32
         left = self._last_frame_idx - state.visit_frame_idx
-        most = min(self._interval, LONGEST_AHEAD)
-        for index, applied in enumerate(islice(self._queue, most)):
+        for index, applied in enumerate(islice(self._queue, self._most_ahead)):
             try:
                 step = self._step_console(self._console_actions[applied])
                 ram_crc32 = crc32(self._ram(), ram_crc32)
                 is_last = step[1] or index == left
                 is_shown = looks_between_decisions or index + 1 == self._interval
-                observation = self._observe() if is_shown and not is_last else None
+                observation = (
+                    self._observe_ahead() if is_shown and not is_last else None
+                )
             except Exception as error:  # `advance` raises it
                 self._ahead.append(_Played(error=error))
                 return

@@ -2,8 +2,8 @@
 
 One declaration per suite. A suite is immutable: a change that can affect a score gets a
 new id with a new version. A run can override settings; its suite is then called
-`<suite>+<first 8 hex of its contract hash>`, so that it is never mistaken for the
-original.
+`<suite>+<first 8 hex of the hash of its settings>`, the same for all seeds, so that it
+is never mistaken for the original.
 
     suite id := <track>[-<shape>]-v<version>      stream-8x3-v1: 8 games, 3 cycles
 """
@@ -11,7 +11,7 @@ original.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -31,7 +31,8 @@ from longplay.contract.records import (
 )
 from longplay.errors import ConfigError, UnknownNameError
 
-# Results use a suite's official seeds; tuning uses seeds from here on.
+# Results use a suite's official seeds; tuning uses seeds from here on. Without a seed
+# this one is played, so that official seeds are spent on purpose.
 FIRST_TUNING_SEED = 1000
 
 # The whole schedule is drawn and written before the first frame.
@@ -43,6 +44,9 @@ NumCycles = Annotated[Count, Field(description="How often each game is visited."
 Jitter = Annotated[
     float, Field(ge=0, lt=1, description="Largest random change of a visit's length.")
 ]
+ShuffleGames = Annotated[
+    bool, Field(description="Whether the seed draws the order of games of each cycle.")
+]
 
 
 class Suite(Document):
@@ -52,8 +56,6 @@ class Suite(Document):
 
     # Name of an entry in `TRACKS`.
     track: ClassVar[str] = "streaming"
-    # Whether each cycle has its own order of games, drawn with the seed.
-    is_shuffled: ClassVar[bool] = True
 
     suite_id: str = Field(exclude=True)
     purpose: str = Field(exclude=True)
@@ -64,6 +66,7 @@ class Suite(Document):
     base_visit_frames: Count = Field(description="Frames of a visit, before jitter.")
     jitter_pct: Jitter
     min_visit_frames: Count = Field(default=1, description="Shortest visit.")
+    shuffle_games: ShuffleGames = True
 
     decision_interval: Count
     delay: Delay
@@ -87,15 +90,29 @@ class Suite(Document):
         """Everything that can be overridden, as plain JSON values."""
         return self.model_dump(mode="json")
 
+    @property
+    def recorded_settings(self) -> dict[str, Any]:
+        """The settings in config.json, of which the name of a changed suite is made.
+
+        The order of games is left out where it is the track's usual one: older runs
+        do not have it.
+        """
+        usual = type(self).model_fields["shuffle_games"].default
+        return {
+            name: value
+            for name, value in self.settings.items()
+            if name != "shuffle_games" or value != usual
+        }
+
 
 class ControlSuite(Suite):
     """A suite of the control track: timesteps of several emulator frames."""
 
     track: ClassVar[str] = "control"
-    is_shuffled: ClassVar[bool] = False
 
     num_cycles: NumCycles = 1
     jitter_pct: Jitter = 0.0
+    shuffle_games: ShuffleGames = False
     decision_interval: Count = 1
     delay: Delay = 0
 
@@ -146,6 +163,8 @@ _EIGHT_GAMES = (
     "battle_zone",
 )
 
+_THREE_CONTROL_GAMES = ("qbert", "crazy_climber", "road_runner")
+
 _SIX_GAMES = (
     "breakout",
     "qbert",
@@ -182,6 +201,9 @@ _TWENTY_GAMES = (
 _REFERENCES: Mapping[str, str] = {
     "prediction-smoke-v1": (
         "daab233960c4df02a39fb0f01ea773b4966f17cfdf57a5cbb8d8ec94812318db"
+    ),
+    "prediction-6x3-v1": (
+        "c39646dac4a9ea55221bfaaa6c1e08fa0884c66501517ffe9a92cea96d751c41"
     ),
     "prediction-v1": (
         "dd0cb2dafba6b10afe0d008993d2163597086ad28bc997c42e36e009b83a953b"
@@ -253,6 +275,15 @@ SUITES: dict[str, Suite] = {
             scoring_defaults=_scoring(2_000, 1_000),
         ),
         ControlSuite(
+            suite_id="control-3x3-v1",
+            purpose="short control with revisits",
+            games=_THREE_CONTROL_GAMES,
+            num_cycles=3,
+            base_visit_frames=15_000,
+            shuffle_games=True,
+            scoring_defaults=_scoring(2_000, 1_000),
+        ),
+        ControlSuite(
             suite_id="control-6x3-v1",
             purpose="control with revisits",
             games=_SIX_GAMES,
@@ -272,6 +303,15 @@ SUITES: dict[str, Suite] = {
             purpose="the prediction benchmark",
             games=_TWENTY_GAMES,
             base_visit_frames=10_000,
+            scoring_defaults=_scoring(2_000, 1_000),
+        ),
+        PredictionSuite(
+            suite_id="prediction-6x3-v1",
+            purpose="predictions with revisits",
+            games=_SIX_GAMES,
+            num_cycles=3,
+            base_visit_frames=5_000,
+            shuffle_games=True,
             scoring_defaults=_scoring(2_000, 1_000),
         ),
     )
@@ -319,6 +359,31 @@ def find_split(suite_name: str, seed: int) -> str | None:
         return "val"
     suite = SUITES.get(suite_name)
     return "test" if suite is not None and seed in suite.official_seeds else None
+
+
+def describe_seeds(
+    suite_name: str, seeds: Sequence[int], *, are_given: bool
+) -> str | None:
+    """What the seeds of an experiment mean, in one line; None if nothing special.
+
+    Args:
+        suite_name: A suite in the catalogue, or the name of a changed one.
+        seeds: The run seeds.
+        are_given: Whether the user chose them.
+    """
+    if not are_given:
+        return (
+            f"no seed was given: playing tuning seed {seeds[0]}; official seeds are "
+            "played when they are named"
+        )
+    official = [s for s in seeds if find_split(suite_name, s) == "test"]
+    if not official:
+        return None
+    are = "are official seeds" if len(official) > 1 else "is an official seed"
+    return (
+        f"{', '.join(map(str, official))} {are} of {suite_name}: the score is a "
+        f"result; choose agents and settings on seeds from {FIRST_TUNING_SEED} on"
+    )
 
 
 def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:

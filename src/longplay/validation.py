@@ -9,9 +9,10 @@ evidence: a note says so.
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +20,39 @@ import msgspec
 import numpy as np
 
 from longplay.claims import check_plan, check_provenance
-from longplay.contract.columns import Chunk, RowReader
+from longplay.contract.columns import BadLine, Chunk, Column, RowReader
+from longplay.contract.curves import CURVES_FILE, check_curves
 from longplay.contract.digests import check_digests, read_last_chain
-from longplay.contract.files import hash_file, read_document, shorten
+from longplay.contract.files import (
+    hash_file,
+    read_bounded,
+    read_document,
+    shorten,
+)
 from longplay.contract.findings import Finding, FindingLog, Kind
 from longplay.contract.fingerprint import contract_hash
 from longplay.contract.records import (
-    CONTRACT_VERSIONS,
     ROLLOUT_KEYS,
     DigestRow,
     Document,
     EpisodeRow,
+    FileDigest,
     PredictionScore,
+    ProbeRecord,
     RunConfig,
     RunStatus,
     RunSummary,
+    Score,
     SegmentRow,
 )
 from longplay.contract.rules import EventRules
 from longplay.contract.rundir import find_run, has_evidence
-from longplay.contract.spans import ENDED_BY, check_spans
-from longplay.errors import DocumentError
+from longplay.contract.spans import ENDED_BY, SpanTable, check_spans
+from longplay.errors import ContractVersionError, DocumentError
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Forecasts, Play, played_visits
+from longplay.scoring.probe import PROBE_FILE, compute_probe
+from longplay.scoring.windows import find_windows
 from longplay.tracks.scores import compute_score
 
 # Relative difference up to which two tools' sums of the same rewards may differ.
@@ -86,26 +97,149 @@ def _finding_to_json(finding: Finding) -> dict[str, Any]:
     }
 
 
-def validate_run(directory: str | Path, *, workers: int = 1) -> Report:
+def validate_run(
+    directory: str | Path, *, workers: int = 1, rows: RunRows | None = None
+) -> Report:
     """Validates a run directory, or the one run of an experiment.
 
     Args:
         directory: The run directory or the experiment.
         workers: Processes that read. They are spawned if there are several, so a
             script then needs an `if __name__ == "__main__"`.
+        rows: Its row files, if they were read already.
 
     Raises:
         NotARunError: The folder contains no run, or several.
     """
-    return _Validation(find_run(Path(directory)), workers).report()
+    return _Validation(find_run(Path(directory)), workers, rows).report()
+
+
+class RunRows:
+    """The row files of a run, read once: what they violate, their sums and hashes.
+
+    Attributes:
+        findings: What the rows violate.
+        rules: What follows from the events.
+        digests: File -> its length and hash, of the files that are there.
+        chunks: File -> its rows, of the small files.
+    """
+
+    def __init__(self, run_dir: Path, config: RunConfig, workers: int = 1) -> None:
+        self._run_dir = run_dir
+        self.config = config
+        self._workers = workers
+        self.findings = FindingLog(is_foreign=not config.is_longplay)
+        self.rules = EventRules(config, self.findings)
+        self.digests: dict[str, FileDigest] = {}
+        self.chunks: dict[str, Chunk] = {}
+        self._check_events()
+        self._check_spans()
+        if config.is_longplay:  # another tool's file of this name may be anything
+            self._read_evidence()
+
+    def require_whole(self) -> None:
+        """Refuses events that are not all frames of the run, once each.
+
+        Raises:
+            DocumentError: Names the first line that is wrong.
+        """
+        broken = {"unreadable line", "frame order", "missing frames", "missing file"}
+        for finding in self.findings.shown:
+            if finding.file == "events.jsonl" and finding.kind in broken:
+                raise DocumentError(f"{finding}; run `longplay validate` for details")
+
+    def to_play(self, fps: float | None) -> Play:
+        """The inputs of the run's score."""
+        return Play(
+            config=self.config,
+            visits=played_visits(self.config),
+            rewards=Rewards(*self.rules.rewards.by_frame()),
+            game_rewards=Rewards(*self.rules.game_rewards.by_frame()),
+            terminated_ends=self._terminated_ends(),
+            fps=fps,
+            forecasts=Forecasts(*self.rules.forecasts.by_frame()),
+        )
+
+    def _terminated_ends(self) -> Column:
+        """Last frames of the episodes that the game ended."""
+        found = self.chunks.get("episodes.jsonl")
+        if not self.config.is_longplay and found is not None:
+            # Where an episode ends with a visit, the contract does not say which flag
+            # counts: that tool's own word does, as for the scorer.
+            return _find_terminated_ends(found)
+        episodes = self.rules.episodes.columns()
+        ends: Column = episodes["end_global_frame_idx"]
+        is_terminated: Column = episodes["terminated"].astype(bool)
+        return np.extract(is_terminated, ends)
+
+    def _check_events(self) -> None:
+        games = {"game_id": self.rules.games}
+        event_row = self.config.event_row
+        for chunk in self._read("events.jsonl", event_row, games):
+            self.rules.check(chunk)
+        self.rules.finish()
+
+    def _check_spans(self) -> None:
+        rules = self.rules
+        vocabularies = {"game_id": rules.games, "ended_by": ENDED_BY}
+        kinds: tuple[tuple[str, type[msgspec.Struct], Kind, SpanTable], ...] = (
+            ("episodes.jsonl", EpisodeRow, "episode row", rules.episodes),
+            ("segments.jsonl", SegmentRow, "segment row", rules.segments),
+        )
+        for file, row_type, kind, table in kinds:
+            chunks = list(self._read(file, row_type, vocabularies))
+            if chunks:
+                found = self.chunks[file] = _join(chunks)
+                expected = table.columns()
+                check_spans(file, kind, expected, found, rules.games, self.findings)
+
+    def _read_evidence(self) -> None:
+        """Reads digests and curves, which runs before longplay 0.2 may lack."""
+        path = self._run_dir / "digests.jsonl"
+        if path.is_file():
+            self.chunks[path.name] = _join(list(self._read(path.name, DigestRow, {})))
+        path = self._run_dir / CURVES_FILE
+        if path.is_file():
+            content = read_bounded(path)
+            sha256 = hashlib.sha256(content).hexdigest()
+            self.digests[path.name] = FileDigest(bytes=len(content), sha256=sha256)
+            check_curves(content, self.rules.windows.to_rows(), self.findings)
+
+    def _read(
+        self,
+        file: str,
+        row_type: type[msgspec.Struct],
+        vocabularies: Mapping[str, tuple[str, ...]],
+    ) -> Iterator[Chunk]:
+        path = self._run_dir / file
+        if not path.is_file():
+            message = "expected this file, found none"
+            self.findings.add(Finding("missing file", file, message))
+            return
+        reader = RowReader(row_type, vocabularies, self.config.is_longplay)
+        digest = hashlib.sha256()
+        for chunk in reader.read_chunks(path, self._workers, digest):
+            bad_lines: tuple[tuple[Kind, list[BadLine]], ...] = (
+                ("unreadable line", chunk.unreadable),
+                ("not canonical", chunk.uncanonical),
+            )
+            for kind, bad in bad_lines:
+                for one in bad:
+                    finding = Finding(kind, file, one.message, one.line, one.field)
+                    self.findings.add(finding)
+            yield chunk
+        self.digests[file] = FileDigest(
+            bytes=path.stat().st_size, sha256=digest.hexdigest()
+        )
 
 
 class _Validation:
     """One pass over one run directory."""
 
-    def __init__(self, run_dir: Path, workers: int) -> None:
+    def __init__(self, run_dir: Path, workers: int, rows: RunRows | None) -> None:
         self._run_dir = run_dir
         self._workers = workers
+        self._rows = rows
         self._findings = FindingLog()
 
     def report(self) -> Report:
@@ -113,15 +247,15 @@ class _Validation:
         if config is None:
             return Report(self._run_dir, 0, self._findings)
         self._findings.is_foreign = not config.is_longplay
-        rules = EventRules(config, self._findings)
         self._check_config(config)
-        self._check_rows(config, rules)
-        summary = self._check_summary(config, rules)
-        self._check_digests(config, rules.frames, summary)
-        self._check_score(config, rules, summary)
-        self._check_hashes(config, summary)
+        rows = self._rows or RunRows(self._run_dir, config, self._workers)
+        self._findings.extend(rows.findings)
+        summary = self._check_summary(config, rows.rules)
+        self._check_digests(config, rows, summary)
+        self._check_score(config, rows, summary)
+        self._check_hashes(config, rows, summary)
         self._check_state(config)
-        return Report(self._run_dir, rules.frames, self._findings)
+        return Report(self._run_dir, rows.rules.frames, self._findings)
 
     def _add(self, kind: Kind, file: str, message: str, field: str = "") -> None:
         self._findings.add(Finding(kind, file, message, field=field or None))
@@ -137,20 +271,14 @@ class _Validation:
             return read_document(path, model)
         except DocumentError as error:
             message = str(error).removeprefix(f"{name}").lstrip(": ")
-            self._add("unreadable document", name, message)
+            is_version = isinstance(error, ContractVersionError)
+            kind: Kind = "contract version" if is_version else "unreadable document"
+            self._add(kind, name, message)
             return None
 
     # --- config.json ------------------------------------------------------------
 
     def _check_config(self, config: RunConfig) -> None:
-        if config.benchmark_contract_version not in CONTRACT_VERSIONS:
-            self._add(
-                "contract version",
-                "config.json",
-                f"expected one of {', '.join(map(repr, CONTRACT_VERSIONS))}, "
-                f"found {config.benchmark_contract_version!r}",
-                "benchmark_contract_version",
-            )
         expected = contract_hash(config)
         if config.benchmark_contract_hash != expected:
             self._add(
@@ -213,53 +341,6 @@ class _Validation:
                     name,
                 )
 
-    # --- rows -------------------------------------------------------------------
-
-    def _check_rows(self, config: RunConfig, rules: EventRules) -> None:
-        is_own, event_row = config.is_longplay, config.event_row
-        games = {"game_id": rules.games}
-        for chunk in self._read_rows("events.jsonl", event_row, games, is_own):
-            rules.check(chunk)
-        rules.finish()
-        vocabularies = {**games, "ended_by": ENDED_BY}
-        for file, row_type, kind, table in (
-            ("episodes.jsonl", EpisodeRow, "episode row", rules.episodes),
-            ("segments.jsonl", SegmentRow, "segment row", rules.segments),
-        ):
-            chunks = list(self._read_rows(file, row_type, vocabularies, is_own))
-            if chunks:
-                check_spans(
-                    file,
-                    kind,  # type: ignore[arg-type]
-                    table.columns(),
-                    _join(chunks),
-                    rules.games,
-                    self._findings,
-                )
-
-    def _read_rows(
-        self,
-        file: str,
-        row_type: type[msgspec.Struct],
-        vocabularies: Mapping[str, tuple[str, ...]],
-        canonical: bool,
-    ) -> Any:
-        path = self._run_dir / file
-        if not path.is_file():
-            self._add("missing file", file, "expected this file, found none")
-            return
-        reader = RowReader(row_type, vocabularies, canonical)
-        for chunk in reader.read_chunks(path, self._workers):
-            for bad in chunk.unreadable:
-                self._findings.add(
-                    Finding("unreadable line", file, bad.message, bad.line, bad.field)
-                )
-            for bad in chunk.uncanonical:
-                self._findings.add(
-                    Finding("not canonical", file, bad.message, bad.line, bad.field)
-                )
-            yield chunk
-
     # --- files computed from the rows ---------------------------------------------
 
     def _check_summary(self, config: RunConfig, rules: EventRules) -> RunSummary | None:
@@ -304,25 +385,23 @@ class _Validation:
         return summary
 
     def _check_digests(
-        self, config: RunConfig, frames: int, summary: RunSummary | None
+        self, config: RunConfig, rows: RunRows, summary: RunSummary | None
     ) -> None:
         """Checks the form of digests.jsonl; `verify` checks the chain's values."""
-        path = self._run_dir / "digests.jsonl"
-        chain_head = summary and summary.chain_head
-        if not config.is_longplay or (chain_head is None and not path.is_file()):
+        file, chain_head = "digests.jsonl", summary and summary.chain_head
+        chunk = rows.chunks.get(file)
+        if chunk is None:
+            if chain_head is not None:
+                self._add("missing file", file, "expected this file, found none")
             return  # another tool's run, or one older than digests
-        chunks = list(self._read_rows(path.name, DigestRow, {}, True))
-        if not chunks:
-            return
-        check_digests(
-            path.name, _join(chunks), config.played_schedule, frames, self._findings
-        )
-        last_chain = read_last_chain(path)
+        schedule, frames = config.played_schedule, rows.rules.frames
+        check_digests(file, chunk, schedule, frames, self._findings)
+        last_chain = read_last_chain(self._run_dir / file)
         if summary is not None and last_chain != chain_head:
             self._add(
                 "summary",
                 "run_summary.json",
-                f"expected {last_chain}, the last in {path.name}, found {chain_head}",
+                f"expected {last_chain}, the last in {file}, found {chain_head}",
                 "chain_head",
             )
 
@@ -333,32 +412,39 @@ class _Validation:
         if not (self._run_dir / "tuning.json").is_file():
             self._add("missing file", "tuning.json", "expected the tuning run's result")
 
+    def _check_probe(self, config: RunConfig, rows: RunRows) -> None:
+        """Checks that a probe has probe.json instead of a score, and computes it."""
+        if (self._run_dir / "score.json").exists():
+            self._add("score", "score.json", "expected none: this is a probe")
+        found = self._read(PROBE_FILE, ProbeRecord, "missing file")
+        if found is None:
+            return
+        try:
+            expected = compute_probe(config, rows.rules.windows.to_rows())
+        except DocumentError as error:
+            self._add("score", PROBE_FILE, f"cannot be recomputed: {error}")
+            return
+        self._compare("score", PROBE_FILE, dict(expected), found)
+
     def _check_score(
-        self, config: RunConfig, rules: EventRules, summary: RunSummary | None
+        self, config: RunConfig, rows: RunRows, summary: RunSummary | None
     ) -> None:
         if config.is_tuning:
             self._check_tuning()
+            return
+        if config.probe is not None:
+            self._check_probe(config, rows)
             return
         missing: Kind | None = "missing file" if config.is_longplay else None
         score = self._read("score.json", config.score_type, missing)
         if score is None:
             return
-        if rules.frames < config.total_frames:
+        if rows.rules.frames < config.total_frames:
             self._add("score", "score.json", "expected none: frames are missing")
             return
-        episodes = rules.episodes.columns()
-        play = Play(
-            config=config,
-            visits=played_visits(config),
-            rewards=Rewards(*rules.rewards.by_frame()),
-            game_rewards=Rewards(*rules.game_rewards.by_frame()),
-            terminated_ends=episodes["end_global_frame_idx"][
-                episodes["terminated"].astype(bool)
-            ],
-            # The only number that cannot be derived from the rows.
-            fps=score.fps if summary is None else summary.fps,
-            forecasts=Forecasts(*rules.forecasts.by_frame()),
-        )
+        # The only number that cannot be derived from the rows.
+        fps = score.fps if summary is None else summary.fps
+        play = rows.to_play(fps)
         try:
             expected = dict(compute_score(play))
         except DocumentError as error:
@@ -366,7 +452,37 @@ class _Validation:
             return
         if isinstance(score, PredictionScore):
             self._check_rollouts(expected, score)
-        self._compare("score", "score.json", expected, score)
+        if not (_is_same(expected, score) or self._recognise_windows(play, score)):
+            self._compare("score", "score.json", expected, score)
+
+    def _recognise_windows(self, play: Play, score: Score) -> bool:
+        """Adds one finding if a score was made with other windows or weights."""
+        own = play.config.scoring_defaults
+        found = find_windows(play, score)
+        if found is None or found == own:
+            return False
+        config = play.config.model_copy(update={"scoring_defaults": found})
+        expected = dict(compute_score(replace(play, config=config)))
+        # The first scorer writes the hash of config.json, longplay that of the windows.
+        hashes = (config.benchmark_contract_hash, expected["benchmark_contract_hash"])
+        if score.benchmark_contract_hash not in hashes:
+            return False
+        expected["benchmark_contract_hash"] = score.benchmark_contract_hash
+        if not _is_same(expected, score):
+            return False
+        changed = ", ".join(
+            f"{name} {value} instead of {getattr(own, name)}"
+            for name, value in found
+            if value != getattr(own, name)
+        )
+        self._add(
+            "score",
+            "score.json",
+            f"made with other windows or weights than those of config.json: {changed}; "
+            "run `longplay score` to score again",
+            "scoring_defaults",
+        )
+        return True
 
     def _check_rollouts(self, expected: dict[str, Any], score: PredictionScore) -> None:
         """Notes that a score used other rollout values; skips the rollout keys."""
@@ -384,7 +500,9 @@ class _Validation:
             "rollouts_sha256",
         )
 
-    def _check_hashes(self, config: RunConfig, summary: RunSummary | None) -> None:
+    def _check_hashes(
+        self, config: RunConfig, rows: RunRows, summary: RunSummary | None
+    ) -> None:
         """Checks the files against the lengths and hashes in the summary."""
         if not has_evidence(summary):
             self._add(
@@ -393,17 +511,18 @@ class _Validation:
                 "expected chain_head, rows and score_sha256, as longplay writes them "
                 "for a complete run; without them the run is only claimed",
             )
-        rows = summary.rows if summary is not None else None
-        for name, recorded in (rows or {}).items():
-            path = self._run_dir / name
-            if not path.is_file():
-                continue  # found where its rows are read
-            size_bytes = path.stat().st_size
-            self._compare_hash(f"rows.{name}.bytes", size_bytes, recorded.bytes)
-            if size_bytes == recorded.bytes:
+        recorded = summary.rows if summary is not None else None
+        for name, wanted in (recorded or {}).items():
+            found = rows.digests.get(name)
+            if found is None:
+                if name == CURVES_FILE:  # the others are found where they are read
+                    self._add("missing file", name, "expected this file, found none")
+                continue
+            self._compare_hash(f"rows.{name}.bytes", found.bytes, wanted.bytes)
+            if found.bytes == wanted.bytes:
                 field = f"rows.{name}.sha256"
-                self._compare_hash(field, hash_file(path), recorded.sha256)
-        result = self._run_dir / ("tuning.json" if config.is_tuning else "score.json")
+                self._compare_hash(field, found.sha256, wanted.sha256)
+        result = self._run_dir / config.result_file
         if summary is not None and summary.score_sha256 and result.is_file():
             recorded_sha256 = summary.score_sha256
             self._compare_hash("score_sha256", hash_file(result), recorded_sha256)
@@ -463,6 +582,10 @@ _V1_PROFILE = "standard"
 _COUNTS = ("frames", "decision_frames", "emulator_frames", "episodes")
 
 
+def _is_same(expected: Mapping[str, Any], document: Any) -> bool:
+    return all(_is_equal(expected[name], getattr(document, name)) for name in expected)
+
+
 def _is_equal(expected: Any, found: Any) -> bool:
     if isinstance(expected, Document) and isinstance(found, Document):
         return _is_equal(dict(expected), dict(found))
@@ -475,6 +598,13 @@ def _is_equal(expected: Any, found: Any) -> bool:
     if isinstance(expected, float) and isinstance(found, float):
         return math.isclose(expected, found, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
     return bool(expected == found)
+
+
+def _find_terminated_ends(episodes: Chunk) -> Column:
+    """Last frames of the episodes that ended by `terminated`, by their rows."""
+    is_terminated = episodes.columns["ended_by"] == ENDED_BY.index("terminated")
+    ends: Column = episodes.columns["end_global_frame_idx"][is_terminated]
+    return ends
 
 
 def _join(chunks: list[Chunk]) -> Chunk:

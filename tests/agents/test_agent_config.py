@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from longplay.agents.config import AgentConfig
-from longplay.agents.loading import BUILT_IN_AGENTS, load_agent
+from longplay.agents.source.config import AgentConfig
+from longplay.agents.source.loading import BUILT_IN_AGENTS, load_agent
 from longplay.contract.confidential import check_no_secrets
 from longplay.contract.records import AgentEntry
 from longplay.errors import AgentLoadError, ConfigError
@@ -37,6 +37,7 @@ def agent_file(tmp_path: Path) -> Path:
 # --- config and id ------------------------------------------------------------------
 
 
+@pytest.mark.seed("001", "invariant-2")
 def test_config_of_a_built_in_agent_by_hand():
     config = AgentConfig.from_entry(load_agent("random").entry)
     text = '{"_type": "longplay.agents.random.RandomAgent", "args": {}}'
@@ -62,6 +63,7 @@ def test_config_round_trips_through_json(name):
     assert AgentConfig.model_validate_json(config.model_dump_json()) == config
 
 
+@pytest.mark.seed("001", "agent-16")
 def test_agent_info_has_the_same_id(agent_file):
     config = AgentConfig.from_entry(load_agent(str(agent_file)).entry)
     info = AgentInfo.from_agent_config(config)

@@ -27,6 +27,7 @@ UNLOADABLE = [
     ("import no_such_thing", "importing it raised ModuleNotFoundError"),
     ("def broken(:", "importing it raised SyntaxError"),
     ("raise SystemExit(0)", "importing it raised SystemExit"),
+    ("raise GeneratorExit", "importing it raised GeneratorExit"),
     (
         AGENT.format(init="raise KeyError('weights')", step="pass", more="pass"),
         "raised KeyError: 'weights'",
@@ -34,6 +35,10 @@ UNLOADABLE = [
     (
         AGENT.format(init="sys.exit(0)", step="pass", more="pass"),
         "raised SystemExit",
+    ),
+    (
+        AGENT.format(init="raise GeneratorExit", step="pass", more="pass"),
+        "raised GeneratorExit",
     ),
     (
         "class Agent:\n  def __init__(self): pass\n  def step(self, *a): return 0",

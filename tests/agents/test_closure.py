@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longplay.agents.closure import (
+from longplay.agents.source.closure import (
     AgentFiles,
     collect_folder_files,
     collect_module_files,
     list_imports,
 )
-from longplay.agents.imports import AgentModules
-from longplay.agents.loading import LoadedAgent, load_agent
+from longplay.agents.source.imports import AgentModules
+from longplay.agents.source.loading import LoadedAgent, load_agent
 from longplay.errors import AgentLoadError
 from playing import play_run
 

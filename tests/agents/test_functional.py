@@ -108,11 +108,13 @@ def ask(agent: FunctionalAgent) -> Any:
     return agent.step(observation, 0.0, False, False, {"is_decision_frame": True})
 
 
+@pytest.mark.seed("003", "control-5")
 @pytest.mark.parametrize("answer", ["[state, 3]", "[state, 3, {'loss': 0.5}]"])
 def test_step_may_return_a_list(answer: str) -> None:
     assert ask(FunctionalAgent(make_module(answer=answer), 18, 7)) == 3
 
 
+@pytest.mark.seed("003", "control-5")
 @pytest.mark.parametrize("answer", ["[state]", "[state, 3, {}, 4]"])
 def test_list_of_another_length_is_refused(answer: str) -> None:
     agent = FunctionalAgent(make_module(answer=answer), 18, 7)

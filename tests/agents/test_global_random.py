@@ -15,7 +15,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from longplay.agents.global_random import IMPORT_SEED, GlobalRandom, GlobalRandomState
-from longplay.agents.loading import load_agent
+from longplay.agents.source.loading import load_agent
 
 Draw = Callable[[], float]
 DRAWS: list[Draw] = [

@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longplay.agents.loading import (
+from longplay.agents.random import RandomAgent
+from longplay.agents.source.loading import (
     BUILT_IN_AGENTS,
     ENTRY_POINT_GROUP,
     LoadedAgent,
     list_agents,
     load_agent,
 )
-from longplay.agents.random import RandomAgent
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import EventRow, ScheduledVisit
 from longplay.errors import AgentLoadError, UnknownNameError

@@ -14,6 +14,7 @@ from failing_runs import (
     Left,
     play,
 )
+from longplay.agents.output import AgentOutput
 
 pytestmark = pytest.mark.usefixtures("working_dir")
 
@@ -65,3 +66,24 @@ def test_silent_agent_leaves_no_output_file(
 ) -> None:
     run_dir = play(invoke, "noop", left.out).run_dir
     assert not (run_dir / "agent_output.txt").exists()
+
+
+def test_output_has_a_limit(tmp_path: Path) -> None:
+    for _ in range(2):  # a resumed run goes on with the same file
+        output = AgentOutput(most_bytes=100)
+        for _ in range(50):
+            output.write("five\n")
+        output.keep_in(tmp_path)
+        output.write("six\n")
+        output.write_error("Traceback\n")
+        output.finish()
+    text = (tmp_path / "agent_output.txt").read_text()
+    notice = "\n[longplay keeps 100 bytes; the rest is dropped]\n"
+    assert text == "five\n" * 20 + notice + "Traceback\n" * 2
+
+
+def test_limited_output_takes_no_memory() -> None:
+    output = AgentOutput(most_bytes=1000)
+    for _ in range(1000):
+        output.write("x" * 1000)
+    assert sum(map(len, output._pending)) <= 2000

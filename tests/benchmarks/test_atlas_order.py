@@ -9,10 +9,10 @@ import pytest
 
 import longplay
 from atlas_order import main, order_agents
-from longplay.analysis.anchors import shipped_anchors
-from longplay.analysis.comparison import Request, compare
-from longplay.analysis.runs import RunReader
-from longplay.report.verdicts import open_pack
+from longplay.lab.analysis.comparison import Request, compare
+from longplay.lab.analysis.runs import RunReader
+from longplay.lab.report.site.verdicts import open_pack
+from longplay.scoring.anchors import shipped_anchors
 from longplay.verify.pack import pack_run
 from written_runs import SHORT, make_config, write_run
 
@@ -95,7 +95,7 @@ def test_suite_of_one_agent_has_no_order(tmp_path, capsys):
 def test_matrix_of_shipped_results_has_the_order_of_their_headline():
     """`compare` leads with average performance: docs/eval_log.md says why."""
     results = Path(__file__).parents[2] / "results" / "control-v1"
-    found = RunReader(None, open_pack).read([results])
+    found = RunReader(open_pack).read([results])
     (suite,) = compare(found, Request(shipped_anchors())).suites
     numbers = {agent.label: agent.numbers["headline"].mean for agent in suite.agents}
     (orders,) = order_agents(found, shipped_anchors())

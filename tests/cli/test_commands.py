@@ -181,14 +181,15 @@ def test_dry_run_of_the_benchmark_agrees_with_the_contract(invoke):
 def test_dry_run_names_hash_task_size_and_time(invoke):
     plan = invoke("run", "stream-smoke-v1", "--dry-run", "--json").json
     assert re.fullmatch("[0-9a-f]{64}", plan["benchmark_contract_hash"])
-    assert plan["task_id"] == "stream-smoke-v1/seed-0"
+    assert plan["task_id"] == "stream-smoke-v1/seed-1000"
     assert plan["expected_bytes"] > 200 * plan["frames"]
     assert plan["expected_seconds"] > 0
 
 
 def test_dry_run_prints_the_plan_that_is_run(invoke, finished_run):
     settings = ("--set", "base_visit_frames=700", "--set", "jitter_pct=0.1")
-    plan = invoke("run", "stream-smoke-v1", "--dry-run", "--json", *settings).json
+    options = ("--seed", "0", "--dry-run", "--json")
+    plan = invoke("run", "stream-smoke-v1", *options, *settings).json
     config = json.loads((finished_run / "config.json").read_bytes())
     for name in ("schedule", "benchmark_contract_hash", "emulator_seeds", "suite"):
         assert plan[name] == config[name]
@@ -226,8 +227,7 @@ def test_settings_reach_the_plan(invoke):
     assert {visit["game_id"] for visit in plan["schedule"]} == {"qbert"}
     assert plan["delay"] == 0
     assert plan["scoring_defaults"]["window_frames"] == 9
-    digits = plan["benchmark_contract_hash"][:8]
-    assert plan["suite"] == f"stream-smoke-v1+{digits}"
+    assert re.fullmatch(r"stream-smoke-v1\+[0-9a-f]{8}", plan["suite"])
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,28 @@ def test_run_makes_a_folder_of_its_own(invoke, tmp_path, monkeypatch):
     )
     assert (experiment / "experiment_config.json").is_file()
     (run_dir,) = (experiment / "episodes").iterdir()
-    assert re.fullmatch(r"stream-smoke-v1\+[0-9a-f]{8}_seed-0", run_dir.name)
+    assert re.fullmatch(r"stream-smoke-v1\+[0-9a-f]{8}_seed-1000", run_dir.name)
+
+
+@pytest.mark.parametrize(
+    ("seed", "line"),
+    [
+        ((), "no seed was given: playing tuning seed 1000"),
+        (("--seeds", "0,7,1"), "0, 1 are official seeds of control-smoke-v1"),
+        (("--seed", "2"), "2 is an official seed of control-smoke-v1: the score is a"),
+        (("--seed", "1001"), ""),
+        (("--seed", "0", "--set", "base_visit_frames=400"), ""),
+        (("--seed", "0", "--quiet"), ""),
+    ],
+)
+def test_a_line_says_what_the_seed_means(invoke, tmp_path, seed, line):
+    answer = invoke(
+        *("run", "control-smoke-v1", "--agent", "noop", "--out", tmp_path / "e", *seed)
+    )
+    assert answer.exit_code == 0, answer.stderr
+    told = [text for text in answer.stderr.splitlines() if "official" in text]
+    assert len(told) == bool(line)
+    assert line in "".join(told)
 
 
 @pytest.fixture
@@ -308,7 +329,7 @@ PROGRESS = re.compile(
 def test_progress_is_plain_lines_off_a_terminal(spawn, slow_agent, tmp_path):
     answer = spawn(
         *("run", "stream-smoke-v1", "--agent", slow_agent, "--out", tmp_path / "out"),
-        *("--json", *SHORT),
+        *("--json", "--seed", "1000", *SHORT),
     )
     assert answer.exit_code == 0
     assert answer.json["runs"][0]["score"]["frames"] == 120  # progress is not on stdout

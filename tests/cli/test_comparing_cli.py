@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +13,9 @@ import pytest
 
 import longplay
 from generated_runs import make_status, write
-from longplay.analysis.records import Comparison
 from longplay.contract.files import read_document
+from longplay.lab.analysis.records import Comparison
+from longplay.verify.pack import pack_run
 from made_up_anchors import make_anchors, make_game
 from written_runs import make_config, name_short_suite, write_run
 
@@ -125,17 +128,76 @@ def test_damaged_pack_is_left_out(invoke, runs, tmp_path):
     assert kinds == {"errored", "unreadable"}
 
 
-def test_second_time_reads_the_cache(invoke, runs, cache):
-    invoke("compare", runs)
-    scans = {path: path.stat().st_mtime_ns for path in (cache / "curves").iterdir()}
-    assert len(scans) == 5
-    invoke("compare", runs)
-    assert {p: p.stat().st_mtime_ns for p in (cache / "curves").iterdir()} == scans
+def test_all_numbers_are_there_from_packs_alone(finished_run, tmp_path):
+    """Without cache, emulator and DuckDB, as on a machine that only reads."""
+    pack = tmp_path / "pack" / "one.longplay"
+    pack.parent.mkdir()
+    pack_run(finished_run, pack)
+    assert pack.stat().st_size < 16_000
+    code = """
+import sys
+for name in ("ale_py", "duckdb", "torch", "ray"):
+    sys.modules[name] = None
+from pathlib import Path
+from longplay.lab.analysis.runs import RunReader
+from longplay.lab.report.site.verdicts import open_pack
+(run,) = RunReader(open_pack).read([Path(sys.argv[1])]).runs
+print(run.measure())
+"""
+    answers = []
+    for path in (pack, finished_run):
+        command = [sys.executable, "-c", code, str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        answers.append(done.stdout)
+    assert answers[0] == answers[1]
+    assert "retention" in answers[0]
+    assert "nan" not in answers[0]
 
 
 def test_output_is_json_even_for_errors(invoke, tmp_path):
     answer = invoke("compare", tmp_path, "--json")
     assert json.loads(answer.stdout)["error"]["type"] == "NotARunError"
+
+
+# --- leaderboard ----------------------------------------------------------------
+
+
+def test_refused_runs_are_printed_and_counted(invoke, runs, tmp_path):
+    (runs / "bad.longplay").write_bytes(b"not a pack")
+    answer = invoke("leaderboard", runs / "alpha", "-o", tmp_path / "one")
+    assert answer.exit_code == 0
+    lines = answer.stdout.splitlines()
+    assert sum(line.startswith("refused: ") for line in lines) == 3
+    assert "3 runs refused" in lines
+    answer = invoke("leaderboard", runs, "-o", tmp_path / "two", "--strict")
+    assert answer.exit_code == 1
+    words = " ".join(answer.stdout.split())
+    assert "refused: bad.longplay: unreadable: bad.longplay is not a" in words
+    assert "refused: beta/2: errored: FAILED: it broke" in words
+    assert (tmp_path / "two/index.html").exists()
+
+
+def test_strict_board_without_refusals(invoke, tmp_path):
+    config = make_config("control-smoke-v1", 0, {})
+    write_run(tmp_path / "in/0", config, np.full(config.total_frames, 1.0))
+    command = ("leaderboard", tmp_path / "in", "--strict")
+    answer = invoke(*command, "-o", tmp_path / "site")
+    assert answer.exit_code == 0
+    assert "0 runs refused" in answer.stdout
+    assert invoke(*command, "-o", tmp_path / "json", "--json").json["refused"] == []
+
+
+def test_verdicts_that_came_with_the_packs_are_refused(invoke, runs, monkeypatch):
+    """A committed cache would say what it likes."""
+    site = runs.parent / "site"
+    (runs / "cache/verdicts").mkdir(parents=True)
+    monkeypatch.setenv("LONGPLAY_CACHE", str(runs / "cache"))
+    options = ((), ("--verify",), ("--verdicts", runs / "cache/verdicts"))
+    for given in options:
+        answer = invoke("leaderboard", runs, "-o", site, *given)
+        assert answer.exit_code == 2
+        assert "expected verdicts outside of" in " ".join(answer.stderr.split())
+        assert not site.exists()
 
 
 # --- show -----------------------------------------------------------------------
@@ -179,17 +241,10 @@ def test_show_has_normalised_numbers_where_there_are_anchors(
 ):
     games = dict.fromkeys(("centipede", "ms_pacman", "qbert"), make_game())
     anchors = make_anchors(name_short_suite(), **games)
-    monkeypatch.setattr("longplay.analysis.anchors.shipped_anchors", lambda: anchors)
+    monkeypatch.setattr("longplay.scoring.anchors.shipped_anchors", lambda: anchors)
     words = " ".join(invoke("show", experiment).stdout.split())
     assert "alpha 3 2.10 ±0.25 0.55 ±0.12" in words
-    # Windows are shown once they were scanned.
-    tables, hint, _ = words.partition("run `longplay compare` once")
-    assert "retention" not in tables
-    assert hint
-    invoke("compare", experiment)
-    shown = " ".join(invoke("show", experiment).stdout.split())
-    assert "retention" in shown
-    assert "run `longplay compare` once" not in shown
+    assert "retention" in words
 
 
 def test_show_says_when_windows_coincide(invoke, experiment):

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from filelock import FileLock
 
+from longplay.contract.files import read_json
 from rows import read_rows
 
 SHORT = (
@@ -240,7 +241,7 @@ def test_answer_of_several_seeds_for_people(invoke, tmp_path):
 
 @pytest.mark.parametrize(
     ("options", "seeds"),
-    [((), [0]), (("--seed", 3), [3]), (("--seeds", "0-1"), [0, 1])],
+    [((), [1000]), (("--seed", 3), [3]), (("--seeds", "0-1"), [0, 1])],
 )
 def test_answers_have_one_shape_whatever_the_number_of_seeds(
     invoke, tmp_path, options, seeds
@@ -480,6 +481,32 @@ def test_retry_leaves_completed_runs_alone(invoke, experiment):
     assert invoke("retry", experiment).exit_code == 0
     assert [snapshot(run_dir(experiment, seed)) for seed in (0, 2)] == before
     assert [status_of(experiment, seed)["retries"] for seed in (0, 2)] == [0, 0]
+
+
+def test_retry_plays_completed_runs_again_and_archives_them(invoke, experiment):
+    runs = sorted((experiment / "episodes").iterdir())
+    before = {run.name: (run / "events.jsonl").read_bytes() for run in runs}
+    started = {run.name: read_json(run / "run_summary.json") for run in runs}
+    answer = invoke("retry", experiment, "--completed", "--json")
+    assert answer.exit_code == 0, answer.stderr
+    assert len(answer.json["runs"]) == len(runs)
+    for run in runs:
+        archived = experiment / "archive" / run.name / "0"
+        assert read_json(archived / "run_summary.json") == started[run.name]
+        for folder in (archived, run):
+            assert (folder / "events.jsonl").read_bytes() == before[run.name]
+        assert read_json(run / "status.json")["retries"] == 1
+    assert (
+        invoke("export", experiment, "--jsonl", experiment.parent / "l").exit_code == 0
+    )
+
+
+def test_retry_of_one_completed_run_leaves_the_others_alone(invoke, experiment):
+    first, *others = sorted((experiment / "episodes").iterdir())
+    before = {run: (run / "status.json").read_bytes() for run in others}
+    assert invoke("retry", first, "--completed").exit_code == 0
+    assert [p.name for p in (experiment / "archive").iterdir()] == [first.name]
+    assert {run: (run / "status.json").read_bytes() for run in others} == before
 
 
 def test_retry_keeps_the_plan_and_renews_the_summary(invoke, experiment):

@@ -158,7 +158,7 @@ WHO = ("--organization", "A Lab", "--relationship", "other")
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "expected --jsonl FILE or --eee DIR, found neither"),
+        ((), "expected --jsonl FILE, --log DIR or --eee DIR, found none"),
         (("--eee", "x"), "--eee: expected --organization and --relationship as well"),
         (("--eee", "x", *WHO[:2]), "expected --organization and --relationship as w"),
         (("--jsonl", "x", *WHO), "--organization and --relationship: only with --eee"),

@@ -8,7 +8,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,62 +16,18 @@ from typing import Any
 
 import pytest
 
-import longplay
 from command_server import LARGEST_MEMORY_BYTES, LONGEST_S, CommandServer
-from hostile_inputs import CASES, Case, Place
-from longplay.errors import RunFailed
-from longplay.verify.pack import pack_run
-from longplay.verify.verification import certify
-from playing import play_run
-
-TINY = {"games": ["pong"], "num_cycles": 1, "base_visit_frames": 300, "jitter_pct": 0.0}
-# Fails after a checkpoint, which it can be loaded from.
-STOPPING_AGENT = """\
-class Agent:
-    def __init__(self, num_actions, seed):
-        pass
-    def step(self, obs_rgb, reward, terminated, truncated, info):
-        if info["global_frame_idx"] >= 350:
-            raise ValueError("stops here")
-        return 0
-    def save(self, directory):
-        (directory / "state.txt").write_text("nothing")
-    def load(self, directory):
-        pass
-"""
+from hostile_inputs import CASES, Case, Place, make_place
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """A complete run, a stopped one and a pack; to be copied."""
-    folder = tmp_path_factory.mktemp("hostile")
-    experiment, stopped = folder / "experiment", folder / "stopped"
-    run = play_run("stream-smoke-v1", "random", out=experiment, overrides=TINY).run_dir
-    certify(run, "replayed")
-    (run / "agent_output.txt").touch()
-    agent = folder / "stopping_agent.py"
-    agent.write_text(STOPPING_AGENT)
-    with pytest.raises(RunFailed, match="stops here"):
-        longplay.run(
-            "stream-smoke-v1",
-            str(agent),
-            out=stopped,
-            overrides={**TINY, "num_cycles": 2},
-        )
-    pack = folder / "packed.longplay"
-    pack_run(run, pack)
-    (folder / "settings.json").write_text("{}")
-    return Place(folder, experiment, run, stopped, pack)
+    return make_place(tmp_path_factory.mktemp("hostile"))
 
 
 @pytest.fixture
 def place(original: Place, tmp_path: Path) -> Place:
-    folder = Path(shutil.copytree(original.folder, tmp_path / "place"))
-    experiment = folder / "experiment"
-    (run,) = experiment.glob("episodes/*")
-    return Place(
-        folder, experiment, run, folder / "stopped", folder / "packed.longplay"
-    )
+    return original.copy(tmp_path / "place")
 
 
 @pytest.fixture(scope="module")

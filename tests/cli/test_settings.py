@@ -22,6 +22,7 @@ BAD_VALUES: dict[str, list[str]] = {
     "games": ["[]", '"qbert"', "[3]", "null", '[["qbert"]]', "{}"],
     "num_cycles": ["0", "-1", "1.5", '"2"', "true", "null"],
     "base_visit_frames": ["0", "-5", "100.0", '"100"', "true", "[100]"],
+    "shuffle_games": ["1", '"yes"', "null"],
     "jitter_pct": ["-0.1", "1", "1.5", "NaN", "Infinity", '"0.1"', "true"],
     "min_visit_frames": ["0", "-1", "2.5", '"1"', "false"],
     "decision_interval": ["0", "-4", "4.0", '"4"', "true"],
@@ -219,7 +220,7 @@ def test_settings_of_a_suite_are_listed(invoke):
     rows = {
         row["setting"]: row for row in invoke("settings", "control-v1", "--json").json
     }
-    assert len(rows) == 18
+    assert len(rows) == 19
     assert rows["sticky"]["expected"] == "number ≥ 0, < 1"
     assert rows["base_visit_frames"]["value"] == 10_000
     assert rows["base_visit_frames"]["expected"] == "int ≥ 1"
@@ -244,3 +245,54 @@ def test_settings_that_references_fix_are_marked(invoke):
     free = {row["setting"] for row in rows if row["can_be_changed"]}
     assert free == {"games", "base_visit_frames"}
     assert "fixed" in invoke("settings", "prediction-v1").stdout
+
+
+# --- config files of the first implementation of contract v1 --------------------
+
+THEIR_CONFIG = {
+    "games": "pong, qbert",
+    "num_cycles": 2,
+    "base_visit_frames": 300,
+    "jitter_pct": 0.0,
+    "min_visit_frames": 1,
+    "seed": 3,
+    "decision_interval": 2,
+    "delay_frames": None,
+    "sticky": 0.25,
+    "full_action_space": True,
+    "life_loss_termination": False,
+    "agent": "theirs",
+    "agent_config": {"lr": 0.1},
+    "default_action_idx": 0,
+    "timestamps": True,
+    "logdir": "runs",
+    "runner_config": {"delay_frames": 5, "include_timestamps": True},
+    "scoring_defaults": {
+        "window_frames": 50,
+        "bottom_k_frac": 0.5,
+        "revisit_frames": 20,
+        "final_score_weights": [0.25, 0.75],
+    },
+}
+
+
+def test_their_config_file_is_read_and_the_rest_is_listed(invoke, tmp_path):
+    path = tmp_path / "theirs.json"
+    path.write_text(json.dumps(THEIR_CONFIG))
+    answer = invoke("run", "stream-smoke-v1", "--config", path, "--dry-run", "--json")
+    assert answer.exit_code == 0, answer.stderr
+    words = " ".join(answer.stderr.split())
+    ignored = "seed, agent, agent_config, timestamps, logdir, runner_config"
+    assert f"--config: ignored {ignored}: no settings of a suite" in words
+    plan = answer.json
+    assert plan["games"] == ["pong", "qbert"]
+    assert (plan["decision_interval"], plan["delay"]) == (2, 5)
+    assert plan["scoring_defaults"]["final_score_weights"] == [0.25, 0.75]
+
+
+def test_misspelt_key_of_their_config_file_is_refused(invoke, tmp_path):
+    path = tmp_path / "theirs.json"
+    path.write_text(json.dumps({**THEIR_CONFIG, "num_cycle": 3}))
+    answer = invoke("run", "stream-smoke-v1", "--config", path, "--dry-run")
+    assert answer.exit_code == 2
+    assert "num_cycle" in answer.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longplay.experiments.study import Study, play_here
+from longplay.lab.studies.study import Study, play_here
 from longplay.runs.recorder import utc_now
 from small_study import AGENT, STUDY
 

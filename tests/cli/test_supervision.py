@@ -45,6 +45,7 @@ def read_status(folder: Path) -> dict[str, Any]:
     ("deed", "ending"),
     [
         ("os._exit(0)", "ended with exit status 0"),
+        ("os.closerange(0, 4096)", "ended with exit status 1"),
         ("os._exit(75)", "ended with exit status 75"),
         ("ctypes.string_at(0)", "was killed by SIGSEGV"),
     ],

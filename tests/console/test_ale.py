@@ -397,3 +397,22 @@ def test_writing_to_observations_does_not_change_the_game() -> None:
         assert left.step(i % 18) == right.step(i % 18)
         assert bytes(left.ram()) == bytes(right.ram())
     np.testing.assert_array_equal(left.observation(), right.observation())
+
+
+@pytest.mark.seed("000", "schedule-5")
+@pytest.mark.parametrize("frame_skip", [1, 4])
+def test_truncation_of_the_emulator_ends_the_game(
+    monkeypatch: pytest.MonkeyPatch, frame_skip: int
+) -> None:
+    """A frame cap, which longplay never sets, would end the game like a game over."""
+
+    class Capped(ale_py.ALEInterface):
+        def setInt(self, name: str, value: int) -> None:  # noqa: N802
+            is_cap = name == "max_num_frames_per_episode"
+            super().setInt(name, 40 if is_cap else value)
+
+    monkeypatch.setattr(ale_py, "ALEInterface", Capped)
+    console = start("pong", frame_skip=frame_skip)
+    ends = [console.step(0)[1] for _ in range(40 // frame_skip)]
+    assert ends == [False] * (40 // frame_skip - 1) + [True]
+    assert console._ale.game_truncated()

@@ -91,7 +91,7 @@ def test_every_line_is_read_once_wherever_a_file_is_cut(
     read: Callable[..., list[Chunk]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(columns, "_RANGE_BYTES", size)
+    monkeypatch.setattr(columns, "_PART_BYTES", size)
     chunks = read(b"".join(LINES)[:-1] + end, canonical=False)
     assert column(chunks, "episode_id") == list(range(20))
     lines = [line for chunk in chunks for line in chunk.lines.tolist()]
@@ -106,7 +106,7 @@ def test_bad_lines_have_their_number_wherever_a_file_is_cut(
     lines[4] = b"\n"
     lines[9] = lines[9].replace(b'"length":10', b'"length":"10"')
     lines[14] = lines[14].replace(b":", b": ")
-    monkeypatch.setattr(columns, "_RANGE_BYTES", size)
+    monkeypatch.setattr(columns, "_PART_BYTES", size)
     chunks = read(b"".join(lines))
     unreadable = [(bad.line, bad.field) for c in chunks for bad in c.unreadable]
     assert unreadable == [(5, None), (10, "length")]

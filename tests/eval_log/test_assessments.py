@@ -40,6 +40,7 @@ def snapshot(directory: Path) -> dict[Path, bytes]:
     return {p: p.read_bytes() for p in sorted(directory.rglob("*")) if p.is_file()}
 
 
+@pytest.mark.seed("001", "investigator-4", "findings-4", "verifier-3")
 def test_findings_reach_the_records_and_their_export(experiment, tmp_path):
     path = write(
         tmp_path,
@@ -67,6 +68,7 @@ def test_findings_reach_the_records_and_their_export(experiment, tmp_path):
     assert lines[2]["verifier"]["ref"] == "https://example.org"
 
 
+@pytest.mark.seed("001", "findings-6")
 def test_findings_survive_a_new_export(experiment, tmp_path):
     apply_findings(
         experiment, write(tmp_path, {"trajectory_id": RUNS[0], "findings": HARD})
@@ -117,8 +119,8 @@ GOOD = {"trajectory_id": RUNS[0], "findings": HARD}
             "feasible: expected a bool, found 'yes'",
         ),
         (
-            {"trajectory_id": RUNS[1], "findings": {"feasable": True}},
-            "unknown key of Findings 'feasable'; did you mean 'feasible'",
+            {"trajectory_id": RUNS[1], "verifier": {"reff": "x"}},
+            "unknown key of Verifier 'reff'; did you mean 'ref'",
         ),
         ({"trajectory_id": RUNS[1], "findings": None}, "Findings: expected an object"),
         (
@@ -127,7 +129,7 @@ GOOD = {"trajectory_id": RUNS[0], "findings": HARD}
         ),
         (
             {"investigator_llm_config": {"model": "m"}},
-            "prompt_version: expected a string, found None",
+            "prompt_version: expected a value, found none",
         ),
         ([1, 2], r"expected an object, found \[1, 2\]"),
     ],

@@ -53,6 +53,12 @@ FIELDS = {
 }
 OPTIONAL = {
     *FIELDS[UsageSummary].split(),
+    *FIELDS[Findings].split(),
+    *FIELDS[Verifier].split(),
+    "cube_standard_git_commit",
+    "cube_standard_git_is_dirty",
+    "description",
+    "investigated_at",
     "agent_id",
     "agent_name",
     "evidence",
@@ -146,6 +152,7 @@ def make_experiment(tmp_path: Any) -> ExperimentRecord:
     )
 
 
+@pytest.mark.seed("001", "episode-21")
 def test_trajectory_that_is_not_atari_becomes_a_record():
     metadata = SimpleNamespace(abstract_description="two questions", split="val")
     record = EpisodeRecord.from_trajectory(
@@ -167,6 +174,12 @@ def test_trajectory_that_is_not_atari_becomes_a_record():
     )
 
 
+@pytest.mark.seed("001", "episode-30")
+@pytest.mark.seed(
+    "cube",
+    "extract_error_type_from_agent_output",
+    "extract_error_type_returns_first_error",
+)
 def test_first_error_of_the_steps_names_the_error():
     trajectory = play_quiz(Chatter(), QuizConfig())
     trajectory.steps = [
@@ -181,8 +194,17 @@ def test_first_error_of_the_steps_names_the_error():
     trajectory.steps.reverse()
     record = EpisodeRecord.from_trajectory(trajectory, "cafe")
     assert record.error_type == "KeyError"
+    trajectory.summary_stats = {"error_type": "ValueError"}
+    record = EpisodeRecord.from_trajectory(trajectory, "cafe")
+    assert record.error_type == "ValueError"
 
 
+@pytest.mark.seed("001", "episode-28", "integration-6", "gotcha-2")
+@pytest.mark.seed(
+    "cube",
+    "extract_tool_names_empty_list",
+    "episode_record_tool_names_empty_without_metadata",
+)
 def test_old_trajectory_without_action_schemas_has_no_tools():
     trajectory = play_quiz(Chatter(), QuizConfig())
     del trajectory.metadata["action_schemas"]
@@ -191,6 +213,15 @@ def test_old_trajectory_without_action_schemas_has_no_tools():
     assert record.task_version_hash is None
 
 
+@pytest.mark.seed("001", "episode-27")
+@pytest.mark.seed(
+    "cube",
+    "extract_tool_names_litellm_format",
+    "extract_tool_names_flat_format",
+    "extract_tool_names_mixed_formats",
+    "extract_tool_names_skips_tools_without_name",
+    "episode_record_tool_names_from_metadata",
+)
 def test_tools_have_two_forms():
     trajectory = play_quiz(Chatter(), QuizConfig())
     trajectory.metadata["action_schemas"] = [
@@ -205,6 +236,7 @@ def test_tools_have_two_forms():
     assert record.tool_names == ["say", "pass", "ask", "wave"]
 
 
+@pytest.mark.seed("cube", "episode_record_with_task_config")
 def test_seed_of_the_task_config_counts():
     trajectory = play_quiz(Chatter(), QuizConfig())
     trajectory.metadata["seed"] = 3
@@ -268,6 +300,7 @@ def test_time_that_is_unknown_is_not_made_up(start, end, timestamp, wall_time_s)
     assert (record.timestamp, record.wall_time_s) == (timestamp, wall_time_s)
 
 
+@pytest.mark.seed("001", "integration-7")
 def test_task_without_metadata_has_no_split_and_no_description():
     record = make_episode()
     assert (record.split, record.task_description) == (None, None)
@@ -291,6 +324,8 @@ def test_last_environment_reward_counts_without_another(reward_info, reward):
     assert (record.reward, record.success) == (reward, reward > 0)
 
 
+@pytest.mark.seed("001", "episode-20", "episode-31")
+@pytest.mark.seed("cube", "extract_error_type_clean_trajectory")
 def test_zero_reward_without_error_is_a_failure_and_no_crash():
     trajectory = play_quiz(Chatter(), QuizConfig())
     trajectory.reward_info = {}
@@ -298,6 +333,23 @@ def test_zero_reward_without_error_is_a_failure_and_no_crash():
     assert (record.reward, record.success, record.error_type) == (0.0, False, None)
 
 
+@pytest.mark.seed(
+    "001",
+    "usage-1",
+    "usage-2",
+    "usage-3",
+    "usage-4",
+    "usage-5",
+    "usage-6",
+    "usage-7",
+    "usage-9",
+)
+@pytest.mark.seed(
+    "cube",
+    "usage_summary_from_stats",
+    "usage_summary_from_none",
+    "usage_summary_total_tokens_is_sum",
+)
 @pytest.mark.parametrize(
     ("stats", "expected"),
     [
@@ -330,6 +382,72 @@ def test_usage_must_be_a_count(bad):
 # --- fields -------------------------------------------------------------------------
 
 
+@pytest.mark.seed(
+    "001",
+    "purpose-2",
+    "usage-1",
+    "usage-2",
+    "usage-3",
+    "usage-4",
+    "usage-5",
+    "usage-6",
+    "usage-7",
+    "agent-1",
+    "agent-2",
+    "agent-3",
+    "agent-4",
+    "agent-5",
+    "agent-6",
+    "agent-7",
+    "agent-8",
+    "agent-9",
+    "agent-10",
+    "agent-11",
+    "agent-12",
+    "subset-1",
+    "subset-2",
+    "subset-3",
+    "investigator-1",
+    "investigator-2",
+    "investigator-3",
+    "investigator-5",
+    "findings-1",
+    "findings-2",
+    "findings-3",
+    "findings-5",
+    "verifier-1",
+    "verifier-2",
+    "verifier-4",
+    "experiment-1",
+    "experiment-2",
+    "experiment-3",
+    "experiment-4",
+    "experiment-5",
+    "experiment-6",
+    "experiment-7",
+    "experiment-8",
+    "experiment-9",
+    "episode-1",
+    "episode-2",
+    "episode-3",
+    "episode-4",
+    "episode-5",
+    "episode-6",
+    "episode-7",
+    "episode-8",
+    "episode-9",
+    "episode-10",
+    "episode-11",
+    "episode-12",
+    "episode-13",
+    "episode-14",
+    "episode-15",
+    "episode-16",
+    "episode-17",
+    "episode-18",
+    "episode-19",
+)
+@pytest.mark.seed("cube", "episode_record_findings_optional")
 @pytest.mark.parametrize("kind", FIELDS)
 def test_fields_are_the_specification_s(kind):
     own = [name for name in kind.model_fields if name not in Record.model_fields]
@@ -398,6 +516,8 @@ def test_misspelt_field_is_refused_on_assignment():
 # --- invariant 1: agent_id ----------------------------------------------------------
 
 
+@pytest.mark.seed("001", "agent-1", "agent-15", "invariant-1")
+@pytest.mark.seed("cube", "agent_info_agent_id_is_stable")
 def test_agent_id_is_the_hash_of_the_sorted_config(monkeypatch):
     text = '{"llm_config": {"model_name": "small-1", "temperature": 0.5}}'
     expected = hashlib.sha256(text.encode()).hexdigest()
@@ -412,6 +532,7 @@ def test_agent_id_is_the_hash_of_the_sorted_config(monkeypatch):
     assert AgentInfo.from_agent_config(other).agent_id != expected
 
 
+@pytest.mark.seed("001", "agent-3")
 def test_agent_id_sees_the_fields_of_subclasses():
     info = AgentInfo.from_agent_config(PlaceConfig(room=LoudRoom(decibel=90)))
     assert info.config == {"room": {"decibel": 90}}
@@ -419,6 +540,16 @@ def test_agent_id_sees_the_fields_of_subclasses():
     assert info.agent_id == hashlib.sha256(text.encode()).hexdigest()
 
 
+@pytest.mark.seed("001", "agent-4")
+@pytest.mark.seed(
+    "cube",
+    "extract_llm_model_top_level_model_name",
+    "extract_llm_model_top_level_model",
+    "extract_llm_model_nested_llm_config",
+    "extract_llm_model_nested_llm",
+    "extract_llm_model_returns_none_when_absent",
+    "extract_llm_model_ignores_non_string_values",
+)
 @pytest.mark.parametrize(
     ("config", "model"),
     [
@@ -438,6 +569,8 @@ def test_llm_model_is_found_where_one_is_named(config, model):
     assert AgentInfo.from_agent_config(config).llm_model == model
 
 
+@pytest.mark.seed("001", "agent-17", "agent-20", "gotcha-4")
+@pytest.mark.seed("cube", "agent_info_has_no_tools_field")
 def test_agent_info_has_no_tools_and_no_description(tmp_path):
     info = AgentInfo.from_agent_config({"_type": "a.B", "args": {}}, str(tmp_path))
     assert info.config_type == "a.B"
@@ -449,6 +582,8 @@ def test_agent_info_has_no_tools_and_no_description(tmp_path):
     assert not {"tools", "tool_names"} & AgentInfo.model_fields.keys()
 
 
+@pytest.mark.seed("001", "agent-5")
+@pytest.mark.seed("cube", "agent_info_from_agent_config_basic")
 def test_agent_info_names_the_versions_it_ran_with(tmp_path):
     info = AgentInfo.from_agent_config({"_type": "a.B"}, str(tmp_path))
     assert info.framework_version == importlib.metadata.version("longplay")
@@ -462,6 +597,8 @@ def test_agent_info_names_the_versions_it_ran_with(tmp_path):
 # --- invariant 2: experiment_id -----------------------------------------------------
 
 
+@pytest.mark.seed("001", "experiment-14", "invariant-3", "invariant-4")
+@pytest.mark.seed("cube", "experiment_record_experiment_id_is_stable")
 def test_experiment_id_is_the_hash_of_name_and_folder(tmp_path):
     expected = hashlib.sha256(f"quiz{tmp_path}".encode()).hexdigest()[:16]
     first, second = make_experiment(tmp_path), make_experiment(tmp_path)
@@ -470,11 +607,13 @@ def test_experiment_id_is_the_hash_of_name_and_folder(tmp_path):
     assert make_experiment_id("puzzle", tmp_path) != expected
 
 
+@pytest.mark.seed("001", "experiment-15")
 def test_experiment_id_takes_the_folder_absolute(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert make_experiment_id("q", "out") == make_experiment_id("q", tmp_path / "out")
 
 
+@pytest.mark.seed("001", "subset-7")
 def test_experiment_names_its_benchmark_verbatim(tmp_path):
     record = make_experiment(tmp_path)
     assert record.benchmark_name == "Quiz_[level=l1]"
@@ -501,6 +640,8 @@ def test_experiment_is_described_at_the_time_of_the_call(tmp_path, monkeypatch):
     assert record.agent == expected
 
 
+@pytest.mark.seed("001", "subset-4")
+@pytest.mark.seed("cube", "benchmark_subset_unknown_benchmark")
 @pytest.mark.parametrize(
     "benchmark",
     [
@@ -521,11 +662,14 @@ def test_unknown_benchmark_is_called_unknown(tmp_path, benchmark):
 # --- invariant 3: task_version_hash -------------------------------------------------
 
 
+@pytest.mark.seed("001", "episode-24")
+@pytest.mark.seed("cube", "episode_record_with_task_config")
 def test_task_version_hash_is_the_hash_of_the_whole_config():
     text = '{"task_id":"quiz/1","questions":["a","b"]}'
     assert make_episode().task_version_hash == hashlib.sha256(text.encode()).hexdigest()
 
 
+@pytest.mark.seed("001", "episode-25")
 def test_task_version_hash_sees_more_than_the_id():
     trajectory = play_quiz(Chatter(), QuizConfig())
     one, other = (
@@ -547,6 +691,7 @@ def test_task_version_hash_sees_the_fields_of_subclasses():
 # --- reading ------------------------------------------------------------------------
 
 
+@pytest.mark.seed("cube", "experiment_record_roundtrip")
 def test_document_comes_back_as_it_was(tmp_path):
     for record in (make_episode(), make_experiment(tmp_path)):
         write_document(tmp_path / "record.json", record)
@@ -635,6 +780,7 @@ def check(name: str, document: Any) -> list[str]:
     return [error.message for error in validator.iter_errors(document)]
 
 
+@pytest.mark.seed("cube", "eval_log_experiment_record_is_valid_json")
 def test_records_are_valid_by_their_schemas(tmp_path):
     full = make_episode(
         verifier=Verifier(ref="https://example.org", source=None),

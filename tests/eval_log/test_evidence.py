@@ -16,6 +16,7 @@ from longplay.contract.rundir import ROW_FILES, RunDirectory
 from longplay.errors import DocumentError
 from longplay.eval_log.evidence import read_evidence
 from longplay.eval_log.export import ExportOptions, export_jsonl, export_records
+from longplay.validation import validate_run
 from longplay.verify.verification import certify
 from rows import read_rows, rehash
 
@@ -140,6 +141,8 @@ CONTRADICTIONS: list[tuple[str, str, Any, str]] = [
     (SUMMARY, "visits/0/frames", 451, r"run_summary\.json frames: expected 901"),
     (SUMMARY, "visits/1/game_id", "pong", r"run_summary\.json visits\.1\.game_id: "),
     (SUMMARY, "visits/0/reward_sum", 1e6, r"score\.json cumulative_reward: expected"),
+    (SUMMARY, "chain_head", "0" * 64, r"run_summary\.json chain_head: expected"),
+    (SUMMARY, "chain_head", None, r"run_summary\.json chain_head: expected"),
     (SUMMARY, "score_sha256", "0" * 64, r"score\.json SHA-256: expected '0000"),
     (SCORE, "frames", 1, r"score\.json frames: expected 900"),
     (SCORE, "complete", False, r"score\.json complete: expected True"),
@@ -189,10 +192,33 @@ def test_experiment_of_another_agent_is_refused(played: Path) -> None:
         export(played)
 
 
-def test_record_of_another_experiment_is_refused(played: Path) -> None:
-    change(played.parent.parent / "experiment_record.json", "experiment_id", "0" * 16)
-    with pytest.raises(DocumentError, match=r"record\.json experiment_id: expected"):
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        ("experiment_id", "0" * 16),
+        ("agent/agent_id", "0" * 64),
+        ("agent/config/_type", "another.Agent"),
+    ],
+)
+def test_record_of_another_experiment_or_agent_is_refused(
+    played: Path, keys: str, value: str
+) -> None:
+    change(played.parent.parent / "experiment_record.json", keys, value)
+    field = keys.replace("/_type", "").replace("/", r"\.")
+    with pytest.raises(DocumentError, match=rf"record\.json {field}: expected"):
         export(played)
+
+
+def test_damaged_last_digest_is_a_finding(played: Path) -> None:
+    """One flipped bit, which makes it another byte than UTF-8 has."""
+    path = played / "digests.jsonl"
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 0x80
+    path.write_bytes(content)
+    with pytest.raises(DocumentError, match=r"chain_head: expected None from digests"):
+        export(played)
+    findings = validate_run(played).findings
+    assert "digests.jsonl" in {finding.file for finding in findings.shown}
 
 
 def test_scoring_again_keeps_the_hash_up_to_date(

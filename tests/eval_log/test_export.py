@@ -31,6 +31,7 @@ from rows import read_rows
 # --- invariant 5: lines stand alone ---------------------------------------------------
 
 
+@pytest.mark.seed("001", "log-6", "invariant-7")
 @pytest.mark.parametrize(("level", "count"), [("run", 3), ("visit", 18)])
 def test_lines_are_whole_records(experiment, tmp_path, level, count):
     path = tmp_path / "out.jsonl"
@@ -46,6 +47,7 @@ def test_lines_are_whole_records(experiment, tmp_path, level, count):
         }
 
 
+@pytest.mark.seed("001", "purpose-9", "log-6")
 @pytest.mark.parametrize("level", ["run", "visit"])
 def test_lines_are_read_with_nothing_installed(experiment, tmp_path, level):
     export_jsonl(experiment, tmp_path / "out.jsonl", level)
@@ -65,6 +67,7 @@ print(len(matrix), sum(matrix.values()))
     assert done.stdout.split() == [str(len(rewards)), str(sum(rewards))]
 
 
+@pytest.mark.seed("001", "integration-2", "integration-5")
 def test_export_needs_no_emulator_and_no_ray(experiment, tmp_path):
     code = """
 import sys
@@ -204,6 +207,7 @@ def measure(experiment: Path, out: Path) -> tuple[int, float, float]:
     return int(count), float(elapsed_s), float(peak_mib)
 
 
+@pytest.mark.seed("001", "gotcha-1")
 @needs_proc
 def test_thousand_runs_are_exported_at_once(tmp_path):
     experiment = make_experiment(tmp_path / "experiment", range(1000))

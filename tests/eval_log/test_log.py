@@ -26,6 +26,8 @@ from longplay.eval_log.run_records import iter_records
 from rows import read_rows
 
 
+@pytest.mark.seed("001", "log-3", "log-4")
+@pytest.mark.seed("cube", "eval_log_save_and_load")
 def test_log_comes_back_as_it_was(experiment):
     log = EvalLog.from_directory(experiment, describe_experiment(experiment))
     log.save(experiment)
@@ -53,6 +55,7 @@ def test_records_are_saved_without_holding_them(experiment):
     assert EvalLog.load(experiment).episodes == expected.episodes
 
 
+@pytest.mark.seed("001", "episode-23")
 def test_saving_again_replaces_records(experiment):
     save_records(experiment, describe_experiment(experiment))
     write(run_dir_of(experiment, 0) / "score.json", make_score(9.0))
@@ -70,6 +73,7 @@ def test_record_that_is_the_same_is_not_written_again(experiment):
     assert [a == b for a, b in zip(after, before, strict=True)] == [False, True, True]
 
 
+@pytest.mark.seed("001", "disk-4")
 def test_archived_tries_are_never_counted(experiment):
     archived = experiment / "archive" / f"{SUITE}_seed-1" / "0"
     archived.parent.mkdir(parents=True)
@@ -90,6 +94,8 @@ def test_run_without_a_record_is_not_in_the_log(experiment):
 # --- invariant 4: one experiment_id ---------------------------------------------------
 
 
+@pytest.mark.seed("001", "purpose-6", "invariant-6")
+@pytest.mark.seed("cube", "eval_log_experiment_id_fk_consistent")
 def test_all_records_share_the_experiment_s_id(experiment):
     save_records(experiment, describe_experiment(experiment))
     log = EvalLog.load(experiment)
@@ -98,6 +104,7 @@ def test_all_records_share_the_experiment_s_id(experiment):
     }
 
 
+@pytest.mark.seed("001", "experiment-13")
 def test_record_of_another_experiment_is_refused(experiment):
     save_records(experiment, describe_experiment(experiment))
     edit(run_dir_of(experiment, 1) / "episode_record.json", experiment_id="other")
@@ -120,6 +127,7 @@ def test_two_records_of_one_run_are_refused(experiment):
 # --- lines ----------------------------------------------------------------------------
 
 
+@pytest.mark.seed("001", "purpose-8", "log-8")
 @pytest.mark.parametrize("level", ["run", "visit"])
 def test_log_and_stream_write_the_same_bytes(experiment, tmp_path, level):
     save_records(experiment, describe_experiment(experiment))
@@ -130,6 +138,7 @@ def test_log_and_stream_write_the_same_bytes(experiment, tmp_path, level):
     assert stream.read_bytes().count(b"\n") in (3, 18)
 
 
+@pytest.mark.seed("001", "log-5")
 def test_folder_of_the_lines_is_made(experiment, tmp_path):
     log = EvalLog.from_directory(experiment, describe_experiment(experiment))
     log.to_jsonl(tmp_path / "new" / "folder" / "runs.jsonl")

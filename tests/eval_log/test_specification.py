@@ -18,8 +18,8 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 import longplay
-from longplay.eval_log.matrix import read_matrix
 from longplay.eval_log.schema import EVAL_LOG
+from longplay.lab.atlas.matrix import read_matrix
 
 SCRIPT = """
 from cube_harness.eval_log import (
@@ -153,6 +153,27 @@ def run_script(names: dict[str, Any]) -> None:
     exec(SCRIPT.replace("cube_harness.eval_log", "longplay.eval_log"), names)
 
 
+@pytest.mark.seed(
+    "001",
+    "purpose-1",
+    "usage-8",
+    "agent-19",
+    "subset-8",
+    "experiment-10",
+    "episode-22",
+    "log-1",
+    "log-2",
+    "disk-3",
+    "disk-5",
+    "gotcha-5",
+)
+@pytest.mark.seed(
+    "cube",
+    "episode_record_with_findings",
+    "eval_log_episode_record_is_valid_json",
+    "investigator_llm_config_roundtrip",
+    "verifier_roundtrip",
+)
 def test_script_runs_with_only_its_import_changed(names):
     run_script(names)
     output_dir, loaded = names["output_dir"], names["loaded"]
@@ -169,6 +190,18 @@ def test_script_runs_with_only_its_import_changed(names):
     ]
 
 
+@pytest.mark.seed("001", "purpose-5")
+@pytest.mark.seed(
+    "cube",
+    "agent_info_llm_model_extracted",
+    "benchmark_subset_from_benchmark",
+    "experiment_record_fields",
+    "episode_record_success",
+    "episode_record_failure",
+    "episode_record_wall_time",
+    "episode_record_n_steps",
+    "episode_record_with_task_metadata",
+)
 def test_records_of_the_script_say_what_the_specification_says(names):
     run_script(names)
     click, typed = names["loaded"].episodes
@@ -214,6 +247,7 @@ def test_records_of_the_script_say_what_the_specification_says(names):
     )
 
 
+@pytest.mark.seed("cube", "eval_log_to_jsonl")
 def test_lines_of_the_script_are_valid_and_fit_the_matrix(names):
     run_script(names)
     path = names["output_dir"] / "submission" / "atlas.jsonl"

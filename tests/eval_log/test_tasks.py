@@ -33,6 +33,7 @@ def test_tasks_are_the_seeds_planned(benchmark):
         assert "ms_pacman" in metadata.abstract_description
 
 
+@pytest.mark.seed("001", "subset-4")
 def test_subset_record_counts_the_tasks(benchmark):
     assert BenchmarkSubset.from_benchmark(benchmark) == BenchmarkSubset(
         name=SUITE, n_tasks=4, filter=None
@@ -70,11 +71,12 @@ def test_task_config_holds_all_that_defines_the_task():
     assert config.suite == plan.suite_name
     assert (config.suite_id, config.track, config.seed) == (SUITE, "streaming", 3)
     assert config.overrides == {"delay": 5}
-    assert config.config_effective == plan.suite.settings
+    assert config.config_effective == plan.suite.recorded_settings
     assert config.benchmark_contract_version == "v1"
     assert config.benchmark_contract_hash == plan.config.benchmark_contract_hash
 
 
+@pytest.mark.seed("001", "episode-24")
 def test_task_version_hash_by_hand():
     plan = plan_run(SUITE, 3)
     text = json.dumps(
@@ -134,6 +136,7 @@ def test_hash_does_not_depend_on_how_a_task_was_asked_for(one, other):
     assert hashes[0] == hashes[1]
 
 
+@pytest.mark.seed("001", "episode-25", "invariant-5")
 @pytest.mark.parametrize(
     "overrides",
     [{"delay": 3}, {"sticky": 0.5}, {"scoring_defaults.window_frames": 9}],
@@ -213,6 +216,7 @@ def test_custom_runs_share_the_name_of_their_settings():
 # --- subsets ------------------------------------------------------------------------
 
 
+@pytest.mark.seed("001", "subset-6")
 def test_subset_from_glob(benchmark):
     subset = benchmark.subset_from_glob("seed", "1*")
     assert list(subset.task_metadata) == [f"{SUITE}/seed-1", f"{SUITE}/seed-10"]
@@ -232,6 +236,7 @@ def test_subset_of_a_subset(benchmark):
     assert name == f"{SUITE}_[split=test]_[task_id=*seed-[02]]"
 
 
+@pytest.mark.seed("001", "subset-6")
 def test_subset_from_list(benchmark):
     chosen = [f"{SUITE}/seed-10", f"{SUITE}/seed-0"]
     subset = benchmark.subset_from_list(chosen)

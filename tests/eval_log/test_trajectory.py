@@ -31,6 +31,7 @@ def test_opening_reads_nothing(tmp_path):
     assert Trajectory(tmp_path / "nowhere").run.path == tmp_path / "nowhere"
 
 
+@pytest.mark.seed("001", "integration-1")
 def test_metadata_says_task_agent_and_actions(run_dir):
     metadata = Trajectory(run_dir).metadata
     names = [schema["name"] for schema in metadata.pop("action_schemas")]
@@ -48,6 +49,7 @@ def test_metadata_says_task_agent_and_actions(run_dir):
     }
 
 
+@pytest.mark.seed("001", "integration-1")
 def test_action_schemas_have_names_and_descriptions(finished_run):
     schemas = Trajectory(finished_run).metadata["action_schemas"]
     assert [schema["name"] for schema in schemas] == list(ACTION_NAMES)
@@ -160,6 +162,7 @@ def test_visits_are_trajectories_too(finished_run):
         assert visit.summary_stats["n_steps"] == planned.visit_frames
 
 
+@pytest.mark.seed("001", "agent-18", "episode-29")
 def test_names_of_a_small_action_set_are_the_game_s_own(life_loss_run):
     run = longplay.read_run(life_loss_run)
     counts = {}

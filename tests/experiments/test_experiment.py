@@ -95,6 +95,7 @@ def test_planning_writes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.seed("001", "purpose-3", "experiment-11", "disk-1")
 def test_plan_is_written_down_before_anything_is_played(tmp_path):
     begin(plan(tmp_path / "out", seeds=(2, 5, 9)))
     config = read(tmp_path / "out/experiment_config.json")
@@ -131,6 +132,7 @@ def test_run_of_several_is_the_run_of_one(tmp_path):
     assert together.name == alone.run_dir.name
 
 
+@pytest.mark.seed("001", "purpose-4", "log-7", "disk-2")
 def test_every_run_is_valid_scored_and_recorded(tmp_path):
     experiment = play(tmp_path / "out", seeds=(0, 1))
     for run_dir in run_dirs(experiment):
@@ -139,6 +141,7 @@ def test_every_run_is_valid_scored_and_recorded(tmp_path):
         assert read(run_dir / "episode_record.json")["reward"] == (score or 0.0)
 
 
+@pytest.mark.seed("001", "disk-1")
 def test_summary_tells_how_each_run_ended(tmp_path, monkeypatch):
     fail_on(monkeypatch, 1)
     experiment = play(tmp_path / "out", (0, 1, 2), Failing)
@@ -199,6 +202,8 @@ def test_second_driver_waits_outside(tmp_path):
 # --- export ---------------------------------------------------------------------
 
 
+@pytest.mark.seed("001", "experiment-12", "integration-3", "integration-4")
+@pytest.mark.seed("cube", "export_eval_log_integration")
 def test_eval_log_of_an_experiment(tmp_path):
     experiment = play(tmp_path / "out", (0, 1))
     log = experiment.export_eval_log()
@@ -241,6 +246,7 @@ def test_usage_in_numbers_of_numpy(tmp_path, monkeypatch):
     assert (record.usage.prompt_tokens, record.usage.total_cost_usd) == (5, 0.5)
 
 
+@pytest.mark.seed("001", "findings-6")
 def test_later_findings_are_kept(tmp_path):
     experiment = play(tmp_path / "out", (0, 1))
     log = experiment.export_eval_log()
@@ -255,10 +261,10 @@ def test_later_findings_are_kept(tmp_path):
 
 
 def test_run_is_complete_only_with_its_score(tmp_path, monkeypatch):
-    def fail(run_dir: Path) -> None:
+    def fail(play: object) -> None:
         raise RecordingError("no room for the score")
 
-    monkeypatch.setattr("longplay.runs.session.score_run", fail)
+    monkeypatch.setattr("longplay.runs.session.compute_score", fail)
     (outcome,) = plan(tmp_path / "out", (0,)).run_sequentially()
     assert outcome.state == "FAILED"
     monkeypatch.undo()
@@ -289,6 +295,7 @@ def test_one_run_of_several_is_played_again(tmp_path, monkeypatch):
     assert len(read(tmp_path / "out/experiment_summary.json")["runs"]) == 2
 
 
+@pytest.mark.seed("001", "integration-3")
 def test_eval_log_can_be_saved_elsewhere(tmp_path):
     experiment = play(tmp_path / "out", (0, 1))
     log = experiment.export_eval_log(tmp_path / "elsewhere")
@@ -296,6 +303,7 @@ def test_eval_log_can_be_saved_elsewhere(tmp_path):
     assert not list((tmp_path / "elsewhere").rglob("events.jsonl"))
 
 
+@pytest.mark.seed("001", "agent-13")
 def test_provenance_of_another_checkout(tmp_path):
     """A folder without git says so, and changes nothing else."""
     experiment = play(tmp_path / "out", (0,))
@@ -308,6 +316,7 @@ def test_provenance_of_another_checkout(tmp_path):
     assert log.experiment.agent.agent_id == planned["agent"]["agent_id"]
 
 
+@pytest.mark.seed("001", "subset-5")
 def test_eval_log_shows_missing_runs(tmp_path):
     """Planned runs that never began have no record, but are counted."""
     experiment = begin(plan(tmp_path / "out", (0, 1, 2)))
@@ -316,6 +325,7 @@ def test_eval_log_shows_missing_runs(tmp_path):
     assert record["benchmark_subset"]["n_tasks"] == 3
 
 
+@pytest.mark.seed("001", "purpose-7", "episode-23")
 def test_failed_run_has_one_record_then_another(tmp_path, monkeypatch):
     fail_on(monkeypatch, 1)
     experiment = play(tmp_path / "out", (0, 1), Failing)

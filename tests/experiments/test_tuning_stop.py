@@ -105,7 +105,7 @@ def test_it_is_exported_as_validation_and_never_as_a_test(
     assert record["reward"] == tuning["value"]
     out = tmp_path / "official"
     command = ("run", SUITE, "--agent", "random", "--stop-after", 0.1, "--quiet")
-    answer = invoke(*command, "--out", out)
+    answer = invoke(*command, "--seed", 0, "--out", out)
     assert "a tuning run on an official seed" in answer.stderr + answer.stdout
     answer = invoke("export", out, "--jsonl", tmp_path / "none.jsonl")
     assert answer.exit_code != 0

@@ -486,3 +486,27 @@ def test_actions_have_names() -> None:
         names = env.unwrapped.get_action_meanings()  # type: ignore[attr-defined]
     assert names[:3] == ["NOOP", "FIRE", "UP"]
     assert len(names) == env.action_space.n == 18  # type: ignore[attr-defined]
+
+
+def test_without_a_seed_the_first_stream_has_a_tuning_seed(capsys, tmp_path):
+    env = gymnasium.make("longplay/ControlSmoke-v1", record=tmp_path / "e")
+    env.reset()
+    env.reset()
+    env.step(0)
+    env.close()
+    assert capsys.readouterr().err.count("playing tuning seed 1000") == 1
+    (run_dir,) = (tmp_path / "e" / "episodes").iterdir()
+    drawn = int(run_dir.name.rpartition("-")[2])
+    assert drawn > 1000
+    first, again = (
+        gymnasium.make("longplay/ControlSmoke-v1"),
+        gymnasium.make("longplay/ControlSmoke-v1"),
+    )
+    assert np.array_equal(first.reset()[0], again.reset(seed=1000)[0])
+
+
+def test_an_official_seed_says_so_once(capsys):
+    env = gymnasium.make("longplay/ControlSmoke-v1")
+    env.reset(seed=3)
+    env.reset(seed=3)
+    assert capsys.readouterr().err.count("3 is an official seed") == 1

@@ -12,6 +12,7 @@ import pytest
 
 from longplay.contract.rundir import ROW_FILES
 from longplay.errors import AgentError, ConfigError, RunFailed
+from longplay.stream import Stream
 from playing import play_run
 from sampling import sampled
 
@@ -131,6 +132,125 @@ def test_process_that_dies_is_a_failed_run(
     assert json.loads((run_dir / "status.json").read_bytes())["state"] == "FAILED"
     # Frames 5 to 7 travel with frame 8, so it is not known whether it processed them.
     assert (run_dir / "events.jsonl").read_bytes().count(b"\n") == 5
+
+
+# What an agent does to the code that answers for it, and then raises or returns.
+PATCH = """
+        import longplay.agents.isolation.server as server
+        from longplay.agents.isolation import channel
+        if frame != 9: return 3
+        def fail(*given):
+            return channel.Failure(**{{**FAILURE, {changes}}})
+        FAILURE = dict.fromkeys(("kind", "type_name", "message", "description"), "x")
+        FAILURE.update(traceback="", percept=0, kind="")
+        server.describe_failure = fail
+        raise ValueError
+"""
+# Name -> statements of the step at frame 9, and the frame at which the run then fails.
+LIES = {
+    "percept below": (PATCH.format(changes="'percept': -5"), 9),
+    "percept above": (PATCH.format(changes="'percept': 10**9"), 12),
+    "name with a zero": (PATCH.format(changes="'type_name': 'a\\0b'"), 9),
+    "cause with a zero": (
+        PATCH.format(changes="'kind': 'AgentError', 'cause': 'a\\0b'"),
+        9,
+    ),
+    "message with a zero": (PATCH.format(changes="'message': 'a\\0b'"), 9),
+    "large message": (PATCH.format(changes="'description': 'x' * 3_000_000"), 9),
+    "answer of a class with a zero": (
+        """
+        import longplay.agents.isolation.server as server
+        from longplay.agents.isolation import channel
+        server.pack_answer = lambda *given: channel.OddAnswer("a\\0b", "text")
+        return 3
+""",
+        0,
+    ),
+    "folders without end": (
+        """
+        if frame == 8:
+            for _ in range(3000):
+                os.mkdir("x")
+                os.chdir("x")
+            raise ValueError
+        return 3
+""",
+        8,
+    ),
+    "a folder instead of its output": (
+        """
+        output = os.environ["HOME"] + "/../native_output.txt"
+        os.path.exists(output) and os.unlink(output)
+        os.mkdir(output)
+        os._exit(3)
+""",
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_nothing_that_a_process_sends_breaks_the_referee(
+    name: str,
+    write_agent: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    statements, frame = LIES[name]
+    agent = write_agent(f"pass\n{statements}")
+    run_dir = play_at("process", agent, tmp_path / "out")
+    status = json.loads((run_dir / "status.json").read_bytes())
+    assert (status["state"], status["frame"]) == ("FAILED", frame)
+    rows = (run_dir / "events.jsonl").read_bytes().count(b"\n")
+    assert rows == frame
+    assert list(temporary.iterdir()) == []
+
+
+# Looks for frames in the shared memory that it has not been given yet.
+LOOKING_AHEAD = """
+        import gc, hashlib
+        readers = [o for o in gc.get_objects() if type(o).__name__ == "FrameReader"]
+        def find(image):
+            return hashlib.sha256(image.tobytes()).digest()
+        global SEEN, GIVEN
+        if frame == 0:
+            SEEN, GIVEN = set(), set()
+        given = find(obs_rgb)
+        if given in SEEN and given not in GIVEN:
+            print("the future:", frame)
+        GIVEN.add(given)
+        if is_decision:
+            time.sleep(0.02)
+            SEEN |= set(map(find, readers[0]._slots))
+        return frame % 18
+"""
+
+
+@pytest.mark.parametrize("is_hidden", [True, False])
+def test_agent_does_not_see_frames_ahead(
+    is_hidden: bool,
+    write_agent: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a delay, frames are played before the agent has decided."""
+    if not is_hidden:
+        draw_on = Stream.draw_on
+
+        def draw_all_on(self: Stream, next_canvas: Any) -> None:
+            draw_on(self, next_canvas)
+            self._observe_ahead = self._observe
+
+        monkeypatch.setattr(Stream, "draw_on", draw_all_on)
+    agent = write_agent(f"pass\n{LOOKING_AHEAD}")
+    run_dir = play_at("sandbox", agent, tmp_path / "out", delay=8)
+    assert json.loads((run_dir / "status.json").read_bytes())["state"] == "COMPLETED"
+    output = run_dir / "agent_output.txt"
+    seen = output.read_text().count("the future") if output.exists() else 0
+    assert (seen == 0) is is_hidden
 
 
 def test_limits_end_a_run(

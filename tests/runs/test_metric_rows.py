@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import longplay
+from longplay.agents.metrics import MeanMetrics
 from longplay.errors import AgentError
 from playing import play_run
 from rows import read_rows
@@ -122,3 +123,73 @@ def test_packs_keep_metrics_and_verify_ignores_them(tmp_path: Path, invoke: Call
     assert (unpacked / "metrics.jsonl").read_bytes() == metrics
     (unpacked / "metrics.jsonl").unlink()
     assert invoke("verify", unpacked).exit_code == 0
+
+
+DIVERGING = """
+def init(observation_shape, num_actions):
+    return 0
+
+def step(state, previous_observation, observation, reward):
+    state += 1
+    loss = float("nan") if state > 990 else 0.5
+    return state, 0, {"loss": loss, "bad": float("inf")}
+"""
+
+
+@pytest.mark.parametrize("level", ["none", "process"])
+def test_values_that_are_not_finite_are_left_out_and_counted(
+    level: str, invoke: Callable, tmp_path: Path
+):
+    agent = tmp_path / "diverging.py"
+    agent.write_text(DIVERGING)
+    answer = invoke(
+        *("run", "control-smoke-v1", "--agent", agent, "--out", tmp_path / "e"),
+        *("--set", 'games=["pong"]', "--set", "base_visit_frames=1500"),
+        *("--isolate", level),
+    )
+    assert answer.exit_code == 0, answer.stderr
+    (run_dir,) = (tmp_path / "e" / "episodes").iterdir()
+    first, second = read_rows(run_dir / "metrics.jsonl")
+    assert (first["loss"], first["loss.non_finite"]) == (0.5, 10.0)
+    assert (second["loss"], second["loss.non_finite"]) == (None, 500.0)
+    assert (second["bad"], second["bad.non_finite"]) == (None, 500.0)
+    (visit,) = longplay.read_run(run_dir).summary.visits
+    assert (visit.metrics["loss"], visit.metrics["bad"]) == (0.5, None)
+    assert visit.metrics["loss.non_finite"] == 510.0
+    assert longplay.validate_run(run_dir).is_valid
+    warning = "values of bad, loss that are not finite"
+    assert " ".join(answer.stderr.split()).count(warning) == 1
+    assert (run_dir / "agent_output.txt").read_text().count(warning) == 1
+
+
+def test_an_agent_object_may_report_no_value(tmp_path: Path):
+    agent = tmp_path / "silent.py"
+    agent.write_text(
+        "import math\n"
+        "class Agent:\n"
+        "    def __init__(self, num_actions, seed): pass\n"
+        "    def step(self, *percept): return 0\n"
+        "    def metrics(self): return {'loss': math.nan, 'size': None, 'n': 1}\n"
+    )
+    settings = {"games": ["pong"], "base_visit_frames": 30}
+    run_dir = play_run(
+        "control-smoke-v1", str(agent), out=tmp_path / "e", overrides=settings
+    ).run_dir
+    (row,) = read_rows(run_dir / "metrics.jsonl")
+    assert (row["loss"], row["size"], row["n"]) == (None, None, 1.0)
+    assert row["loss.non_finite"] == row["size.non_finite"] == 1.0
+
+
+def test_counts_of_a_window_are_saved_with_the_agent():
+    means = MeanMetrics()
+    means.add({"loss": 2.0})
+    means.add({"loss": float("-inf"), "other": float("nan")})
+    restored = MeanMetrics()
+    restored.restore(means.snapshot())
+    expected = {
+        "loss": 2.0,
+        "other": None,
+        "loss.non_finite": 1.0,
+        "other.non_finite": 1.0,
+    }
+    assert restored.take() == means.take() == expected

@@ -120,6 +120,7 @@ def test_rewards_are_written_as_floats(tmp_path, reward, spelled):
     assert b'"reward":%s,' % spelled in (tmp_path / "events.jsonl").read_bytes()
 
 
+@pytest.mark.seed("000", "files-4")
 def test_real_run_has_the_same_format(finished_run):
     for name in FILES:
         content = (finished_run / name).read_bytes()
@@ -133,6 +134,7 @@ def test_real_run_has_the_same_format(finished_run):
 # --- chunks ---------------------------------------------------------------------
 
 
+@pytest.mark.seed("000", "versions-7")
 @settings(deadline=None, max_examples=25)
 @given(flush_after=st.frozensets(st.integers(0, 699), max_size=40))
 def test_flushing_does_not_change_the_bytes(tmp_path_factory, flush_after):
@@ -244,7 +246,7 @@ def test_summary_of_a_real_run(finished_run):
         == (
             "schema_version frames decision_frames emulator_frames wall_time_s fps "
             "episodes segments tries started_utc ended_utc chain_head visits "
-            "rows score_sha256"
+            "rows score_sha256 agent_states"
         ).split()
     )
     assert (

@@ -133,7 +133,7 @@ def test_row_in_another_format_among_valid_rows_is_refused(
         (("versions", "numpy"), "0.99", "numpy: the run was started with 0.99, found"),
         (("rom_sha256", "berzerk"), "0" * 64, "ROM of berzerk: the run was started"),
         (("benchmark_contract_hash",), "0" * 64, "benchmark_contract_hash: the run"),
-        (("benchmark_contract_version",), "v2", "benchmark_contract_version: the run"),
+        (("benchmark_contract_version",), "v2", "found 'v2'; another version"),
         (("sticky",), "often", "config.json sticky: expected a number, found 'often'"),
     ],
     ids=lambda value: value[-1] if isinstance(value, tuple) else "",
@@ -592,7 +592,7 @@ def test_stop_request_between_two_runs_is_not_lost(
             "config_given.overrides.delay: {out} was started with none",
         ),
         (("--set=base_visit_frames=61",), "config_given.overrides.base_visit_frames:"),
-        (("--seed=1",), "seeds: {out} was started with [0], found [1]"),
+        (("--seed=1",), "seeds: {out} was started with [1000], found [1]"),
         (("--agent=noop",), "agent.config._type: {out} was started with"),
     ],
 )
@@ -625,7 +625,7 @@ def test_retry_resumes_from_a_valid_checkpoint(stopped: Stopped) -> None:
     ended = run_command(process, "retry", stopped.out, "--quiet")
     assert ended.exit_code == 0, ended.output
     assert ended.counts["frame"] < stopped.reference.counts["frame"]
-    assert "seed 0 resumed from the checkpoint at frame" in ended.output
+    assert "seed 1000 resumed from the checkpoint at frame" in ended.output
     assert not (stopped.out / "archive").exists()
     check_whole(stopped.run_dir, stopped.reference)
     assert read_status(stopped.run_dir)["retries"] == 1

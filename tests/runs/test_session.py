@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from longplay.agents.loading import load_agent
+from longplay.agents.source.loading import load_agent
 from longplay.console.ale import AleConsole
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import AgentError, ConfigError, ConsoleError, RunFailed

@@ -50,6 +50,7 @@ def make_play(visits: int = 2) -> Play:
     )
 
 
+@pytest.mark.seed("003", "control-8")
 def test_totals() -> None:
     score = compute_score(make_play())
     assert score.cumulative_reward == 1 - 1 + 1 + 1 + 1
@@ -102,6 +103,7 @@ def test_keys_of_v1_are_computed_on_delivered_rewards() -> None:
     assert score.per_game_episode_counts == {"pong": 0, "qbert": 1}
 
 
+@pytest.mark.seed("003", "control-8")
 def test_headline_is_the_cumulative_reward() -> None:
     assert compute_score(make_play()).headline == 3.0
 

@@ -19,6 +19,7 @@ from longplay.scoring.metrics import (
 REWARDS = Rewards(np.array([1, 3, 6, 7]), np.array([1.0, -2.0, 4.0, 0.5]))
 
 
+@pytest.mark.seed("000", "scoring-6", "scoring-15")
 @pytest.mark.parametrize(
     ("n", "head", "tail"),
     [
@@ -39,6 +40,7 @@ def test_length_counts_both_ends():
     assert Span(3, 3).length == 1
 
 
+@pytest.mark.seed("000", "scoring-8")
 @pytest.mark.parametrize(
     ("span", "total", "rate"),
     [
@@ -66,6 +68,7 @@ def test_sums_are_exactly_rounded():
     assert tenths.total(Span(0, 9)) == 1.0  # one by one: 0.9999999999999999
 
 
+@pytest.mark.seed("000", "scoring-10")
 @pytest.mark.parametrize(
     ("fraction", "expected"),
     [
@@ -82,6 +85,7 @@ def test_bottom_k_of_four_games(fraction, expected):
     assert bottom_k_mean([10.0, 1.0, 5.0, 2.0], fraction) == expected
 
 
+@pytest.mark.seed("000", "scoring-10")
 @pytest.mark.parametrize(("n", "k"), [(1, 1), (3, 1), (4, 1), (5, 2), (8, 2), (9, 3)])
 def test_a_quarter_of_the_games_rounds_up(n, k):
     scores = [float(i) for i in range(n)]
@@ -94,17 +98,20 @@ def test_mean_and_median():
     assert median_or_none([6.0, 1.0, 2.0, 4.0]) == 3.0
 
 
+@pytest.mark.seed("000", "score-17")
 def test_mean_and_median_of_nothing():
     assert mean_or_none([]) is None
     assert median_or_none([]) is None
 
 
+@pytest.mark.seed("000", "scoring-9", "scoring-11")
 def test_final_score_weighs_mean_and_bottom_k():
     scores = {"a": 4.0, "b": -1.0, "c": 3.0}
     # mean 2, bottom-k ceil(0.5 · 3) = 2 games: (-1 + 3) / 2 = 1
     assert final_score(scores, 0.5, (0.25, 0.75)) == (1.25, 2.0, 1.0)
 
 
+@pytest.mark.seed("000", "scoring-11")
 def test_weights_need_not_add_up_to_one():
     assert final_score({"a": 3.0}, 1.0, (2.0, 0.0)) == (6.0, 3.0, 3.0)
 

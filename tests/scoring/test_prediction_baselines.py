@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 import longplay
-from longplay.agents.loading import load_agent
+from longplay.agents.source.loading import load_agent
 from longplay.contract.records import PredictionScore
 from longplay.plan import plan_run
-from longplay.report.reference_tables import fill_baselines, render_baselines
 from longplay.scoring import prediction_baselines as module
 from longplay.scoring.prediction_baselines import (
     PREDICTORS,
@@ -26,6 +25,7 @@ from longplay.scoring.prediction_baselines import (
 )
 from longplay.suites import get_suite
 from playing import play_run
+from references.reference_tables import fill_baselines, render_baselines
 
 ROOT = Path(__file__).parent.parent.parent
 SUITE = "prediction-smoke-v1"

@@ -31,16 +31,17 @@ def make_play(
     rewards: dict[int, float] | None = None,
     ends: tuple[int, ...] = (),
     targets: list[float] = TARGETS,
+    games: tuple[str, ...] = GAMES,
 ) -> Play:
     rewards = rewards or {}
     sparse = Rewards(
         np.array(list(rewards), np.int64), np.array(list(rewards.values()), np.float64)
     )
     config = RunConfig(
-        games=GAMES,
+        games=tuple(dict.fromkeys(games)),
         schedule=tuple(
             ScheduledVisit(visit_idx=k, cycle_idx=0, game_id=game, visit_frames=4)
-            for k, game in enumerate(GAMES)
+            for k, game in enumerate(games)
         ),
         decision_interval=1,
         delay=0,
@@ -74,6 +75,7 @@ def make_play(
     )
 
 
+@pytest.mark.seed("003", "prediction-10")
 def test_the_reference_itself_has_no_error() -> None:
     score = compute_score(make_play(TARGETS))
     assert (score.mse, score.nmse, score.median_nmse) == (0.0, 0.0, 0.0)
@@ -91,6 +93,7 @@ def test_a_constant_is_at_best_as_good_as_the_mean() -> None:
     assert score.reward == pytest.approx(-2.1)
 
 
+@pytest.mark.seed("003", "prediction-10")
 def test_the_mean_itself_has_one() -> None:
     assert normalised_error(np.full(4, 1.5), np.array(TARGETS[:4])) == 1.0
 
@@ -163,6 +166,26 @@ def test_visits_not_played_are_left_out() -> None:
     )
     assert compute_score(first).per_game_nmse == {"pong": 1.2}
     assert explain_game(first, "qbert") == []
+
+
+def test_errors_of_several_visits_are_pooled() -> None:
+    # pong: rows 0 … 3 with targets 0 1 2 3, and rows 8 … 11 with targets 4 4 4 4
+    targets = [0.0, 1, 2, 3, 5, 5, 5, 5, 4, 4, 4, 4]
+    rewards = {1: 1.0, 8: 1.0, 9: 1.0}
+    play = make_play(
+        [1.0] * 12, rewards, (1, 9), targets, games=("pong", "qbert", "pong")
+    )
+    score = compute_score(play)
+    # (1 + 0 + 1 + 4) + 4 · 9 over 8 rows
+    assert score.per_game_mse["pong"] == 42 / 8
+    # mean 22 / 8; squares (0 + 1 + 4 + 9) + 4 · 16 = 78
+    assert score.per_game_nmse["pong"] == pytest.approx(42 / (78 - 22**2 / 8))
+    # returns, discounted by ½: ½ 1 in the first visit, 1½ 1 in the second
+    assert score.per_game_return_mse["pong"] == (0.25 + 0 + 0.25 + 0) / 4
+    assert list(score.per_game_mse) == ["pong", "qbert"]
+    errors, spread, missed = explain_game(play, "pong")
+    assert (errors.mean, missed.mean) == (42 / 8, 0.125)
+    assert score.per_game_nmse["pong"] == errors.mean / spread.mean
 
 
 def test_forecasts_of_a_visit_are_its_own() -> None:

@@ -294,6 +294,7 @@ def cut_rows(run_dir: Path, name: str, keep: int, torn: str = "") -> None:
 # --- numbers worked out by hand -----------------------------------------------------
 
 
+@pytest.mark.seed("000", "scoring-5")
 def test_hand_worked_scores(tmp_path):
     score = score_made(HAND_MADE, tmp_path)
     # Last two frames of the last visits: a (0 + 4) / 2, b (-1 + 0.5) / 2.
@@ -308,6 +309,7 @@ def test_hand_worked_scores(tmp_path):
     assert score["fps"] is None
 
 
+@pytest.mark.seed("000", "scoring-12", "scoring-13", "scoring-14")
 def test_hand_worked_forgetting(tmp_path):
     score = score_made(HAND_MADE, tmp_path)
     # a: (1 + 3) / 2 - (2 + 0) / 2 = 1; b: 0 - (-1 + 0.5) / 2 = 0.25.
@@ -316,6 +318,7 @@ def test_hand_worked_forgetting(tmp_path):
     assert score["forgetting_index_median"] == 0.625
 
 
+@pytest.mark.seed("000", "scoring-17", "scoring-18", "scoring-19")
 def test_hand_worked_plasticity(tmp_path):
     score = score_made(HAND_MADE, tmp_path)
     # a: (1 + 3) / 2 - 0 = 2; b: 0 - (1 + 0) / 2 = -0.5.
@@ -324,6 +327,7 @@ def test_hand_worked_plasticity(tmp_path):
     assert score["plasticity_median"] == 0.75
 
 
+@pytest.mark.seed("000", "scoring-12")
 def test_forgetting_is_the_mean_over_revisits(tmp_path):
     run = MadeRun(
         schedule=[(0, "a", 2), (0, "b", 1), (1, "a", 2), (1, "b", 1), (2, "a", 2)],
@@ -334,6 +338,7 @@ def test_forgetting_is_the_mean_over_revisits(tmp_path):
     assert score["per_game_forgetting"] == {"a": 1.5, "b": 0.0}
 
 
+@pytest.mark.seed("000", "scoring-7")
 def test_window_longer_than_the_visit_divides_by_the_visit(tmp_path):
     run = MadeRun(
         schedule=[(0, "a", 3)],
@@ -345,6 +350,7 @@ def test_window_longer_than_the_visit_divides_by_the_visit(tmp_path):
     assert score["per_game_plasticity"] == {"a": 0.0}
 
 
+@pytest.mark.seed("000", "scoring-12")
 def test_adjacent_visits_are_not_a_revisit(tmp_path):
     run = MadeRun(schedule=[(0, "a", 2), (1, "a", 2)], rewards=[5, 5, 1, 1])
     score = score_made(run, tmp_path)
@@ -353,6 +359,7 @@ def test_adjacent_visits_are_not_a_revisit(tmp_path):
     assert score["forgetting_index_median"] is None
 
 
+@pytest.mark.seed("000", "scoring-5")
 def test_last_visit_of_the_last_cycle_is_scored(tmp_path):
     run = MadeRun(
         schedule=[(0, "a", 2), (1, "a", 2), (1, "b", 1), (1, "a", 3)],
@@ -429,6 +436,7 @@ def test_real_runs_agree_with_the_reference(name, request):
     assert written["benchmark_contract_hash"] == config["benchmark_contract_hash"]
 
 
+@pytest.mark.seed("000", "scoring-1")
 @pytest.mark.parametrize("name", ["finished_run", "life_loss_run"])
 def test_real_runs_under_other_windows_agree_too(name, request):
     run_dir = request.getfixturevalue(name)
@@ -481,6 +489,7 @@ def made_runs(draw: st.DrawFn) -> MadeRun:
     )
 
 
+@pytest.mark.seed("000", "scoring-16")
 @settings(deadline=None, max_examples=30)
 @given(made_runs())
 def test_made_runs_agree_with_the_reference(run):
@@ -589,6 +598,7 @@ def test_last_cycle_of_a_partial_run_is_the_last_with_a_complete_visit(tmp_path)
     assert score.per_game_episode_counts == {"a": 1, "b": 1}
 
 
+@pytest.mark.seed("000", "score-17")
 def test_partial_run_without_a_complete_visit_has_no_score(tmp_path):
     run_dir = HAND_MADE.write(tmp_path / "run")
     cut_rows(run_dir, "events.jsonl", 3)
@@ -649,6 +659,7 @@ def made_dir(tmp_path: Path) -> Path:
     return HAND_MADE.write(tmp_path / "run")
 
 
+@pytest.mark.seed("000", "files-5")
 def test_command_writes_the_run_s_own_score(made_dir, invoke):
     answer = invoke("score", made_dir, "--json")
     assert answer.exit_code == 0
@@ -695,6 +706,7 @@ OTHER_WINDOWS = [
 ]
 
 
+@pytest.mark.seed("000", "scoring-2")
 @pytest.mark.parametrize(("options", "changes"), OTHER_WINDOWS)
 def test_other_windows_are_printed_and_not_written(made_dir, invoke, options, changes):
     invoke("score", made_dir)
@@ -766,3 +778,51 @@ def test_unknown_game_has_no_explanation_and_nothing_is_written(made_dir, invoke
     assert answer.exit_code == 2
     assert "'nosuch'" in answer.stderr
     assert not (made_dir / "score.json").exists()
+
+
+# --- weights ------------------------------------------------------------------------
+
+
+@pytest.mark.seed("000", "config-13", "scoring-4")
+@pytest.mark.parametrize("weights", [[0.7, 0.3], (0.7, 0.3), [1, 0]])
+def test_weights_are_a_list_as_in_the_contract(finished_run, weights):
+    own, other = (
+        score_run(finished_run),
+        score_run(finished_run, final_score_weights=weights),
+    )
+    mean_w, bottom_w = weights
+    expected = mean_w * own.mean_score + bottom_w * own.bottom_k_score
+    assert other.final_score == pytest.approx(expected)
+    assert other.benchmark_contract_hash != own.benchmark_contract_hash
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--weights", "0.7"), "--weights: expected two numbers as in 0.7,0.3"),
+        (("--weights", "a,b"), "--weights: expected two numbers as in 0.7,0.3"),
+        (("--weights", "-1,0"), "final_score_weights.0: expected at least 0"),
+        (("--weights", "nan,0"), "final_score_weights.0: expected a finite number"),
+    ],
+)
+def test_weights_that_are_none_are_refused(invoke, finished_run, options, message):
+    answer = invoke("score", finished_run, *options)
+    assert answer.exit_code == 2
+    assert message in " ".join(answer.stderr.split())
+
+
+@pytest.mark.seed("000", "scoring-3")
+@pytest.mark.parametrize(
+    "options",
+    [("--weights", "0.7,0.3"), ("--bottom-k", 1), ("--revisit-frames", 20)],
+)
+def test_other_settings_are_written_to_output_alone(
+    invoke, finished_run, tmp_path, options
+):
+    before = (finished_run / "score.json").read_bytes()
+    printed = invoke("score", finished_run, *options, "--json").json
+    assert printed != json.loads(before)
+    out = tmp_path / "score.json"
+    assert invoke("score", finished_run, *options, "--output", out).exit_code == 0
+    assert json.loads(out.read_text()) == printed
+    assert (finished_run / "score.json").read_bytes() == before

@@ -9,19 +9,18 @@ from typing import Any, ClassVar
 
 import pytest
 
-from longplay.agents.loading import LoadedAgent
+from longplay.agents.source.loading import LoadedAgent
 from longplay.console.base import Rom
 from longplay.console.machines import Machine, add_machine, remove_machine
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import (
-    CONTRACT_VERSIONS,
     RunConfig,
     Score,
     ScoringDefaults,
     TimestepRow,
 )
-from longplay.contract.versions import ContractVersion
-from longplay.errors import ConfigError, UnknownNameError
+from longplay.contract.versions import CONTRACT_VERSIONS, ContractVersion
+from longplay.errors import ConfigError, ContractVersionError, UnknownNameError
 from longplay.plan import plan_run
 from longplay.scoring.play import Play
 from longplay.scoring.streaming import compute_score as compute_streaming_score
@@ -163,7 +162,7 @@ def toy_run(toy_suite: str, invoke: Callable[..., Any], tmp_path: Path) -> Path:
     (tmp_path / "agent.py").write_text(AGENT)
     out = tmp_path / "experiment"
     arguments = ("--agent", tmp_path / "agent.py", "--out", out)
-    answer = invoke("run", toy_suite, *arguments)
+    answer = invoke("run", toy_suite, "--seed", "0", *arguments)
     assert answer.exit_code == 0, answer.stderr
     return out
 
@@ -283,10 +282,31 @@ def test_the_track_of_a_run_is_that_of_its_suite(suite_id: str) -> None:
     assert track_of(config).name == config.track == suite.track
 
 
-def test_a_run_of_an_unknown_contract_version_counts_as_streaming() -> None:
+def test_a_run_of_an_unknown_contract_version_has_no_track() -> None:
     config = plan_run("stream-smoke-v1").config
     unknown = config.model_copy(update={"benchmark_contract_version": "v9"})
-    assert track_of(unknown).name == "streaming"
+    with pytest.raises(ContractVersionError, match="found 'v9'"):
+        track_of(unknown)
+
+
+@pytest.mark.seed(
+    "000", "versions-1", "versions-2", "versions-3", "versions-4", "versions-5"
+)
+def test_version_of_another_package_is_refused_where_it_is_not_registered(
+    toy_run: Path, invoke: Callable[..., Any]
+) -> None:
+    score = invoke("score", toy_run, "--json").json
+    assert score["benchmark_contract_version"] == "guessing-v1"
+    remove_suite(GUESS_SUITE)
+    remove_track(GUESSING)
+    try:
+        refused = invoke("score", toy_run)
+    finally:
+        add_track(GUESSING)
+        add_suite(GUESS_SUITE)
+    assert refused.exit_code == 1
+    message = " ".join(refused.stderr.split())
+    assert "(v1, control-v1, prediction-v1), found 'guessing-v1'" in message
 
 
 def test_columns_are_keys_of_the_score() -> None:

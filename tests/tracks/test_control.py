@@ -126,6 +126,7 @@ def test_truth_has_every_kind_of_boundary_and_rewards_on_them() -> None:
     assert {r for _, r, _, _ in truth} == {-1.0, 0.0, 1.0}
 
 
+@pytest.mark.seed("003", "intro-3")
 @pytest.mark.parametrize("step_name", ["step", "step_with_info"])
 def test_reward_is_that_of_the_transition_between_the_observations(
     step_name: str,
@@ -188,6 +189,7 @@ def test_info_is_the_flags_of_the_transition_and_nothing_else() -> None:
     assert len({id(info) for info in infos}) == len(infos)
 
 
+@pytest.mark.seed("003", "control-3")
 def test_init_gets_shape_actions_and_seed() -> None:
     given: list[Any] = []
 

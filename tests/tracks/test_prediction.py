@@ -64,6 +64,7 @@ def predict_calls(state: int, previous: Any, observation: Any, reward: float) ->
 # --- the policy plays -----------------------------------------------------------
 
 
+@pytest.mark.seed("003", "prediction-7")
 def test_rows_have_the_prediction_and_the_value_of_the_same_observation(
     references: Path,
 ) -> None:
@@ -86,6 +87,7 @@ def test_rows_have_the_prediction_and_the_value_of_the_same_observation(
     assert sum(row.terminated for row in rows) > 6
 
 
+@pytest.mark.seed("003", "prediction-8")
 def test_predictions_do_not_affect_the_game(references: Path) -> None:
     first, second = (
         play(make_stream(), lambda *seen, value=value: (0, value)) for value in (0, -9)
@@ -174,6 +176,7 @@ def test_the_target_is_computed_after_the_prediction_is_read() -> None:
     assert log == ["prediction", "target"] * 15
 
 
+@pytest.mark.seed("003", "prediction-2", "prediction-4", "prediction-9")
 def test_the_agent_sees_only_pixels_and_reward(references: Path) -> None:
     seen: list[tuple[Any, ...]] = []
 
@@ -200,6 +203,7 @@ def test_info_is_the_two_flags_of_the_transition(references: Path) -> None:
     assert infos == [{"terminated": False, "truncated": False}, *expected[:-1]]
 
 
+@pytest.mark.seed("003", "prediction-1", "prediction-3")
 def test_init_gets_only_the_shape() -> None:
     def init(*given: Any) -> None:
         assert given == ((210, 160, 3),)
@@ -210,6 +214,7 @@ def test_init_gets_only_the_shape() -> None:
 # --- refusals -------------------------------------------------------------------
 
 
+@pytest.mark.seed("003", "prediction-5")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -230,6 +235,7 @@ def test_an_answer_that_is_not_a_number_is_refused(
     assert stream.global_frame_idx == 1
 
 
+@pytest.mark.seed("003", "prediction-5")
 @pytest.mark.parametrize("answer", [2, np.float32(2), np.array(2.0), np.int8(2)])
 def test_numbers_of_all_libraries_are_accepted(
     references: Path, answer: object

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from repacking import close_pack, open_contents
 
 from bare_replay import replay_bare
 from longplay.errors import (
@@ -28,6 +27,7 @@ from longplay.verify.frames import open_frames
 from longplay.verify.pack import pack_run
 from longplay.verify.replay import ReplayProgress
 from playing import play_run
+from repacking import close_pack, open_contents
 from rows import read_rows
 from sampling import sampled
 

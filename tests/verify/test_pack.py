@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 import zstandard
-from repacking import Contents, close_pack, open_contents
 
 import longplay
 from longplay.contract.rundir import ROW_FILES
@@ -28,11 +27,13 @@ from longplay.errors import (
     OutputError,
     PackError,
 )
+from longplay.experiments.experiment import plan_seeds, request_experiment
 from longplay.verify.archive import render_archive
 from longplay.verify.pack import pack_run, unpack_run
 from longplay.verify.pack_file import PackFile
 from longplay.verify.verification import verify_run, write_verification
 from playing import play_run
+from repacking import Contents, close_pack, open_contents
 
 _SETTINGS = {"games": ["centipede", "asterix"], "base_visit_frames": 300}
 _CONTROL = {"games": ["asterix"], "base_visit_frames": 400}
@@ -84,6 +85,55 @@ def test_pack_unpacks_to_the_same_bytes(run: Path, pack: Path, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == [tmp_path / "again"]
 
 
+def test_pack_of_version_1_gets_its_curves(
+    run: Path, pack: Path, tmp_path: Path
+) -> None:
+    contents = open_contents(pack)
+    curves = contents.pop("curves.jsonl")
+    old = close_pack(pack, tmp_path / "old.longplay", contents, version=1)
+    with PackFile(old) as opened:
+        assert opened.read_documents().curves is None
+    unpack_run(old, tmp_path / "again")
+    assert (tmp_path / "again" / "curves.jsonl").read_bytes() == curves
+    assert _read_folder(tmp_path / "again") == _read_folder(run)
+
+
+def test_tuning_run_round_trips(tmp_path: Path) -> None:
+    plans = plan_seeds("control-smoke-v1", [1000], _CONTROL, stop_after=0.5)
+    experiment = request_experiment(plans, "random", out=tmp_path / "tuned")
+    run = experiment.run_sequentially()[0].run_dir
+    pack_run(run, tmp_path / "run.longplay")
+    unpack_run(tmp_path / "run.longplay", tmp_path / "again")
+    assert (tmp_path / "again" / "tuning.json").is_file()
+    assert _read_folder(tmp_path / "again") == _read_folder(run)
+
+
+def test_curves_that_replay_does_not_give_are_refused(
+    pack: Path, tmp_path: Path
+) -> None:
+    contents = open_contents(pack)
+    text = contents["curves.jsonl"]
+    contents["curves.jsonl"] = text.replace(b"0.0,", b"1.0,", 1)
+    false = close_pack(pack, tmp_path / "false.longplay", contents)
+    assert "curves.jsonl: replay did not reproduce" in _refused(false, tmp_path / "f")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"score.json": None}, "expected one of score.json, tuning.json, probe.json"),
+        ({"tuning.json": b"{}"}, "found score.json and tuning.json"),
+    ],
+)
+def test_pack_has_one_result(
+    pack: Path, tmp_path: Path, change: dict[str, bytes | None], message: str
+) -> None:
+    contents = open_contents(pack) | change
+    kept = {name: content for name, content in contents.items() if content is not None}
+    other = close_pack(pack, tmp_path / "other.longplay", kept)
+    assert message in _refused(other, tmp_path / "f")
+
+
 def test_same_directory_gives_the_same_pack(
     run: Path, pack: Path, tmp_path: Path
 ) -> None:
@@ -126,12 +176,13 @@ def test_any_tar_lists_a_pack(pack: Path) -> None:
         "status.json.zst",
         "episode_config.json.zst",
         "episode_record.json.zst",
+        "curves.jsonl.zst",
         "answers.zst",
     ]
     assert {(member.mtime, member.uid, member.mode) for member in members} == {
         (0, 0, 0o644)
     }
-    assert (manifest["format"], manifest["version"]) == ("longplay-pack", 1)
+    assert (manifest["format"], manifest["version"]) == ("longplay-pack", 2)
     assert manifest["sizes"].keys() == manifest["sha256"].keys()
 
 
@@ -489,10 +540,10 @@ def _edit_manifest(pack: Path, target: Path, edit: Callable[[bytes], bytes]) -> 
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda m: m.replace(b'"version": 1', b'"version": 2'), "a newer longplay"),
-        (lambda m: m.replace(b'"version": 1', b'"version": "1"'), "version"),
+        (lambda m: m.replace(b'"version": 2', b'"version": 3'), "a newer longplay"),
+        (lambda m: m.replace(b'"version": 2', b'"version": "2"'), "version"),
         (lambda m: m.replace(b"longplay-pack", b"other-pack"), "format"),
-        (lambda m: m.replace(b'"version": 1', b'"version":  1'), "not formatted"),
+        (lambda m: m.replace(b'"version": 2', b'"version":  2'), "not formatted"),
         (lambda m: m.replace(b'"events.jsonl"', b'"evil.jsonl"'), "does not list"),
         (lambda m: b"[" * 100_000, "not readable"),
         (lambda m: b"null\n", "format"),

@@ -249,7 +249,7 @@ def test_allowing_the_log_is_refused(
 def test_agent_finds_nothing_that_its_runs_left_in_the_cache(
     tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
-    """The agent's second run is not a function of suite and seed."""
+    """Each process has a copy of the cache, which is thrown away."""
     agent = tmp_path / "remembering.py"
     agent.write_text(
         "import os, pathlib\n"
@@ -273,4 +273,4 @@ def test_agent_finds_nothing_that_its_runs_left_in_the_cache(
         )
         verify = ("verify", tmp_path / name, "--reexecute", "--agent", agent)
         exit_codes.append(invoke(*verify, *QUIET).exit_code)
-    assert exit_codes == [0, 1]
+    assert exit_codes == [0, 0]

@@ -9,7 +9,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Error, Page
 
-from longplay.report.viewer.index import identify
+from longplay.lab.viewer.index import identify
 
 # Pages are fast; a machine that does other things may not be.
 _PATIENCE_MS = 120_000

@@ -7,7 +7,7 @@ from browsing import wait_until_settled
 from playwright.sync_api import Browser
 
 from hostile_runs import make_hostile_runs
-from longplay.report.viewer.index import identify
+from longplay.lab.viewer.index import identify
 
 
 def test_hostile_runs_run_no_script(browser: Browser, serve, finished_run, tmp_path):

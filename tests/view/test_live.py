@@ -9,7 +9,7 @@ import time
 from browsing import open_page, wait_for, wait_until_drawn
 from playwright.sync_api import Browser, Page
 
-from longplay.report.viewer.index import identify
+from longplay.lab.viewer.index import identify
 
 
 def zoom_and_follow(page: Page, rate: str) -> None:

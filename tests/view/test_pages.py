@@ -9,14 +9,14 @@ from browsing import open_page
 from playwright.sync_api import Page
 
 from compared_runs import Compared, make_compared
-from longplay.analysis.runs import RunReader
-from longplay.report.leaderboard import (
+from longplay.lab.analysis.runs import RunReader
+from longplay.lab.report.site.leaderboard import (
     judge_runs,
     make_leaderboard,
     write_leaderboard,
 )
-from longplay.report.report import ReportInput, write_report
-from longplay.report.verdicts import Verdict, open_pack
+from longplay.lab.report.site.report import ReportInput, write_report
+from longplay.lab.report.site.verdicts import Verdict, open_pack
 from made_up_anchors import NO_ANCHORS
 from written_runs import make_config, write_run
 

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image, ImageColor
 
 import viewer_pictures
-from longplay.report.colours import game_colour
+from longplay.lab.report.draw.colours import game_colour
 
 
 def test_pictures_have_the_colours_of_the_pages(browser, tmp_path, monkeypatch):

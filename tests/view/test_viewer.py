@@ -10,7 +10,7 @@ import pytest
 from browsing import Served, open_page, wait_for, wait_until_drawn
 from playwright.sync_api import Browser, Page
 
-from longplay.report.viewer.index import identify
+from longplay.lab.viewer.index import identify
 
 LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
 

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from longplay.agents.metrics import MeanMetrics
+from longplay.agents.metrics import MeanMetrics, Metrics
 from longplay.console.base import OBSERVATION_SHAPE, Observation
 from longplay.errors import AgentError, AgentLoadError
 
@@ -196,11 +196,11 @@ class FunctionalAgent:
             self._window_metrics.add(metrics[0])
         return action
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> Metrics:
         """The means of the metrics that `step` reported in the visit."""
         return self._metrics.take()
 
-    def window_metrics(self) -> dict[str, float]:
+    def window_metrics(self) -> Metrics:
         """The means of the metrics that `step` reported since the last call."""
         return self._window_metrics.take()
 

@@ -107,7 +107,8 @@ class GlobalRandomState:
             torch.set_rng_state(torch.frombuffer(words, dtype=torch.uint8))
 
 
-def _seed_generators(seed: int) -> None:
+def seed_generators(seed: int) -> None:
+    """Seeds the global generators, as before an agent is built."""
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
     torch = sys.modules.get("torch")
@@ -120,7 +121,7 @@ class GlobalRandom:
 
     def __init__(self, seed: int) -> None:
         callers = GlobalRandomState.read()
-        _seed_generators(seed)
+        seed_generators(seed)
         # The agent's states while the process has the caller's, and the reverse.
         self._kept = GlobalRandomState.read()
         callers.restore()

@@ -2,7 +2,8 @@
 
 The terminal is reserved for progress and results. An agent has one `AgentOutput` from
 its import to its end, so that a logging handler created at import writes to the right
-place. The file is created with the first character printed.
+place. The file is created with the first character printed, and ends with a line that
+says so when an agent prints too much.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from longplay.contract.files import RowFile
 
 FILE_NAME = "agent_output.txt"
+MOST_BYTES = 16_000_000
 _BUFFER_CHARS = 64 * 1024
 # Whether agents loaded now print to the terminal, as `--debug` asks for.
 _is_terminal_open = False
@@ -50,9 +52,14 @@ class OutputBytes(io.RawIOBase):
 
 
 class AgentOutput(io.TextIOBase):
-    """A text stream that buffers what is printed until it knows its folder."""
+    """A text stream that buffers what is printed until it knows its folder.
 
-    def __init__(self) -> None:
+    Args:
+        most_bytes: What is printed beyond this size of the file is dropped.
+    """
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
+        self._most_bytes = most_bytes
         self.buffer = OutputBytes(self)
         self._pending: list[str] = []
         self._pending_chars = 0
@@ -69,11 +76,21 @@ class AgentOutput(io.TextIOBase):
         """Buffers text."""
         if not self._is_captured:
             return sys.stderr.write(text)
-        self._pending.append(text)
-        self._pending_chars += len(text)
+        if self._pending_chars <= self._most_bytes:  # the rest would be dropped anyway
+            self._pending.append(text)
+            self._pending_chars += len(text)
         if self._pending_chars >= _BUFFER_CHARS:
             self.save()
         return len(text)
+
+    def write_error(self, traceback_text: str) -> None:
+        """Adds the traceback of the agent's error, whatever it has printed."""
+        self.save()
+        if not self._is_captured or self._directory is None:
+            self.write(traceback_text)
+            return
+        text = traceback_text[-_BUFFER_CHARS:]
+        self._open(self._directory).append(text.encode("utf-8", "backslashreplace"))
 
     def fileno(self) -> int:
         """The file itself, for a subprocess to write to."""
@@ -97,7 +114,17 @@ class AgentOutput(io.TextIOBase):
             return
         text = "".join(self._pending)
         self._pending, self._pending_chars = [], 0
-        self._open(self._directory).append(text.encode("utf-8", "backslashreplace"))
+        file = self._open(self._directory)
+        left = self._most_bytes - file.size_bytes
+        if left >= 0:
+            file.append(self._cut(text.encode("utf-8", "backslashreplace"), left))
+
+    def _cut(self, content: bytes, most_bytes: int) -> bytes:
+        if len(content) <= most_bytes:
+            return content
+        kept = content[:most_bytes].decode("utf-8", "ignore")
+        notice = f"[longplay keeps {self._most_bytes:,} bytes; the rest is dropped]"
+        return f"{kept}\n{notice}\n".encode()
 
     def discard(self) -> None:
         """Discards the buffered text."""

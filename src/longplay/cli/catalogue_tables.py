@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from longplay.agents.loading import BUILT_IN_AGENTS, list_agents
+from longplay.agents.source.loading import BUILT_IN_AGENTS, list_agents
 from longplay.cli.layout import add_row, make_facts, make_table
 from longplay.console.games import GAMES, REFUSED_GAMES
 from longplay.contract.records import RunConfig
@@ -209,7 +209,7 @@ def agents_table(rows: Sequence[dict[str, Any]]) -> Table:
     table = make_table("", "agent", "what it does", left=(0, 1))
     for row in rows:
         add_row(table, row["agent"], row["summary"] or row["location"])
-    table.caption = "or your own: file.py[:Agent], module:Agent"
+    table.caption = "or your own: file.py[:Agent], module:Agent, package.module"
     table.caption_justify = "left"
     return table
 

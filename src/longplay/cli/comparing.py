@@ -25,9 +25,10 @@ from longplay.contract.files import write_document, write_file
 from longplay.errors import ConfigError, NotARunError
 
 if TYPE_CHECKING:
-    from longplay.analysis.records import Comparison
-    from longplay.analysis.runs import FoundRuns, RunReader
-    from longplay.report.tables import TextTable
+    from longplay.lab.analysis.records import Comparison
+    from longplay.lab.analysis.runs import FoundRuns, RunReader
+    from longplay.lab.report.site.leaderboard import Leaderboard
+    from longplay.lab.report.tables import TextTable
 
 Paths = Annotated[
     list[Path],
@@ -68,7 +69,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare agents: score differences with confidence intervals."""
-    from longplay.report.tables import comparison_to_csv, comparison_to_latex
+    from longplay.lab.report.tables import comparison_to_csv, comparison_to_latex
 
     check_output("--csv", csv)
     check_output("--latex", latex)
@@ -112,11 +113,11 @@ def plot(
     quiet: Quiet = False,
 ) -> None:
     """Draw one figure for a paper."""
-    from longplay.analysis.anchors import shipped_anchors
-    from longplay.analysis.comparison import runs_by_label
-    from longplay.analysis.normalisation import make_scale
-    from longplay.report.drawings import Shown, draw, drawing_to_csv
-    from longplay.report.paper import render_paper
+    from longplay.lab.analysis.comparison import runs_by_label
+    from longplay.lab.report.draw.drawings import Shown, draw, drawing_to_csv
+    from longplay.lab.report.draw.paper import render_paper
+    from longplay.scoring.anchors import shipped_anchors
+    from longplay.scoring.normalisation import make_scale
 
     check_output("--output", output)
     check_output("--csv", csv)
@@ -145,9 +146,9 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write an HTML report: figures, tables and all numbers, readable offline."""
-    from longplay.analysis.anchors import shipped_anchors
-    from longplay.report.report import ReportInput, write_report
-    from longplay.report.verdicts import read_trust
+    from longplay.lab.report.site.report import ReportInput, write_report
+    from longplay.lab.report.site.verdicts import read_trust
+    from longplay.scoring.anchors import shipped_anchors
 
     check_output("--output", output)
     found = read_runs(paths, quiet=quiet)
@@ -179,21 +180,38 @@ def leaderboard(
             "--verify", help="Replay the runs this machine has not verified yet."
         ),
     ] = False,
+    verdicts: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Verdicts of earlier replays, outside of the folder's work tree; "
+            "this machine's by default.",
+        ),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 if a run was refused.")
+    ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Write a leaderboard, a static site, from a folder of packs and experiments."""
-    from longplay.analysis.anchors import shipped_anchors
-    from longplay.analysis.curves import cache_folder, machine_cache
-    from longplay.report.leaderboard import (
+    from longplay.lab.report.site.leaderboard import (
         judge_runs,
         make_leaderboard,
         write_leaderboard,
     )
-    from longplay.report.verdicts import Judge
+    from longplay.lab.report.site.verdicts import (
+        Judge,
+        check_verdict_folder,
+        verdicts_folder,
+    )
+    from longplay.scoring.anchors import shipped_anchors
 
     check_output("--output", output)
-    judge = Judge(machine_cache() / "verdicts", cache_folder(), os.cpu_count() or 1)
+    kept = verdicts or verdicts_folder()
+    if verify or verdicts is not None or kept.exists():
+        check_verdict_folder(kept, folder)
+    judge = Judge(kept, os.cpu_count() or 1)
     with _showing_progress(quiet=quiet or as_json) as show:
         reader = _make_reader(show)
         found = reader.read_all([folder])
@@ -202,24 +220,34 @@ def leaderboard(
             def show_replay(done: int, total: int) -> None:
                 show(f"verified {done:,} of {total:,} runs")
 
-            verdicts = judge_runs(found, judge.judge, show_replay)
-            # Rows of packs were scanned while they were there.
-            found = reader.read_all([folder])
+            judged = judge_runs(found, judge.judge, show_replay)
         else:
-            verdicts = judge_runs(found, judge.recall)
-    board = make_leaderboard(found, shipped_anchors(), verdicts, folder)
+            judged = judge_runs(found, judge.recall)
+    board = make_leaderboard(found, shipped_anchors(), judged, folder)
     write_leaderboard(output, board, found.runs)
     if as_json:
         print_json(board.model_dump(mode="json"))
     else:
+        _print_refusals(board)
         typer.echo(output / "index.html")
+    if strict and board.refused:
+        raise typer.Exit(1)
+
+
+def _print_refusals(board: Leaderboard) -> None:
+    """One line per refused run, and their number."""
+    for refusal in board.refused:
+        reason = " ".join(refusal.reason.split())
+        print_tables(Text(f"refused: {refusal.name}: {reason}", "yellow"))
+    runs = "run" if len(board.refused) == 1 else "runs"
+    print_tables(Text(f"{len(board.refused):,} {runs} refused"))
 
 
 def _compare(
     found: FoundRuns, against: str | None, suite: str | None, versus: str | None
 ) -> Comparison:
-    from longplay.analysis.anchors import shipped_anchors
-    from longplay.analysis.comparison import Request, compare
+    from longplay.lab.analysis.comparison import Request, compare
+    from longplay.scoring.anchors import shipped_anchors
 
     if against not in (None, "baselines"):
         raise ConfigError(f"--against: expected baselines, found {against!r}")
@@ -228,7 +256,7 @@ def _compare(
 
 
 def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
-    """Reads runs with the cache of this machine, showing progress.
+    """Reads runs, showing progress.
 
     Raises:
         NotARunError: No run at the paths is complete.
@@ -257,42 +285,31 @@ def _showing_progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 
 def _make_reader(show: Callable[[str], None]) -> RunReader:
-    from longplay.analysis.curves import cache_folder
-    from longplay.analysis.runs import RunReader
-    from longplay.report.verdicts import open_pack
+    from longplay.lab.analysis.runs import RunReader
+    from longplay.lab.report.site.verdicts import open_pack
 
     def show_scan(done: int, total: int) -> None:
         show(f"read {done:,} of {total:,} runs")
 
-    return RunReader(cache_folder(), open_pack, show_scan)
+    return RunReader(open_pack, show_scan)
 
 
 def print_games_of(directory: Path) -> None:
-    """Prints normalised numbers and the games of an experiment, means over seeds.
+    """Prints normalised numbers and the games of an experiment, means over seeds."""
+    from longplay.lab.analysis.runs import RunReader
+    from longplay.lab.report.tables import make_agents_table, make_games_table
 
-    Rows are not scanned for it: numbers of windows are there once `compare` was run.
-    """
-    from longplay.analysis.curves import cache_folder
-    from longplay.analysis.runs import RunReader
-    from longplay.report.tables import make_agents_table, make_games_table
-
-    found = RunReader(cache_folder(), scans=False).read([directory])
+    found = RunReader().read([directory])
     for suite in _compare(found, None, None, None).suites:
         agents = make_agents_table(suite)
         if len(agents.columns) > 3:  # more than agent, runs and headline
             _print_table(agents)
         games = make_games_table(suite)
         _print_table(games.choose((0, *range(2, len(games.columns)))))
-    if any(run.curves is None for run in found.runs):
-        line = (
-            "run `longplay compare` once to add numbers over parts of visits (final, "
-            "retention)"
-        )
-        print_tables(Padding(Text(line, "dim"), (0, 0, 0, 1)))
 
 
 def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
-    from longplay.report.tables import (
+    from longplay.lab.report.tables import (
         describe_suite,
         make_agents_table,
         make_games_table,

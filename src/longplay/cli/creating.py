@@ -18,7 +18,7 @@ def new_agent(
     ],
     template: Annotated[
         str,
-        typer.Option(help="control, streaming, prediction, stream-q or dqn."),
+        typer.Option(help="control, streaming, prediction, torch, stream-q or dqn."),
     ] = "control",
 ) -> None:
     """Write a template for your own agent."""

@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from longplay.analysis.intervals import FEWEST_FOR_INTERVAL, estimate_mean
 from longplay.cli.layout import (
     add_row,
     format_number,
@@ -22,6 +21,7 @@ from longplay.cli.result_lines import describe_results
 from longplay.cli.score_tables import describe_random_changes
 from longplay.contract.records import Score
 from longplay.contract.rundir import RunDirectory
+from longplay.lab.analysis.intervals import FEWEST_FOR_INTERVAL, estimate_mean
 from longplay.scoring.baselines import random_baseline
 from longplay.scoring.prediction_baselines import prediction_baselines
 from longplay.tracks.catalogue import track_of
@@ -223,8 +223,19 @@ def _describe_predictors(view: RunView) -> str:
 def show_status(views: Sequence[RunView]) -> Group:
     """The progress of every run, and its error if it failed."""
     return Group(
-        _status_table(views), *_describe_learning(views), *describe_errors(views)
+        _status_table(views),
+        *_describe_learning(views),
+        *_describe_states(views),
+        *describe_errors(views),
     )
+
+
+def _describe_states(views: Sequence[RunView]) -> list[RenderableType]:
+    """The size of what runs have kept of their agents."""
+    size_bytes = sum(view.kept_agent_bytes for view in views)
+    if not size_bytes:
+        return []
+    return [_indent(f"states of the agent: {size_bytes / 1e6:,.3g} MB kept", "dim")]
 
 
 def _describe_learning(views: Sequence[RunView]) -> list[RenderableType]:

@@ -13,9 +13,9 @@ from rich.text import Text
 from longplay.cli.layout import add_row, format_number, make_table
 
 if TYPE_CHECKING:
-    from longplay.eval_log.atlas import Atlas
-    from longplay.eval_log.eee import ExportedFiles
     from longplay.eval_log.export import Exported
+    from longplay.lab.atlas.atlas import Atlas
+    from longplay.lab.atlas.eee import ExportedFiles
 
 _MOST_ROWS = 20
 
@@ -24,6 +24,7 @@ def export_to_json(
     jsonl: Path | None,
     level: str,
     exported: Exported | None,
+    log: Path | None,
     files: ExportedFiles | None,
 ) -> dict[str, Any]:
     """The result of an export."""
@@ -33,6 +34,8 @@ def export_to_json(
         told["records"] = exported.lines
         told["errored"] = exported.errored
         told["no_evidence"] = list(exported.no_evidence)
+    if log is not None:
+        told["log"] = str(log)
     if files is not None:
         told["eee"] = {
             "aggregate": str(files.aggregate),
@@ -46,6 +49,7 @@ def export_to_json(
 def show_export(
     jsonl: Path | None,
     exported: Exported | None,
+    log: Path | None,
     files: ExportedFiles | None,
     completed_only: bool,
 ) -> Iterator[RenderableType]:
@@ -55,6 +59,8 @@ def show_export(
         yield Text(f"{exported.lines:,} {noun} -> {jsonl}")
         yield from _show_errored(exported.errored, completed_only)
         yield from _show_no_evidence(exported.no_evidence)
+    if log is not None:
+        yield Text(f"log -> {log}")
     if files is not None:
         noun = "sample" if files.rows == 1 else "samples"
         yield Text(f"{files.rows:,} {noun} -> {files.samples}")
@@ -85,7 +91,7 @@ def show_atlas(atlas: Atlas) -> Iterator[RenderableType]:
 
 
 def _show_agents(atlas: Atlas) -> RenderableType:
-    from longplay.eval_log.atlas import list_agents
+    from longplay.lab.atlas.atlas import list_agents
 
     matrix = atlas.matrix
     table = make_table(
@@ -105,7 +111,7 @@ def _show_agents(atlas: Atlas) -> RenderableType:
 
 
 def _show_tasks(atlas: Atlas) -> RenderableType:
-    from longplay.eval_log.atlas import list_tasks
+    from longplay.lab.atlas.atlas import list_tasks
 
     table = make_table("most difficult tasks", "task", "agents", "difficulty")
     for row, _ in zip(list_tasks(atlas), range(_MOST_ROWS), strict=False):
@@ -119,7 +125,7 @@ def _format_estimate(value: float | None, error: float | None) -> str:
 
 
 def _describe(atlas: Atlas) -> Iterator[str]:
-    from longplay.eval_log.atlas import describe_atlas
+    from longplay.lab.atlas.atlas import describe_atlas
 
     matrix, held_out = atlas.matrix, atlas.held_out
     total = len(matrix.agents) * len(matrix.tasks)

@@ -31,9 +31,10 @@ from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, MissingExtraError
 
 if TYPE_CHECKING:
-    from longplay.eval_log.atlas import Atlas
-    from longplay.eval_log.eee import ExportedFiles, Submission
     from longplay.eval_log.export import Exported, ExportOptions
+    from longplay.eval_log.log import EvalLog
+    from longplay.lab.atlas.atlas import Atlas
+    from longplay.lab.atlas.eee import ExportedFiles, Submission
 
 
 def export(
@@ -51,6 +52,16 @@ def export(
         str | None,
         typer.Option(help="Describe the agent (kept in experiment_record.json)."),
     ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder for a copy of the records."),
+    ] = None,
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain", help="Leave out `_type`, which another harness would import."
+        ),
+    ] = False,
     eee: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Folder for the files of Every Eval Ever."),
@@ -82,37 +93,77 @@ def export(
         str | None,
         typer.Option(help="With --require re-executed: the agent, if not built in."),
     ] = None,
+    agent_name: Annotated[
+        str | None, typer.Option(help="Of another tool's run: name of its agent.")
+    ] = None,
+    suite_name: Annotated[
+        str | None, typer.Option(help="Of another tool's run: name of its suite.")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of another tool's run: its seed.")
+    ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Export the EvalLog of an experiment: one JSONL file, or Every Eval Ever."""
     from longplay.eval_log.export import ExportOptions, export_records
-    from longplay.eval_log.log import describe_agent
+    from longplay.eval_log.log import EvalLog, describe_agent
+    from longplay.eval_log.run_records import experiment_of, is_saved_log
 
-    runs = find_started_runs(directory)
-    if jsonl is None and eee is None:
-        raise ConfigError("expected --jsonl FILE or --eee DIR, found neither")
+    runs = [] if is_saved_log(directory) else find_started_runs(directory)
+    if jsonl is None and eee is None and log is None:
+        raise ConfigError("expected --jsonl FILE, --log DIR or --eee DIR, found none")
     check_output("--jsonl", jsonl)
+    check_output("--log", log)
     check_output("--eee", eee)
     _check_requirement(require, agent)
-    options = ExportOptions(level, partial, require, completed_only)  # type: ignore[arg-type]
+    options = ExportOptions(level, partial, require, completed_only, plain)  # type: ignore[arg-type]
     submission = _make_submission(eee, organization, relationship, options)
+    records = _read_foreign(directory, agent_name, suite_name, seed)
     if description is not None:
         describe_agent(directory, description)
     if require is not None:
         _certify(runs, require, agent, quiet)
     exported: Exported | None = None
     if jsonl is not None:
-        exported = export_records(directory, jsonl, options)
+        exported = export_records(directory, jsonl, options, records)
+    if log is not None:
+        records = records or EvalLog.load(experiment_of(directory))
+        records.save(log, plain=plain)
     files: ExportedFiles | None = None
     if eee is not None and submission is not None:
-        from longplay.eval_log.eee import export_eee
+        from longplay.lab.atlas.eee import export_eee
 
         files = export_eee(directory, eee, submission)
     if as_json:
-        print_json(export_tables.export_to_json(jsonl, level, exported, files))
+        print_json(export_tables.export_to_json(jsonl, level, exported, log, files))
     else:
-        print_tables(*export_tables.show_export(jsonl, exported, files, completed_only))
+        print_tables(
+            *export_tables.show_export(jsonl, exported, log, files, completed_only)
+        )
+
+
+def _read_foreign(
+    directory: Path, agent: str | None, suite: str | None, seed: int | None
+) -> EvalLog | None:
+    """The records of another tool's run; None for runs and logs of longplay."""
+    from longplay.eval_log.foreign import ForeignNames, is_foreign, make_foreign_log
+
+    if not is_foreign(directory):
+        if any(given is not None for given in (agent, suite, seed)):
+            raise ConfigError(
+                "--agent-name, --suite-name and --seed: only for a run directory of "
+                "another tool"
+            )
+        return None
+    known = RunDirectory(directory).config.model_extra or {}
+    agent = agent or known.get("agent_name")
+    if agent is None or suite is None:
+        raise ConfigError(
+            f"{directory}: found a run of another tool, which does not say what was "
+            "played; expected --agent-name and --suite-name"
+        )
+    return make_foreign_log(directory, ForeignNames(agent, suite, seed))
 
 
 def _check_requirement(require: str | None, agent: str | None) -> None:
@@ -130,7 +181,7 @@ def _make_submission(
     relationship: str | None,
     options: ExportOptions,
 ) -> Submission | None:
-    from longplay.eval_log.eee import Submission
+    from longplay.lab.atlas.eee import Submission
 
     if eee is None:
         if organization is not None or relationship is not None:
@@ -179,8 +230,8 @@ def atlas(
     as_json: Json = False,
 ) -> None:
     """Fit abilities and difficulties to the matrix of agents and tasks."""
-    from longplay.eval_log.atlas import make_atlas, summarise_atlas, write_atlas
-    from longplay.eval_log.matrix import read_matrix
+    from longplay.lab.atlas.atlas import make_atlas, summarise_atlas, write_atlas
+    from longplay.lab.atlas.matrix import read_matrix
 
     check_output("--output", output)
     fitted = make_atlas(read_matrix(paths), random, rank)
@@ -198,8 +249,8 @@ def atlas(
 
 def _draw_atlas(fitted: Atlas, path: Path) -> str | None:
     """Writes the figure; returns why there is none."""
-    from longplay.report.atlas_drawing import draw_atlas
-    from longplay.report.paper import render_paper
+    from longplay.lab.report.draw.atlas_drawing import draw_atlas
+    from longplay.lab.report.draw.paper import render_paper
 
     try:
         write_file(path, render_paper(draw_atlas(fitted), "pdf", 2))

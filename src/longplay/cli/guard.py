@@ -24,6 +24,7 @@ from longplay.errors import (
     LongplayError,
     RunCancelled,
     escape_controls,
+    escape_lines,
 )
 
 Directory = Annotated[
@@ -86,18 +87,22 @@ class SafeConsole(Console):
     ) -> Iterator[Segment]:
         """Segments without control characters, except for line ends and styles."""
         for segment in super().render(renderable, options):
-            if segment.control is None and not segment.text.isprintable():
-                lines = map(escape_controls, segment.text.split("\n"))
-                yield Segment("\n".join(lines), segment.style)
-            else:
+            if segment.control is not None:
                 yield segment
+                continue
+            # One segment per line: Rich takes quadratic time to split a long one.
+            *lines, last = segment.text.split("\n")
+            for line in lines:
+                yield Segment(f"{escape_controls(line)}\n", segment.style)
+            if last:
+                yield Segment(escape_controls(last), segment.style)
 
 
 def print_json(document: Any) -> None:
     """Prints one JSON document on standard output."""
     text = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
-    if not text.replace("\n", "").isprintable():
-        # Other control characters, and lone surrogates, which cannot be encoded.
+    if escape_lines(text) != text:
+        # Invisible characters, and lone surrogates, which cannot be encoded.
         text = json.dumps(document, indent=2, allow_nan=False)
     typer.echo(text)
 
@@ -138,6 +143,11 @@ def print_warning(text: str) -> None:
     """Prints a warning on standard error."""
     message = Text.assemble(("warning: ", "bold yellow"), text)
     SafeConsole(stderr=True).print(message, soft_wrap=True)
+
+
+def print_note(text: str) -> None:
+    """Prints a line that the user should know, on standard error."""
+    SafeConsole(stderr=True).print(Text(text, "dim"), soft_wrap=True)
 
 
 def guard(function: Callable[..., None]) -> Callable[..., None]:

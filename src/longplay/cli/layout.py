@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from longplay.errors import escape_controls
+from longplay.errors import escape_lines
 
 
 class _HeadedTable(Table):
@@ -44,7 +44,7 @@ def add_row(table: Table, *cells: RenderableType, style: str = "") -> None:
 
 def _plain(text: str) -> Text:
     """Text with control characters shown as escapes, before its width is measured."""
-    return Text("\n".join(map(escape_controls, text.split("\n"))))
+    return Text(escape_lines(text))
 
 
 def make_plain_table(

@@ -59,8 +59,13 @@ def describe_progress(progress: Progress, *, is_short: bool = False) -> dict[str
     }
 
 
+def format_metric(value: float | None) -> str:
+    """A metric with three digits; – if it had no finite value."""
+    return "–" if value is None else f"{value:.3g}"
+
+
 def describe_learning(
-    reward_rate: float | None, metrics: Mapping[str, float], frame_noun: str = ""
+    reward_rate: float | None, metrics: Mapping[str, float | None], frame_noun: str = ""
 ) -> list[str]:
     """`reward 0.012 per frame`, then the agent's metrics as `loss 1.5`.
 
@@ -70,7 +75,7 @@ def describe_learning(
         frame_noun: What a frame is called; "" for abbreviated text.
     """
     shown = [
-        f"{escape_controls(name)[:_LONGEST_NAME]} {value:.3g}"
+        f"{escape_controls(name)[:_LONGEST_NAME]} {format_metric(value)}"
         for name, value in metrics.items()
     ]
     if reward_rate is None:
@@ -95,9 +100,15 @@ def describe_replay(progress: ReplayProgress) -> str:
 
 
 class ProgressLine:
-    """Observes a run and shows its progress; use as a context manager."""
+    """Observes a run and shows its progress; use as a context manager.
 
-    def __init__(self, *, quiet: bool) -> None:
+    Args:
+        quiet: Show nothing.
+        note: A line for the user, printed once something is being played: an error
+            before that stands alone.
+    """
+
+    def __init__(self, *, quiet: bool, note: str | None = None) -> None:
         # Bound to the real stream now: during the run stderr captures the agent.
         console = SafeConsole(stderr=True)
         self._console = SafeConsole(
@@ -106,6 +117,7 @@ class ProgressLine:
         self._quiet = quiet
         self._next_plain_s = 0.0
         self._notice = ""
+        self._note = note
         self._live: Live | None = None
         if console.is_terminal and not quiet:
             self._live = Live(
@@ -127,11 +139,19 @@ class ProgressLine:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if error is None:
+            self._print_note()
         if self._live is not None:
             self._live.stop()
 
+    def _print_note(self) -> None:
+        note, self._note = self._note, None
+        if note is not None:
+            self._print(note, "dim")
+
     def __call__(self, progress: Progress) -> None:
         """Shows the progress of a run."""
+        self._print_note()
         if progress.notice not in ("", self._notice):
             self._notice = progress.notice
             self._print(progress.notice)
@@ -150,14 +170,15 @@ class ProgressLine:
 
     def show_runs(self, views: Sequence[RunView]) -> None:
         """Shows the progress of several runs."""
+        self._print_note()
         text = _describe_runs(views)
         self._show(lambda: Text(text), lambda: text)
 
-    def _print(self, words: str) -> None:
+    def _print(self, words: str, style: str = "yellow") -> None:
         """Prints a line that stays."""
         if not self._quiet:
             with contextlib.suppress(OSError, ValueError):  # the terminal is gone
-                self._console.print(Text(words, "yellow"))
+                self._console.print(Text(words, style), soft_wrap=True)
 
     def _show(
         self, live_line: Callable[[], RenderableType], plain_line: Callable[[], str]

@@ -91,7 +91,16 @@ def score(
         int | None, typer.Option(help="Override the revisit window.")
     ] = None,
     bottom_k_frac: Annotated[
-        float | None, typer.Option(help="Override the bottom-k fraction.")
+        float | None,
+        typer.Option(
+            "--bottom-k-frac", "--bottom-k", help="Override the bottom-k fraction."
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MEAN,BOTTOM", help="Override the weights of the final score."
+        ),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Write the score to this file instead.")
@@ -102,12 +111,17 @@ def score(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Score a run; writes score.json for a complete run with its own settings."""
-    changes = {
+    """Score a run; writes score.json for a complete run with its own settings.
+
+    With other settings the score is printed, and written to --output alone.
+    """
+    given = {
         "window_frames": window_frames,
         "revisit_frames": revisit_frames,
         "bottom_k_frac": bottom_k_frac,
+        "final_score_weights": _parse_weights(weights),
     }
+    changes = {name: value for name, value in given.items() if value is not None}
     runs = find_runs(directory)
     if output is not None and len(runs) > 1:
         raise ConfigError(
@@ -120,6 +134,19 @@ def score(
         )
     if as_json:
         print_runs(documents)
+
+
+def _parse_weights(text: str | None) -> list[float] | None:
+    """Reads `--weights 0.7,0.3`."""
+    if text is None:
+        return None
+    try:
+        mean, bottom = (float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ConfigError(
+            f"--weights: expected two numbers as in 0.7,0.3, found {text!r}"
+        ) from error
+    return [mean, bottom]
 
 
 def _score_one(
@@ -144,10 +171,9 @@ def _score_one(
     if not partial:
         check_ended(run_directory)
     result = scores.compute_score(play)
-    is_own = run_directory.config.scoring_defaults == own_config.scoring_defaults
     if output is not None:
         write_document(output, result)
-    elif is_own and result.complete:
+    elif not changes and result.complete:
         scores.write_score(run_dir, result)
     document = result.model_dump(mode="json")
     if not as_json:
@@ -261,7 +287,9 @@ def agents(as_json: Json = False) -> None:
 def check_agent(
     agent: Annotated[
         str,
-        typer.Argument(metavar="AGENT", help="Name, file.py[:attr] or module:attr."),
+        typer.Argument(
+            metavar="AGENT", help="Name, file.py[:attr], module:attr or package.module."
+        ),
     ],
     agent_arg: Annotated[
         list[str] | None,
@@ -271,7 +299,7 @@ def check_agent(
     as_json: Json = False,
 ) -> None:
     """Check an agent against the agent contract; needs no ROM."""
-    from longplay.agents.loading import load_agent
+    from longplay.agents.source.loading import load_agent
     from longplay.runs.conformance import check_agent as check
 
     args = parse_agent_args(agent_arg or [])

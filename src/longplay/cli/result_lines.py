@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from longplay.analysis.results import shipped_results
 from longplay.contract.records import RunConfig
-from longplay.report.tables import format_estimate
+from longplay.lab.analysis.results import shipped_results
+from longplay.lab.report.tables import format_estimate
 from longplay.tracks.catalogue import track_of
 
 _WIDTH = 78

@@ -9,12 +9,11 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from longplay.analysis.tuning import TUNING_FILE, TuningRecord
 from longplay.cli.layout import add_row, format_number, make_facts, make_table
 from longplay.cli.result_lines import shipped_to_json
 from longplay.cli.score_tables import show_score
 from longplay.contract.files import read_document
-from longplay.contract.records import RunConfig
+from longplay.contract.records import RunConfig, TuningRecord
 from longplay.contract.rundir import RunDirectory
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import prediction_baselines
@@ -23,6 +22,9 @@ from longplay.tracks.catalogue import track_of
 if TYPE_CHECKING:
     from longplay.tracks.base import Explanation
     from longplay.validation import Report
+
+# Of a table; `show --json` has all. The longest suite of the catalogue has 24.
+_MOST_VISITS = 500
 
 
 def show_run(run: RunDirectory) -> list[RenderableType]:
@@ -39,7 +41,7 @@ def show_run(run: RunDirectory) -> list[RenderableType]:
 
 def _show_tuning(run: RunDirectory) -> Text:
     """The result of a tuning run."""
-    path = run.path / TUNING_FILE
+    path = run.path / "tuning.json"
     unit = track_of(run.config).frame_noun
     played = f"{run.path.name}: tuning run, {run.config.total_frames:,} {unit}s"
     if not path.is_file():
@@ -67,9 +69,9 @@ def show_details(run: RunDirectory) -> list[RenderableType]:
     )
     table = make_table("visits", *columns, left=(2,))
     played = {v.visit_idx: v for v in run.summary.visits} if run.summary else {}
-    for visit, frames in zip(
-        run.config.played_schedule, _count_frames(run), strict=True
-    ):
+    schedule = run.config.played_schedule
+    shown = zip(schedule[:_MOST_VISITS], _count_frames(run), strict=False)
+    for visit, frames in shown:
         place = [str(visit.visit_idx), str(visit.cycle_idx), visit.game_id]
         is_whole = frames == visit.visit_frames
         place.append(f"{frames:,}" + ("" if is_whole else f"/{visit.visit_frames:,}"))
@@ -85,7 +87,9 @@ def show_details(run: RunDirectory) -> list[RenderableType]:
             str(seen.episodes),
             f"{seen.wall_time_s:.1f}",
         )
-    return [Text(), table, *_show_metrics(run), _provenance(run)]
+    more = len(schedule) - _MOST_VISITS
+    note = [Text(f" … and {more:,} more visits", "dim")] if more > 0 else []
+    return [Text(), table, *note, *_show_metrics(run), _provenance(run)]
 
 
 def _count_frames(run: RunDirectory) -> list[int]:
@@ -109,10 +113,7 @@ def _count_frames(run: RunDirectory) -> list[int]:
 def _count_rows(run: RunDirectory) -> int:
     if not (run.path / "events.jsonl").is_file():
         return 0
-    (rows,) = run.events.aggregate(
-        "count(global_frame_idx)", needs=("global_frame_idx",)
-    )
-    return int(rows)
+    return len(run.events.numpy("global_frame_idx")["global_frame_idx"])
 
 
 def _show_metrics(run: RunDirectory) -> list[RenderableType]:
@@ -124,7 +125,7 @@ def _show_metrics(run: RunDirectory) -> list[RenderableType]:
     # Long names take several lines rather than a column each of their width.
     heads = (name.replace("_", "_\n") for name in names)
     table = make_table("metrics of the agent", "visit", "game", *heads, left=(1,))
-    for visit in visits:
+    for visit in visits[:_MOST_VISITS]:
         numbers = (format_number(visit.metrics.get(name)) for name in names)
         add_row(table, str(visit.visit_idx), visit.game_id, *numbers)
     return [Text(), table]

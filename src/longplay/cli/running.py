@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from longplay.agents.loading import BUILT_IN_AGENTS
 from longplay.agents.output import print_to_terminal
+from longplay.agents.source.loading import BUILT_IN_AGENTS
 from longplay.cli import catalogue_tables, experiment_tables, run_tables
 from longplay.cli.guard import (
     AgentFilePatterns,
@@ -43,6 +43,7 @@ from longplay.cli.isolation import (
 from longplay.cli.progress import ProgressLine
 from longplay.cli.settings import (
     describe_run_options,
+    list_ignored,
     make_run_options,
     parse_agent_args,
     parse_seeds,
@@ -58,7 +59,12 @@ from longplay.errors import (
     RunPreempted,
 )
 from longplay.plan import RunPlan
-from longplay.suites import flatten_settings, get_suite
+from longplay.suites import (
+    FIRST_TUNING_SEED,
+    describe_seeds,
+    flatten_settings,
+    get_suite,
+)
 
 if TYPE_CHECKING:
     from longplay.experiments.experiment import Experiment
@@ -100,8 +106,17 @@ CheckpointEvery = Annotated[
 KeepAgent = Annotated[
     str | None,
     typer.Option(
-        metavar="none|final",
-        help="Keep the agent's final state (default: if below 100 MB).",
+        metavar="none|final|visits",
+        help="Keep the agent's final state, or that after every visit "
+        "(default: final, if below 100 MB).",
+    ),
+]
+KeepAgentBytes = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        metavar="BYTES",
+        help="Keep no more than this (default: 10 GB for visits, else no limit).",
     ),
 ]
 Track = Annotated[
@@ -120,6 +135,9 @@ StallTimeout = Annotated[
     ),
 ]
 
+# A dry run prints this many plans in full.
+_MOST_SHOWN_PLANS = 10
+
 
 def run(
     suite: Annotated[
@@ -128,10 +146,11 @@ def run(
     ],
     agent: Annotated[
         str | None,
-        typer.Option(help="Name, file.py[:attr] or module:attr."),
+        typer.Option(help="Name, file.py[:attr], module:attr or package.module."),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the run, 0 to 2147483647 (default: 0).")
+        int | None,
+        typer.Option(help="Seed of the run, 0 to 2147483647 (default: 1000)."),
     ] = None,
     seeds: Annotated[
         str | None,
@@ -148,6 +167,13 @@ def run(
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="File of overrides, .toml or .json.")
+    ] = None,
+    shuffle_games: Annotated[
+        bool | None,
+        typer.Option(
+            "--shuffle-games/--no-shuffle-games",
+            help="Draw the order of games of each cycle with the seed, or keep it.",
+        ),
     ] = None,
     agent_arg: Annotated[
         list[str] | None,
@@ -168,6 +194,7 @@ def run(
     stall_timeout: StallTimeout = 600.0,
     checkpoint_every: CheckpointEvery = None,
     keep_agent: KeepAgent = None,
+    keep_agent_bytes: KeepAgentBytes = None,
     track: Track = None,
     stop_after: Annotated[
         float | None,
@@ -212,20 +239,30 @@ def run(
     refuse_debugging(debug, isolation)
     if debug and (where.is_ray or as_json):
         raise ConfigError("--debug: expected no --ray and no --json")
-    options = make_run_options(checkpoint_every, keep_agent, track)
+    options = make_run_options(checkpoint_every, keep_agent, keep_agent_bytes, track)
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
+    if config and (ignored := list_ignored(config)):
+        print_warning(f"--config: ignored {', '.join(ignored)}: no settings of a suite")
     overrides |= flatten_settings(catalogued, parse_settings(settings or []))
+    if shuffle_games is not None:
+        overrides["shuffle_games"] = shuffle_games
     from longplay.experiments.experiment import plan_seeds, request_experiment
 
-    all_seeds = [seed or 0] if seeds is None else parse_seeds(seeds)
+    all_seeds = [FIRST_TUNING_SEED if seed is None else seed]
+    if seeds is not None:
+        all_seeds = parse_seeds(seeds)
     plans = plan_seeds(suite, all_seeds, overrides, stop_after)
     if dry_run:
-        for plan in plans:
+        for plan in plans if as_json else plans[:_MOST_SHOWN_PLANS]:
             _show_plan(plan, as_json)
+        if not as_json and (more := len(plans) - _MOST_SHOWN_PLANS) > 0:
+            print_tables(f"… and {more:,} more seeds; --json prints all of them")
         return
     if agent is None:
-        raise ConfigError("--agent: expected a name, file.py[:attr] or module:attr")
+        raise ConfigError(
+            "--agent: expected a name, file.py[:attr], module:attr or package.module"
+        )
     with print_to_terminal() if debug else stdout_kept_clean():
         experiment = request_experiment(
             plans,
@@ -239,7 +276,11 @@ def run(
     if resume:
         experiment = experiment.open_or_create()
     experiment.options, experiment.needs = options, needs
-    _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
+    are_given = seed is not None or seeds is not None
+    note = describe_seeds(plans[0].suite_name, all_seeds, are_given=are_given)
+    if stop_after is not None and are_given:
+        note = None  # a tuning run is not a result
+    _play(experiment, replace(where, is_debugged=debug), quiet, as_json, note)
 
 
 @dataclass(frozen=True)
@@ -333,7 +374,13 @@ def _describe_needs(needs: Needs) -> list[str]:
     ]
 
 
-def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> None:
+def _play(
+    experiment: Experiment,
+    where: Where,
+    quiet: bool,
+    as_json: bool,
+    note: str | None = None,
+) -> None:
     """Plays the runs that are not complete, and shows the results."""
     from longplay.runs.signals import defer_preemption
 
@@ -346,7 +393,7 @@ def _play(experiment: Experiment, where: Where, quiet: bool, as_json: bool) -> N
             # With Ray, runs play in workers: this process has no loop to stop.
             contextlib.nullcontext() if where.is_ray else defer_preemption(),
             # A live line would overwrite the prompt of a debugger.
-            ProgressLine(quiet=quiet or where.is_debugged) as progress,
+            ProgressLine(quiet=quiet or where.is_debugged, note=note) as progress,
             contextlib.nullcontext() if where.is_debugged else stdout_kept_clean(),
             stdout_dropped() if where.is_ray else contextlib.nullcontext(),
         ):
@@ -391,6 +438,12 @@ def retry(
         str | None,
         typer.Option(help="The agent, unless it is built in."),
     ] = None,
+    completed: Annotated[
+        bool,
+        typer.Option(
+            "--completed", help="Archive completed runs and play them again, too."
+        ),
+    ] = False,
     isolate: Isolate = None,
     sandbox_allow: SandboxAllow = None,
     agent_env: AgentEnv = None,
@@ -406,6 +459,7 @@ def retry(
     debug: Debug = False,
     checkpoint_every: CheckpointEvery = None,
     keep_agent: KeepAgent = None,
+    keep_agent_bytes: KeepAgentBytes = None,
     track: Track = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -421,8 +475,11 @@ def retry(
     with print_to_terminal() if debug else stdout_kept_clean():
         experiment = Experiment.open(directory, agent, Mode.RETRY, isolation)
     refuse_debugging(debug, experiment.agent.isolation)
-    experiment.options = make_run_options(checkpoint_every, keep_agent, track)
+    experiment.options = make_run_options(
+        checkpoint_every, keep_agent, keep_agent_bytes, track
+    )
     experiment.needs = needs
+    experiment.plays_completed = completed
     _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
 
 
@@ -436,6 +493,7 @@ def resume(
     debug: Debug = False,
     checkpoint_every: CheckpointEvery = None,
     keep_agent: KeepAgent = None,
+    keep_agent_bytes: KeepAgentBytes = None,
     track: Track = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -453,7 +511,9 @@ def resume(
             raise
         _show_results(directory, views, [], as_json)  # nothing to play, no agent needed
         return
-    experiment.options = make_run_options(checkpoint_every, keep_agent, track)
+    experiment.options = make_run_options(
+        checkpoint_every, keep_agent, keep_agent_bytes, track
+    )
     where = Where(None, None, 0, stall_timeout, is_debugged=debug)
     _play(experiment, where, quiet, as_json)
 

@@ -12,6 +12,7 @@ from rich.text import Text
 from longplay.cli.layout import add_row, format_number, make_table
 from longplay.cli.result_lines import describe_results
 from longplay.contract.records import ControlScore, PredictionScore, RunConfig, Score
+from longplay.errors import show_name
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import (
     PredictorBaseline,
@@ -237,7 +238,8 @@ def _own_baseline(config: RunConfig) -> RandomBaseline | None:
 def _describe_run(config: RunConfig) -> str:
     if config.agent is None:
         return "run of another tool"
-    return f"{config.suite}, seed {config.seed}, {config.agent.config.get('_type')}"
+    agent = show_name(str(config.agent.config.get("_type")))
+    return f"{show_name(config.suite or '')}, seed {config.seed}, {agent}"
 
 
 def _caption_rates(score: Score, config: RunConfig) -> Iterator[str]:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from longplay.contract.files import parse_json, read_bounded, read_json, shorten
+from longplay.contract.layout import KeepAgent
+from longplay.contract.records import find_delay
 from longplay.errors import ConfigError, DocumentError
-from longplay.runs.options import CHECKPOINT_S, KEPT_AGENT_BYTES, RunOptions, Tracker
+from longplay.runs.options import CHECKPOINT_S, RunOptions, Tracker
 
 _MAX_SEEDS = 100_000
 
@@ -56,7 +58,39 @@ def parse_agent_args(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Reads a `--config` file, TOML or JSON, with the same keys as `--set`."""
+    """Reads a `--config` file, TOML or JSON, with the same keys as `--set`.
+
+    Keys of the first implementation of contract v1 are taken or left out; see
+    `list_ignored`.
+    """
+    settings = _read_file(path)
+    delay = find_delay(settings)
+    settings.pop("delay_frames", None)
+    if delay is not None:
+        settings["delay"] = delay
+    if isinstance(games := settings.get("games"), str):
+        settings["games"] = [game.strip() for game in games.split(",")]
+    return {k: v for k, v in settings.items() if k not in _IGNORED}
+
+
+def list_ignored(path: Path) -> list[str]:
+    """The keys of a `--config` file that are not settings of a suite."""
+    return [name for name in _read_file(path) if name in _IGNORED]
+
+
+# Keys in which the first implementation of contract v1 says who played, where and how
+# it was logged, and what follows from the settings.
+_IGNORED = frozenset(
+    """
+    action_mapping_policy agent agent_config benchmark_contract_hash
+    benchmark_contract_version config config_file logdir multi_run_profile
+    multi_run_schema_version repeat_action_idx resolved_action_sets run_dir
+    runner_config runner_mode schedule seed timestamps total_scheduled_frames versions
+    """.split()
+)
+
+
+def _read_file(path: Path) -> dict[str, Any]:
     try:
         if path.suffix == ".toml":
             return tomllib.loads(read_bounded(path).decode())
@@ -87,19 +121,23 @@ def parse_seconds(text: str, option: str) -> float:
 
 
 def make_run_options(
-    checkpoint_every: str | None, keep_agent: str | None, track: str | None = None
+    checkpoint_every: str | None,
+    keep_agent: str | None,
+    keep_agent_bytes: int | None,
+    track: str | None = None,
 ) -> RunOptions:
-    """Reads `--checkpoint-every`, `--keep-agent` and `--track`."""
+    """Reads `--checkpoint-every`, `--keep-agent`, `--keep-agent-bytes`, `--track`."""
     if track is not None and track not in get_args(Tracker):
         known = " or ".join(get_args(Tracker))
         raise ConfigError(f"--track: expected {known}, found {track!r}")
-    kept = {None: KEPT_AGENT_BYTES, "none": 0, "final": None}
-    if keep_agent not in kept:
-        raise ConfigError(f"--keep-agent: expected none or final, found {keep_agent!r}")
+    if keep_agent is not None and keep_agent not in get_args(KeepAgent):
+        raise ConfigError(
+            f"--keep-agent: expected none, final or visits, found {keep_agent!r}"
+        )
     checkpoint_s = CHECKPOINT_S
     if checkpoint_every is not None:
         checkpoint_s = parse_seconds(checkpoint_every, "--checkpoint-every")
-    return RunOptions(checkpoint_s, kept[keep_agent], track)  # type: ignore[arg-type]
+    return RunOptions(checkpoint_s, keep_agent, keep_agent_bytes, track)  # type: ignore[arg-type]
 
 
 def describe_run_options(options: RunOptions) -> list[str]:
@@ -107,9 +145,10 @@ def describe_run_options(options: RunOptions) -> list[str]:
     words = []
     if options.checkpoint_s != CHECKPOINT_S:
         words += ["--checkpoint-every", f"{options.checkpoint_s:g}s"]
-    if options.kept_agent_bytes != KEPT_AGENT_BYTES:
-        kept = "final" if options.kept_agent_bytes is None else "none"
-        words += ["--keep-agent", kept]
+    if options.keep_agent is not None:
+        words += ["--keep-agent", options.keep_agent]
+    if options.kept_agent_bytes is not None:
+        words += ["--keep-agent-bytes", str(options.kept_agent_bytes)]
     if options.tracker is not None:
         words += ["--track", options.tracker]
     return words

@@ -15,7 +15,7 @@ from longplay.cli.running import StallTimeout
 from longplay.contract.rundir import is_study
 
 if TYPE_CHECKING:
-    from longplay.experiments.study_directory import StudyDirectory
+    from longplay.lab.studies.directory import StudyDirectory
     from longplay.runs.status import RunView
 
 
@@ -26,7 +26,7 @@ def status(
 ) -> None:
     """Show the progress of an experiment or a study; live on a terminal."""
     from longplay.experiments.experiment import view_runs
-    from longplay.experiments.study_directory import read_study
+    from longplay.lab.studies.directory import read_study
 
     if is_study(directory):
         show_study_status(read_study(directory, stall_timeout), as_json=as_json)

@@ -17,7 +17,7 @@ from longplay.cli.study_tables import describe_args, part_of
 from longplay.errors import LongplayError, NotARunError
 
 if TYPE_CHECKING:
-    from longplay.experiments.study_directory import StudyDirectory
+    from longplay.lab.studies.directory import StudyDirectory
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def check_study(
     Exits with 1 if a run did not pass, or with the code of an error that kept one from
     being checked.
     """
-    from longplay.experiments.study_directory import read_study
+    from longplay.lab.studies.directory import read_study
 
     study = read_study(directory)
     runs = _list_started(study)

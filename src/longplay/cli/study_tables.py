@@ -21,10 +21,10 @@ from longplay.errors import IncompleteRunError
 from longplay.tracks.catalogue import track_of
 
 if TYPE_CHECKING:
-    from longplay.analysis.intervals import Estimate
-    from longplay.experiments.study import StudyResult
-    from longplay.experiments.study_directory import StudyDirectory
-    from longplay.experiments.study_plan import Cell
+    from longplay.lab.analysis.intervals import Estimate
+    from longplay.lab.studies.directory import StudyDirectory
+    from longplay.lab.studies.plan import Cell
+    from longplay.lab.studies.study import StudyResult
     from longplay.runs.status import RunView
 
 _SHOWN_ERRORS = 10
@@ -314,7 +314,7 @@ def _result_to_json(study: StudyDirectory, cell: Cell) -> dict[str, Any]:
 
 
 def _estimate(views: Sequence[RunView]) -> Estimate | None:
-    from longplay.analysis.intervals import estimate_mean
+    from longplay.lab.analysis.intervals import estimate_mean
 
     return estimate_mean(headlines_of(views))
 

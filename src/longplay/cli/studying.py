@@ -28,6 +28,7 @@ from longplay.cli.progress import ProgressLine
 from longplay.cli.running import (
     CheckpointEvery,
     KeepAgent,
+    KeepAgentBytes,
     RayAddress,
     RayWorkers,
     Retries,
@@ -42,7 +43,7 @@ from longplay.errors import ConfigError, RunCancelled, RunPreempted
 
 if TYPE_CHECKING:
     from longplay.experiments.job import Job
-    from longplay.experiments.study import OpenCells, Play, Study, StudyResult
+    from longplay.lab.studies.study import OpenCells, Play, Study, StudyResult
 
 study_app = typer.Typer(
     cls=CommandGroup,
@@ -75,6 +76,7 @@ def run(
     stall_timeout: StallTimeout = 600.0,
     checkpoint_every: CheckpointEvery = None,
     keep_agent: KeepAgent = None,
+    keep_agent_bytes: KeepAgentBytes = None,
     track: Track = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
@@ -83,14 +85,14 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run a study, or the rest of it: the same command continues a stopped one."""
-    from longplay.experiments.study import WHOLE, Shard, Study
+    from longplay.lab.studies.study import WHOLE, Shard, Study
 
     check_output("--out", out)
     where = Where.choose(ray, ray_address, retries, stall_timeout)
     part = WHOLE if shard is None else Shard.parse(shard)
     if where.is_ray and shard is not None:
         raise ConfigError("--shard: expected no --ray, which shares the runs itself")
-    options = make_run_options(checkpoint_every, keep_agent, track)
+    options = make_run_options(checkpoint_every, keep_agent, keep_agent_bytes, track)
     with stdout_kept_clean():
         study = Study.from_file(file, out, stall_timeout, options)
     if dry_run:
@@ -126,7 +128,7 @@ def _show_plan(study: Study, workers: int, as_json: bool) -> None:
 @contextlib.contextmanager
 def _playing(study: Study, where: Where, progress: ProgressLine) -> Iterator[Play]:
     """The way in which the runs of a study are played."""
-    from longplay.experiments.study import play_here, play_on_ray
+    from longplay.lab.studies.study import play_here, play_on_ray
     from longplay.runs.signals import defer_preemption
 
     def show(cells: OpenCells, jobs: Sequence[Job]) -> None:
@@ -169,7 +171,7 @@ def status(
     as_json: Json = False,
 ) -> None:
     """Show the progress of every cell of a study; live on a terminal."""
-    from longplay.experiments.study_directory import read_study
+    from longplay.lab.studies.directory import read_study
 
     show_study_status(read_study(study, stall_timeout), as_json=as_json)
 
@@ -177,7 +179,7 @@ def status(
 @_command
 def show(study: StudyPath, as_json: Json = False) -> None:
     """Show the results of a study and the hyper-parameters that tuning chose."""
-    from longplay.experiments.study_directory import read_study
+    from longplay.lab.studies.directory import read_study
 
     found = read_study(study)
     if as_json:

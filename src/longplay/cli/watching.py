@@ -17,7 +17,7 @@ from longplay.contract.rundir import PACK_SUFFIX
 from longplay.errors import ConfigError
 
 if TYPE_CHECKING:
-    from longplay.report.video import Video
+    from longplay.lab.report.draw.video import Video
     from longplay.verify.frames import ReplayedRun
 
 RunOrPack = Annotated[
@@ -49,7 +49,7 @@ def view(
     ] = False,
 ) -> None:
     """Show runs in the browser: timelines, comparisons, every frame replayed."""
-    from longplay.report.viewer.server import LOCAL, ServerOptions, serve
+    from longplay.lab.viewer.server import LOCAL, ServerOptions, serve
 
     def announce(address: str) -> None:
         typer.echo(f"{address}  (Ctrl-C stops)")
@@ -147,7 +147,7 @@ def video(
     as_json: Json = False,
 ) -> None:
     """Replay a run and write a video of it."""
-    from longplay.report.video import VideoStyle, write_picture, write_video
+    from longplay.lab.report.draw.video import VideoStyle, write_picture, write_video
     from longplay.verify.frames import open_frames
 
     selection = _Selection(episode, visit, frames, frame)

@@ -5,23 +5,31 @@ longplay's own runs, re-encoding the rows must give exactly the bytes that were 
 which rules out duplicate keys, other spacing and numbers in another spelling. Lines
 that fail are reported with their number; the others become NumPy columns.
 
-A file is split into ranges of whole lines that several processes can read.
+A file is read once, in parts of whole lines that several processes can decode.
 """
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from io import BytesIO
-from itertools import repeat
+from itertools import islice, repeat
 from multiprocessing import get_context
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    BinaryIO,
+    Literal,
+    Protocol,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 import numpy as np
@@ -30,14 +38,21 @@ from numpy.typing import NDArray
 from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
 from longplay.errors import DocumentError
 
-_RANGE_BYTES = 1024 * 1024
+_PART_BYTES = 1024 * 1024
 # Below this, starting processes takes longer than reading.
 _PARALLEL_FROM_BYTES = 64 * 1024 * 1024
 
-# How many ranges per process may be in flight or waiting to be consumed.
-_RANGES_AHEAD = 8
+# How many parts per process may be in flight or waiting to be consumed.
+_PARTS_AHEAD = 8
 
 Column = NDArray[Any]
+
+
+class _Digest(Protocol):
+    """A hash of hashlib."""
+
+    def update(self, data: bytes, /) -> None: ...
+
 
 # Everything msgspec raises for a line that is not a row.
 _NOT_A_ROW = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -61,9 +76,17 @@ class Chunk:
     line_count: int
     unreadable: list[BadLine] = field(default_factory=list)
     uncanonical: list[BadLine] = field(default_factory=list)
+    # Whether the last line is incomplete, as of a run that was killed.
+    is_torn: bool = False
 
     def __len__(self) -> int:
         return len(self.lines)
+
+    @property
+    def has_damage(self) -> bool:
+        """Whether a line is not a row, other than a torn last line."""
+        bad = self.unreadable[:-1] if self.is_torn else self.unreadable
+        return bool(bad)
 
 
 @dataclass(frozen=True)
@@ -81,49 +104,52 @@ class RowReader:
     vocabularies: Mapping[str, tuple[str, ...]]
     canonical: bool
 
-    def read_chunks(self, path: Path, workers: int = 1) -> Iterator[Chunk]:
-        """Reads a file in order, line numbers counted from 1."""
-        ranges = _line_ranges(path)
+    def read_chunks(
+        self, path: Path, workers: int = 1, digest: _Digest | None = None
+    ) -> Iterator[Chunk]:
+        """Reads a file once, in order, line numbers counted from 1.
+
+        Args:
+            path: The file.
+            workers: Processes that decode a large file, this one included.
+            digest: Is updated with every byte that is read.
+        """
         line_count = 0
-        for chunk in self._map(path, ranges, workers):
+        for chunk in self._map(_read_parts(path, digest), path, workers):
             chunk.lines += line_count
             for bad in (chunk.unreadable, chunk.uncanonical):
                 bad[:] = [BadLine(b.line + line_count, b.field, b.message) for b in bad]
             line_count += chunk.line_count
             yield chunk
 
-    def _map(
-        self, path: Path, ranges: list[tuple[int, int]], workers: int
-    ) -> Iterator[Chunk]:
+    def _map(self, parts: Iterator[bytes], path: Path, workers: int) -> Iterator[Chunk]:
         if workers <= 1 or path.stat().st_size < _PARALLEL_FROM_BYTES:
-            yield from (self.read_range(path, *bounds) for bounds in ranges)
+            yield from map(self.read_part, parts)
             return
-        # This process reads every n-th range itself, and all of them until the other
-        # processes have started. They are spawned, not forked, because DuckDB may have
-        # threads running here.
-        shared = deque(k for k in range(len(ranges)) if k % workers)
-        ahead: dict[int, Future[Chunk]] = {}
+        # This process decodes every n-th part itself, and all of them until the other
+        # processes have started. They are spawned: a fork would copy running threads.
+        numbered = enumerate(parts)
+        ahead: deque[tuple[bytes, Future[Chunk] | None]] = deque()
         is_up = False
         with ProcessPoolExecutor(workers - 1, get_context("spawn")) as pool:
-            for k, bounds in enumerate(ranges):
-                while shared and len(ahead) < _RANGES_AHEAD * workers:
-                    one = shared.popleft()
-                    ahead[one] = pool.submit(self.read_range, path, *ranges[one])
-                future = ahead.pop(k, None)
-                if future is None:
-                    yield self.read_range(path, *bounds)
-                elif is_up or future.done():
+            while True:
+                for k, data in islice(numbered, _PARTS_AHEAD * workers - len(ahead)):
+                    is_own = k % workers == 0
+                    future = None if is_own else pool.submit(self.read_part, data)
+                    ahead.append((data, future))
+                if not ahead:
+                    return
+                data, future = ahead.popleft()
+                if future is not None and (is_up or future.done()):
                     is_up = True
                     yield future.result()
                 else:
-                    future.cancel()
-                    yield self.read_range(path, *bounds)
+                    if future is not None:
+                        future.cancel()
+                    yield self.read_part(data)
 
-    def read_range(self, path: Path, start: int, end: int) -> Chunk:
-        """Reads a range of bytes that holds whole lines, counted from its first."""
-        with open_regular(path) as file:
-            file.seek(start)
-            data = file.read(end - start)
+    def read_part(self, data: bytes) -> Chunk:
+        """Decodes whole lines, counted from the first."""
         decoder = msgspec.json.Decoder(self.row_type)
         try:
             rows = decoder.decode_lines(data)
@@ -167,6 +193,7 @@ class RowReader:
             len(all_lines),
             unreadable,
             uncanonical,
+            is_torn=bool(data) and not data.endswith(b"\n"),
         )
 
     def _to_columns(self, rows: list[Any]) -> dict[str, Column]:
@@ -182,27 +209,68 @@ class RowReader:
         return columns
 
 
-def _line_ranges(path: Path) -> list[tuple[int, int]]:
-    """Ranges of whole lines that cover a file; an empty file has one empty range.
+def _read_parts(path: Path, digest: _Digest | None = None) -> Iterator[bytes]:
+    """A file in parts of whole lines, each read once; one empty part if it is empty.
 
     Raises:
         DocumentError: It is not a regular file, or a line is too long to be a row.
     """
-    start = 0
     with open_regular(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        ranges = [(0, 0)] if size == 0 else []
-        while start < size:
-            file.seek(min(start + _RANGE_BYTES, size) - 1)
-            line = file.readline(LARGEST_ROW_BYTES)
-            if len(line) == LARGEST_ROW_BYTES and line[-1:] != b"\n":
-                raise DocumentError(
-                    f"{path.name}: expected rows of at most {LARGEST_ROW_BYTES:,} "
-                    f"bytes, found a longer one around byte {file.tell():,}"
-                )
-            ranges.append((start, file.tell()))
-            start = file.tell()
-    return ranges
+        is_first = True
+        while (data := file.read(_PART_BYTES)) or is_first:
+            is_first = False
+            if data and data[-1:] != b"\n":
+                data += _read_rest(file, path.name)
+            if digest is not None:
+                digest.update(data)
+            yield data
+
+
+def _read_rest(file: BinaryIO, name: str) -> bytes:
+    """The rest of the line in which a part ends."""
+    rest = file.readline(LARGEST_ROW_BYTES)
+    if len(rest) == LARGEST_ROW_BYTES and rest[-1:] != b"\n":
+        raise DocumentError(
+            f"{name}: expected rows of at most {LARGEST_ROW_BYTES:,} bytes, found a "
+            f"longer one around byte {file.tell():,}"
+        )
+    return rest
+
+
+def read_columns(
+    path: Path, row_type: type[msgspec.Struct], names: Sequence[str]
+) -> Iterator[dict[str, Column]]:
+    """Some columns of a file, part by part; text as objects, nothing left out.
+
+    Args:
+        path: The file.
+        row_type: The struct of a row.
+        names: Fields, as they are spelled in the file.
+
+    Raises:
+        DocumentError: A line is not a row; names the line.
+    """
+    kinds = _column_kinds(row_type)
+    spelling = {f.encode_name: f.name for f in msgspec.structs.fields(row_type)}
+    decode, line_count = msgspec.json.Decoder(row_type).decode_lines, 0
+    for data in _read_parts(path):
+        try:
+            rows = decode(data)
+        except _NOT_A_ROW as error:
+            chunk = RowReader(row_type, {}, canonical=False).read_part(data)
+            bad = chunk.unreadable[0] if chunk.unreadable else None
+            where = "" if bad is None else f":{line_count + bad.line}"
+            raise DocumentError(
+                f"{path.name}{where}: {error}; run `longplay validate` for details"
+            ) from error
+        line_count += len(rows)
+        yield {
+            name: np.array(
+                [getattr(row, spelling[name]) for row in rows],
+                object if kinds[spelling[name]] is str else kinds[spelling[name]],
+            )
+            for name in names
+        }
 
 
 @cache

@@ -76,7 +76,7 @@ def read_last_chain(path: Path) -> str | None:
         size_bytes = os.fstat(file.fileno()).st_size
         file.seek(max(0, size_bytes - LARGEST_ROW_BYTES))
         lines = file.read(LARGEST_ROW_BYTES).splitlines()
-    with contextlib.suppress(msgspec.DecodeError):
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.decode(lines[-1], type=DigestRow).chain if lines else None
     return None
 

@@ -34,7 +34,12 @@ from pydantic import BaseModel, ValidationError
 
 from longplay.contract.records import Document
 from longplay.contract.versions import SCHEMA_VERSION
-from longplay.errors import DocumentError, RecordingError, escape_controls
+from longplay.errors import (
+    ContractVersionError,
+    DocumentError,
+    RecordingError,
+    escape_controls,
+)
 
 os_write = os.write
 os_fsync = os.fsync
@@ -248,6 +253,33 @@ def hash_file(path: Path) -> str:
     """SHA-256 of a file, read in chunks."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _list_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def hash_tree(folder: Path) -> str:
+    """SHA-256 over the files of a folder.
+
+    Of the JSON list of [path, sha256], sorted: no spaces, ASCII. Paths are relative to
+    the folder, with slashes.
+    """
+    listed = sorted(
+        [path.relative_to(folder).as_posix(), hash_file(path)]
+        for path in _list_files(folder)
+    )
+    text = json.dumps(listed, separators=(",", ":"))
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+def size_of_tree(folder: Path) -> int:
+    """Bytes of all files in a folder; 0 if there is none."""
+    size_bytes = 0
+    for path in _list_files(folder):
+        with contextlib.suppress(FileNotFoundError):  # a run in progress removed it
+            size_bytes += path.stat().st_size
+    return size_bytes
 
 
 def make_directory(path: Path, *, exist_ok: bool = False) -> None:
@@ -494,6 +526,10 @@ def read_document(path: Path, model: type[_Document]) -> _Document:
     try:
         # As JSON, not as Python objects: strict types, but a list is a valid tuple.
         return model.model_validate_json(text)
+    except ContractVersionError as error:
+        raise ContractVersionError(
+            f"{path.name} benchmark_contract_version: {error}"
+        ) from error
     except ValidationError as error:
         raise DocumentError(f"{path.name} {describe_invalid(error)}") from error
 

@@ -37,6 +37,7 @@ Kind = Literal[
     "episode row",
     "segment row",
     "digest row",
+    "curve row",
     "contract version",
     "contract hash",
     "suite claim",
@@ -109,6 +110,13 @@ class FindingLog:
         counts[finding.kind] += 1
         if counts[finding.kind] <= _SHOWN_PER_KIND:
             (self.notes if is_note else self.shown).append(finding)
+
+    def extend(self, other: FindingLog) -> None:
+        """Adds all findings and notes of another log."""
+        self.counts += other.counts
+        self.note_counts += other.note_counts
+        self.shown += other.shown
+        self.notes += other.notes
 
     def add_rows(
         self,

@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -76,6 +76,10 @@ class ExperimentConfig(Document):
     )
 
 
+# Which states of the agent a run keeps.
+KeepAgent = Literal["none", "final", "visits"]
+
+
 class RunRequest(Document):
     """episode_config.json: the request for a run, enough to request it again."""
 
@@ -89,6 +93,8 @@ class RunRequest(Document):
     agent_files: AgentFilePatterns = ()
     agent: AgentEntry
     agent_isolation: AgentIsolation = AgentIsolation()
+    keep_agent: KeepAgent | None = Field(default=None, exclude_if=is_none)
+    kept_agent_bytes: int | None = Field(default=None, ge=0, exclude_if=is_none)
 
 
 def is_experiment(directory: Path) -> bool:
@@ -159,11 +165,11 @@ def find_owner(path: Path) -> Path | None:
 
 def run_dir_of(experiment_dir: Path, trajectory_id: str) -> Path:
     """The folder of a run in an experiment; its id may have any characters."""
-    return experiment_dir / "episodes" / folder_name(trajectory_id)
+    return experiment_dir.joinpath("episodes", folder_name(trajectory_id))
 
 
-# Earlier attempts, and runs that were stopped on purpose: not results.
-_NOT_RESULTS = ("archive", "tuning", "checkpoint")
+# Earlier attempts, probes, and runs that were stopped on purpose: not results.
+_NOT_RESULTS = ("archive", "tuning", "checkpoint", "probes")
 
 
 class PlannedCell(Document):

@@ -1,4 +1,4 @@
-"""Any text -> a folder name that is safe on every platform.
+"""Names: any text -> a safe folder name; an agent's config -> its name in tables.
 
     folder name := TEXT             if it is safe as it is
                  | TEXT~HASH        its safe characters, and 16 hex of its SHA-256
@@ -10,6 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from longplay.errors import show_name
 
 _MAX_CHARS = 120
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+=,@-]*")
@@ -42,3 +47,13 @@ def _is_safe(text: str) -> bool:
 
 def _is_device(text: str) -> bool:
     return text.partition(".")[0].upper() in _DEVICES
+
+
+def name_agent(config: Mapping[str, Any]) -> str:
+    """The name of an agent as it is shown: its file, or that of a built-in agent."""
+    if file := config.get("file"):
+        return show_name(Path(str(file)).stem)
+    *modules, name = str(config.get("_type", "agent")).split(".")
+    # `longplay.learners.stream_q.module` is `stream-q`.
+    is_ours = modules[:1] == ["longplay"]
+    return show_name(modules[-1].replace("_", "-") if is_ours else name)

@@ -10,6 +10,7 @@ that has only the contract's required keys can be read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -25,8 +26,13 @@ from pydantic import (
     model_validator,
 )
 
-from longplay.contract.versions import SCHEMA_VERSION, ContractVersion
-from longplay.errors import ConfigError
+from longplay.contract.versions import (
+    CONTRACT_VERSIONS,
+    SCHEMA_VERSION,
+    ContractVersion,
+    add_contract_version,
+    get_contract_version,
+)
 
 GLOBAL_ACTION_SET = tuple(range(18))
 
@@ -167,6 +173,34 @@ class DigestRow(msgspec.Struct, gc=False):
             description="SHA-256 of the previous chain and of the events since.",
         ),
     ]
+
+
+# Beyond any sum of squares of rewards and values, and finite.
+_LARGEST_SUM = 1e300
+
+
+_Sum = Annotated[float, Meta(ge=-_LARGEST_SUM, le=_LARGEST_SUM)]
+_WindowSums = Annotated[list[_Sum], Meta(min_length=60, max_length=60)]
+
+
+class CurveRow(msgspec.Struct, gc=False, omit_defaults=True):
+    """Sums over the 60 windows of a visit that has ended: a row of curves.jsonl."""
+
+    visit_idx: Annotated[int, _count("Visit of the schedule, from 0.")]
+    game_id: Annotated[str, Meta(description="Game of the visit.")]
+    cycle_idx: Annotated[int, _count("Cycle the visit belongs to, from 0.")]
+    frames: Annotated[int, _count("Frames of the visit.")]
+    reward_sums: Annotated[_WindowSums, Meta(description="Sums of rewards.")]
+    squared_error_sums: Annotated[
+        _WindowSums | None,
+        Meta(description="Sums of (prediction - target)²; prediction runs only."),
+    ] = None
+    target_sums: Annotated[
+        _WindowSums | None, Meta(description="Sums of targets; prediction runs only.")
+    ] = None
+    squared_target_sums: Annotated[
+        _WindowSums | None, Meta(description="Sums of target²; prediction runs only.")
+    ] = None
 
 
 # --- Documents ------------------------------------------------------------------
@@ -330,6 +364,54 @@ class ConfigGiven(Document):
     )
 
 
+def find_delay(given: Mapping[str, Any]) -> Any:
+    """The delay in another tool's config: the first key that is not null."""
+    runner = given.get("runner_config")
+    delays = [given.get("delay_frames"), given.get("delay")]
+    if isinstance(runner, Mapping):
+        delays.append(runner.get("delay_frames"))
+    return next((delay for delay in delays if delay is not None), None)
+
+
+def _check_version(name: str) -> str:
+    return get_contract_version(name).name
+
+
+class ProbeOrigin(Document):
+    """The run whose agent is probed."""
+
+    suite: str = Field(description="Its suite.")
+    seed: int = Field(description="Its seed.")
+    agent_id: str = Field(description="Its agent.")
+    chain_head: str = Field(description="Last chain value of its digests.jsonl.")
+
+
+class PendingPercept(Document):
+    """What the stream would have delivered next to the agent, but for the pixels."""
+
+    reward: float = Field(description="Reward of the last frame before the branch.")
+    terminated: bool = Field(description="Whether a game episode ended with it.")
+    truncated: bool = Field(description="Whether a visit ended with it.")
+    global_frame_idx: int = Field(ge=0, description="The next frame of the run.")
+
+
+class ProbeConfig(Document):
+    """What a probe is a probe of: a saved agent, and how it is asked."""
+
+    state: str = Field(
+        pattern=r"^(fresh|visit-\d+)$",
+        description="`visit-<i>`: the agent after visit i; `fresh`: as it was built.",
+    )
+    state_sha256: Sha256 | None = Field(
+        description="Tree hash of the saved agent; null for `fresh`, and where the "
+        "state was made again from the log."
+    )
+    of: ProbeOrigin = Field(description="The run whose agent is probed.")
+    pending: PendingPercept = Field(description="The first percept of every branch.")
+    branches: Count = Field(description="Branches of each game.")
+    frames: Count = Field(description="Frames of a branch.")
+
+
 class RunConfig(Document):
     """config.json: written before the first frame, never changed."""
 
@@ -355,7 +437,7 @@ class RunConfig(Document):
         ge=0, description="Action before the first delayed decision arrives."
     )
     scoring_defaults: ScoringDefaults = Field(description="Windows and weights.")
-    benchmark_contract_version: str = Field(
+    benchmark_contract_version: Annotated[str, AfterValidator(_check_version)] = Field(
         description="`v1`, `control-v1` or `prediction-v1`."
     )
     benchmark_contract_hash: str = Field(
@@ -419,6 +501,12 @@ class RunConfig(Document):
         exclude_if=is_none,
         description="A tuning run ends before this frame; not hashed.",
     )
+    probe: ProbeConfig | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Of a probe: the agent's state that every visit starts from; not "
+        "hashed.",
+    )
     config_given: ConfigGiven | None = Field(
         default=None, description="Suite and overrides as requested."
     )
@@ -431,6 +519,7 @@ class RunConfig(Document):
         """Reads another tool's config by the keys that the contract names.
 
         Its delay may be under other keys, and its `agent` or `seed` may mean anything.
+        An `agent` that is text is kept as `agent_name`.
         """
         if not isinstance(given, dict):
             return given
@@ -444,13 +533,12 @@ class RunConfig(Document):
         if isinstance(version, str) and version in CONTRACT_VERSIONS:
             required |= set(CONTRACT_VERSIONS[version].settings)
         ours = cls.model_fields.keys() - required
+        agent = given.get("agent")
         given = {name: value for name, value in given.items() if name not in ours}
-        if "delay_frames" in given:
-            return {**given, "delay": given["delay_frames"]}
-        runner = given.get("runner_config")
-        if "delay" not in given and isinstance(runner, dict):
-            return {**given, "delay": runner.get("delay_frames")}
-        return given
+        if isinstance(agent, str) and agent:
+            given["agent_name"] = agent
+        delay = find_delay(given)
+        return given if delay is None else {**given, "delay": delay}
 
     @model_validator(mode="after")
     def _check_track(self) -> Self:
@@ -463,8 +551,8 @@ class RunConfig(Document):
 
     @property
     def contract(self) -> ContractVersion:
-        """The contract version; v1 if it is unknown."""
-        return CONTRACT_VERSIONS.get(self.benchmark_contract_version, _V1)
+        """The contract version."""
+        return get_contract_version(self.benchmark_contract_version)
 
     @property
     def event_row(self) -> type[RequiredEventRow]:
@@ -490,6 +578,13 @@ class RunConfig(Document):
     def is_tuning(self) -> bool:
         """Whether the run stops on purpose before the end of its schedule."""
         return self.stop_frame is not None
+
+    @property
+    def result_file(self) -> str:
+        """The document with the result of a complete run."""
+        if self.probe is not None:
+            return "probe.json"
+        return "tuning.json" if self.is_tuning else "score.json"
 
     @property
     def played_schedule(self) -> tuple[ScheduledVisit, ...]:
@@ -528,9 +623,25 @@ class VisitSummary(Document):
     action_names: tuple[str, ...] = Field(
         min_length=1, description="The game's actions."
     )
-    metrics: dict[str, float] = Field(
-        description="The values of the agent's metrics()."
+    metrics: dict[str, float | None] = Field(
+        description="The values of the agent's metrics(); null if none was finite."
     )
+
+
+# What a game's part of the tuning metric is.
+TuningUnit = Literal["z", "x / b", "-nmse"]
+
+
+class TuningRecord(Document):
+    """tuning.json: the result of a tuning run, instead of a score."""
+
+    schema_version: int = SCHEMA_VERSION
+    stop_frame: int = Field(description="Frames played.")
+    value: float | None = Field(description="What tuning maximises; null without one.")
+    per_game: dict[str, float] = Field(description="Game -> its part of the mean.")
+    units: dict[str, TuningUnit] = Field(description="Game -> what that part is.")
+    left_out: dict[str, str] = Field(description="Game -> why it has no part.")
+    reason: str | None = Field(default=None, description="Why there is no value.")
 
 
 class FileDigest(Document):
@@ -571,8 +682,33 @@ class RunSummary(Document):
     score_sha256: Sha256 | None = Field(
         default=None,
         exclude_if=is_none,
-        description="SHA-256 of score.json, or of a tuning run's tuning.json.",
+        description="SHA-256 of score.json, tuning.json or probe.json.",
     )
+    agent_states: dict[str, FileDigest] | None = Field(
+        default=None,
+        exclude_if=is_none,
+        description="Kept state of the agent -> its size and the hash of its files.",
+    )
+
+
+class BranchResult(Document):
+    """The result of one branch of a probe."""
+
+    visit_idx: Total
+    game_id: str
+    branch: Total = Field(description="Number of the branch of its game, from 0.")
+    x: float | None = Field(
+        description="Delivered reward per frame; of a prediction run -mse / variance "
+        "of the game's targets, null where that is negligible."
+    )
+
+
+class ProbeRecord(Document):
+    """probe.json: the result of a probe, in place of a score."""
+
+    schema_version: int = SCHEMA_VERSION
+    state: str = Field(description="The state that was probed.")
+    branches: tuple[BranchResult, ...] = Field(description="In the order played.")
 
 
 Scores = dict[str, float]
@@ -749,7 +885,7 @@ class PredictionScore(Score):
 
     @classmethod
     def visit_reward(cls, visit: VisitSummary, score: Score | None) -> float:
-        """1 - nmse of the visit's game; the rewards are the fixed policy's."""
+        """1 - nmse of the game, whose only visit it is; a fixed policy is rewarded."""
         if not isinstance(score, PredictionScore):
             return 0.0
         nmse = score.per_game_nmse.get(visit.game_id)
@@ -768,38 +904,19 @@ ROLLOUT_KEYS = (
 )
 
 
-_V1 = ContractVersion("v1", (), EventRow, Score)
 _TIMESTEP_SETTINGS = ("track", "frame_skip", "reward", "discount")
 
-CONTRACT_VERSIONS: dict[str, ContractVersion] = {
-    version.name: version
-    for version in (
-        _V1,
-        ContractVersion("control-v1", _TIMESTEP_SETTINGS, TimestepRow, ControlScore),
-        ContractVersion(
-            "prediction-v1",
-            (*_TIMESTEP_SETTINGS, "reference_sha256"),
-            PredictionRow,
-            PredictionScore,
-        ),
-    )
-}
-
-
-def add_contract_version(version: ContractVersion) -> None:
-    """Registers the contract version of another track.
-
-    Raises:
-        ConfigError: The name is taken.
-    """
-    if version.name in CONTRACT_VERSIONS:
-        raise ConfigError(f"contract version {version.name!r} is already registered")
-    CONTRACT_VERSIONS[version.name] = version
-
-
-def remove_contract_version(version: ContractVersion) -> None:
-    """Undoes `add_contract_version`."""
-    del CONTRACT_VERSIONS[version.name]
+for _version in (
+    ContractVersion("v1", (), EventRow, Score),
+    ContractVersion("control-v1", _TIMESTEP_SETTINGS, TimestepRow, ControlScore),
+    ContractVersion(
+        "prediction-v1",
+        (*_TIMESTEP_SETTINGS, "reference_sha256"),
+        PredictionRow,
+        PredictionScore,
+    ),
+):
+    add_contract_version(_version)
 
 
 RunState = Literal["QUEUED", "RUNNING", "COMPLETED", "FAILED", "CANCELLED", "STALE"]
@@ -833,7 +950,7 @@ class RunStatus(Document):
         default=None,
         description="Delivered reward per frame of the current visit, so far.",
     )
-    metrics: dict[str, float] = Field(
+    metrics: dict[str, float | None] = Field(
         default_factory=dict, description="What the agent reported last."
     )
 

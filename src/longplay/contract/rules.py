@@ -2,8 +2,8 @@
 
 `EventRules` takes the columns of events.jsonl chunk by chunk, in order, and checks each
 row against the schedule, the previous row and the control rules. It also derives the
-expected content of episodes.jsonl, segments.jsonl and run_summary.json. Rules compare
-frame numbers, not row positions, so that one lost row is one finding.
+expected content of episodes.jsonl, segments.jsonl, curves.jsonl and run_summary.json.
+Rules compare frame numbers, not row positions, so that one lost row is one finding.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.columns import Chunk, Column
+from longplay.contract.curves import WindowSums
 from longplay.contract.findings import Finding, FindingLog, Kind, Mask
 from longplay.contract.records import RunConfig
 from longplay.contract.spans import SpanTable
@@ -87,6 +88,7 @@ class EventRules:
         self.segments = SpanTable("segment_id")
         # Sums per visit, by the names of run_summary.json.
         self.visit_sums = {name: np.zeros(len(visits)) for name in _VISIT_SUMS}
+        self.windows = WindowSums(config)
         self.rewards = SparseColumn()
         self.game_rewards = SparseColumn()
         self.forecasts = ForecastColumns()
@@ -414,5 +416,7 @@ class EventRules:
             self.visit_sums[name] += np.bincount(
                 visit, weight, minlength=len(self._visit_ends)
             )
-        self.rewards.add(columns["global_frame_idx"], columns["reward"])
-        self.game_rewards.add(columns["global_frame_idx"], game_reward)
+        frames = columns["global_frame_idx"]
+        self.windows.add(visit, frames - self._visit_starts[visit], columns)
+        self.rewards.add(frames, columns["reward"])
+        self.game_rewards.add(frames, game_reward)

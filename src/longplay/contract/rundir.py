@@ -1,37 +1,41 @@
 """Reads run directories: whole documents, and rows lazily as columns.
 
-`read_run(DIR)` opens a run and reads each file on first use. Rows are scanned by
-DuckDB, which is fast and lenient: use it to query a valid run, and `contract.columns`
-to check whether a run is valid.
+`read_run(DIR)` opens a run and reads each file on first use.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
+import itertools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
+import numpy as np
 from numpy.typing import NDArray
 
-from longplay.contract.files import (
-    hash_file,
-    open_regular,
-    read_bounded,
-    read_document,
+from longplay.contract.columns import read_columns
+from longplay.contract.curves import (
+    CURVES_FILE,
+    Curves,
+    parse_curve_rows,
+    sum_events,
 )
+from longplay.contract.files import hash_file, read_bounded, read_document
 from longplay.contract.records import (
     Document,
-    PredictionRow,
+    EpisodeRow,
+    EventRow,
+    RequiredEventRow,
     RunConfig,
     RunStatus,
     RunSummary,
     Score,
-    TimestepRow,
+    SegmentRow,
     VerificationRecord,
 )
 from longplay.errors import DocumentError, MissingExtraError, NotARunError
@@ -41,7 +45,10 @@ if TYPE_CHECKING:
 
 _Document = TypeVar("_Document", bound=Document)
 
-ROW_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl")
+# What a replay reproduces, and every run of longplay has.
+REPLAYED_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl")
+# Runs of longplay before 0.2 have no curves.
+ROW_FILES = (*REPLAYED_FILES, CURVES_FILE)
 # The files that a verification covers.
 VERIFIED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
 
@@ -50,8 +57,13 @@ STUDY_FILE = "study.json"
 # The end of a message, where a run or an experiment was expected.
 FOUND_STUDY = "found a study, with its experiments in cells/ and tuning/"
 
-# Folder of a run directory with the state of its agent after the last frame.
+# Folder of a run directory with the states of its agent that were kept.
 KEPT_AGENT = "agent"
+
+
+def name_state(visit_idx: int | None) -> str:
+    """Names the agent's state after a visit; None is the one after the last frame."""
+    return "final" if visit_idx is None else f"visit-{visit_idx}"
 
 
 def has_evidence(summary: RunSummary | None) -> bool:
@@ -62,7 +74,7 @@ def has_evidence(summary: RunSummary | None) -> bool:
     if summary is None or summary.rows is None:
         return False
     hashes = (summary.chain_head, summary.score_sha256)
-    return None not in hashes and summary.rows.keys() == set(ROW_FILES)
+    return None not in hashes and summary.rows.keys() >= set(REPLAYED_FILES)
 
 
 def list_changed(record: VerificationRecord, sha256: Mapping[str, str]) -> list[str]:
@@ -72,179 +84,60 @@ def list_changed(record: VerificationRecord, sha256: Mapping[str, str]) -> list[
         record: The verification.
         sha256: File -> its current SHA-256; may name other files too.
     """
-    return [n for n in VERIFIED_FILES if record.sha256.get(n) != sha256.get(n)]
-
-
-_EVENT_TYPES = {
-    "global_frame_idx": "BIGINT",
-    "game_id": "VARCHAR",
-    "visit_idx": "BIGINT",
-    "cycle_idx": "BIGINT",
-    "visit_frame_idx": "BIGINT",
-    "episode_id": "BIGINT",
-    "segment_id": "BIGINT",
-    "is_decision_frame": "BOOLEAN",
-    "decided_action_idx": "BIGINT",
-    "applied_action_idx": "BIGINT",
-    "reward": "DOUBLE",
-    "terminated": "BOOLEAN",
-    "truncated": "BOOLEAN",
-    "lives": "BIGINT",
-}
-_TIMESTEP_TYPES = {"game_reward": "DOUBLE", "emulator_frames": "BIGINT"}
-_PREDICTION_TYPES = {"prediction": "DOUBLE", "target": "DOUBLE"}
-# Another tool may have written it, in any format.
-_HIDDEN_TYPES = {"wallclock_time": "VARCHAR"}
-_SPAN_TYPES = {
-    "game_id": "VARCHAR",
-    "start_global_frame_idx": "BIGINT",
-    "end_global_frame_idx": "BIGINT",
-    "length": "BIGINT",
-    "return": "DOUBLE",
-    "ended_by": "VARCHAR",
-}
+    # A verification made before runs had curves does not list them; they follow from
+    # the events, which it covers.
+    covered = [n for n in VERIFIED_FILES if n != CURVES_FILE or n in record.sha256]
+    return [n for n in covered if record.sha256.get(n) != sha256.get(n)]
 
 
 class Rows:
     """The rows of one file, as columns on demand."""
 
-    def __init__(self, path: Path, types: Mapping[str, str]) -> None:
+    def __init__(self, path: Path, row_type: type[msgspec.Struct]) -> None:
         self._path = path
-        self._types = types
+        self._row_type = row_type
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of all columns."""
-        return tuple(self._types)
-
-    @property
-    def is_torn(self) -> bool:
-        """Whether the last line is incomplete."""
-        if not self._path.is_file() or self._path.stat().st_size == 0:
-            return False
-        with open_regular(self._path) as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read() != b"\n"
-
-    def _sql(self, expressions: str, needs: tuple[str, ...], allow_torn: bool) -> str:
-        """The SQL for expressions over the columns they need, in file order."""
-        if not self._path.is_file():
-            raise DocumentError(f"{self._path.name}: missing in {self._path.parent}")
-        if not is_readable_path(self._path):
-            raise DocumentError(
-                f"{self._path}: expected a path in UTF-8, which DuckDB needs; move the "
-                "run to another folder"
-            )
-        known = {**self._types, **_HIDDEN_TYPES}
-        types = ", ".join(f"'{name}': '{known[name]}'" for name in needs)
-        return (
-            f"SELECT {expressions} FROM read_json({_quote_path(self._path)}, "
-            f"format='newline_delimited', columns={{{types}}}, "
-            f"ignore_errors={str(allow_torn).lower()})"
-        )
-
-    def _select(self, names: tuple[str, ...]) -> str:
-        names = names or self.columns
-        unknown = [name for name in names if name not in self._types]
-        if unknown:
-            raise KeyError(f"no column {unknown[0]!r}; expected one of {self.columns}")
-        return self._sql(", ".join(f'"{name}"' for name in names), names, False)
+        return self._row_type.__struct_encode_fields__
 
     def numpy(self, *names: str) -> dict[str, NDArray[Any]]:
-        """Reads some columns, or all, as NumPy arrays."""
-        columns: dict[str, NDArray[Any]] = self._run(
-            self._select(names), lambda result: result.fetchnumpy()
-        )
-        return columns
+        """Reads some columns, or all, as NumPy arrays.
+
+        Raises:
+            DocumentError: The file is missing, or a line is not a row.
+        """
+        parts = list(self._read(names))
+        return {n: np.concatenate([part[n] for part in parts]) for n in parts[0]}
 
     def arrow(self, *names: str) -> pyarrow.RecordBatchReader:
-        """Streams some columns, or all, as Arrow record batches."""
+        """Streams some columns, or all, as Arrow record batches.
+
+        Raises:
+            MissingExtraError: pyarrow is not installed.
+            DocumentError: The file is missing, or a line is not a row.
+        """
         try:
             import pyarrow
         except ImportError as error:
-            raise MissingExtraError(
-                "Arrow columns need pyarrow: pip install '.[arrow]'"
+            raise MissingExtraError.of(
+                "Arrow columns need pyarrow", "report"
             ) from error
-        import duckdb
+        parts = self._read(names)
+        batches = (pyarrow.RecordBatch.from_pydict(part) for part in parts)
+        first = next(batches)
+        everything = itertools.chain([first], batches)
+        return pyarrow.RecordBatchReader.from_batches(first.schema, everything)
 
-        relation = duckdb.connect().sql(self._select(names))
-        return pyarrow.RecordBatchReader.from_stream(relation)
-
-    def aggregate(self, expressions: str, *, needs: tuple[str, ...]) -> tuple[Any, ...]:
-        """Runs SQL aggregates over the columns they need; returns their one row.
-
-        In a file whose last line is torn, an invalid line counts as a row of nulls.
-
-        Raises:
-            DocumentError: The file is missing, or another line is invalid.
-        """
-        sql = self._sql(expressions, needs, self.is_torn)
-        (row,) = self._run(sql, lambda result: result.fetchall())
-        return tuple(row)
-
-    def group(
-        self, keys: str, expressions: str, *, needs: tuple[str, ...]
-    ) -> list[tuple[Any, ...]]:
-        """Runs SQL aggregates for every value of the keys, in the order of the keys.
-
-        One pass, with memory for the groups only. Torn lines are as in `aggregate`.
-
-        Raises:
-            DocumentError: The file is missing, or another line is invalid.
-        """
-        select = self._sql(f"{keys}, {expressions}", needs, self.is_torn)
-        sql = f"{select} GROUP BY {keys} ORDER BY {keys} NULLS LAST"
-        rows: list[tuple[Any, ...]] = self._run(sql, lambda result: result.fetchall())
-        return rows
-
-    def _run(self, sql: str, fetch: Callable[[Any], Any]) -> Any:
-        import duckdb
-
-        try:
-            with duckdb.connect() as connection:
-                return fetch(connection.execute(sql))
-        except duckdb.Error as error:
-            first_line = str(error).splitlines()[0]
-            raise DocumentError(
-                f"{self._path.name}: {first_line}; run `longplay validate` for details"
-            ) from error
-
-
-# Tells whether rows, in any order, are the frames 0, 1, 2, … once each.
-FRAMES_FINGERPRINT = """
-    [count(global_frame_idx), sum(global_frame_idx),
-    bit_xor(hash(global_frame_idx)) FILTER (WHERE global_frame_idx IS NOT NULL)]
-"""
-
-
-def fingerprint_frames(count: int) -> list[Any]:
-    """The value of `FRAMES_FINGERPRINT` for the frames 0 … count - 1."""
-    import duckdb
-
-    with duckdb.connect() as connection:
-        (row,) = connection.execute(
-            f"SELECT {FRAMES_FINGERPRINT} FROM range({count}) frames(global_frame_idx)"
-        ).fetchall()
-    return list(row[0])
-
-
-def is_readable_path(path: Path) -> bool:
-    """Whether DuckDB can open a path: it takes UTF-8 only."""
-    try:
-        str(path.absolute()).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def escape_pattern(path: Path) -> str:
-    """A path for DuckDB, which expands patterns: `lr[0.1]` is escaped."""
-    return "".join(f"[{c}]" if c in "*?[" else c for c in str(path))
-
-
-def _quote_path(path: Path) -> str:
-    """A path as an SQL string."""
-    return "'" + escape_pattern(path).replace("'", "''") + "'"
+    def _read(self, names: Sequence[str]) -> Iterator[dict[str, NDArray[Any]]]:
+        names = names or self.columns
+        unknown = [name for name in names if name not in self.columns]
+        if unknown:
+            raise KeyError(f"no column {unknown[0]!r}; expected one of {self.columns}")
+        if not self._path.is_file():
+            raise DocumentError(f"{self._path.name}: missing in {self._path.parent}")
+        return read_columns(self._path, self._row_type, names)
 
 
 class _TuningDeclaration(Document):
@@ -258,12 +151,8 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.episodes = Rows(
-            path / "episodes.jsonl", {"episode_id": "BIGINT", **_SPAN_TYPES}
-        )
-        self.segments = Rows(
-            path / "segments.jsonl", {"segment_id": "BIGINT", **_SPAN_TYPES}
-        )
+        self.episodes = Rows(path / "episodes.jsonl", EpisodeRow)
+        self.segments = Rows(path / "segments.jsonl", SegmentRow)
 
     @cached_property
     def config(self) -> RunConfig:
@@ -278,14 +167,45 @@ class RunDirectory:
     @cached_property
     def events(self) -> Rows:
         """events.jsonl, with the columns of the run's contract version."""
-        types = _EVENT_TYPES
+        row_type: type[RequiredEventRow] = EventRow
         # The rows stay readable if config.json is broken.
         with contextlib.suppress(DocumentError):
-            if issubclass(self.config.event_row, TimestepRow):
-                types = {**types, **_TIMESTEP_TYPES}
-            if issubclass(self.config.event_row, PredictionRow):
-                types = {**types, **_PREDICTION_TYPES}
-        return Rows(self.path / "events.jsonl", types)
+            row_type = self.config.event_row
+        return Rows(self.path / "events.jsonl", row_type)
+
+    @cached_property
+    def curves(self) -> Curves | None:
+        """Sums over the windows of each visit; None without the rows for it.
+
+        From curves.jsonl, else from events.jsonl.
+
+        Raises:
+            DocumentError: The file is damaged, or not the one that run_summary.json
+                records.
+        """
+        schedule = self.config.played_schedule
+        content = self._read_recorded(CURVES_FILE)
+        if content is not None:
+            return Curves.from_rows(parse_curve_rows(content), schedule)
+        events = self.path / "events.jsonl"
+        if not events.is_file():
+            return None
+        return Curves.from_rows(sum_events(events, self.config), schedule)
+
+    def _read_recorded(self, name: str) -> bytes | None:
+        """A small row file, if it is there, checked against its recorded hash."""
+        path = self.path / name
+        if not path.is_file():
+            return None
+        content = read_bounded(path)
+        recorded = (self.summary.rows if self.summary else None) or {}
+        found = hashlib.sha256(content).hexdigest()
+        if name in recorded and recorded[name].sha256 != found:
+            raise DocumentError(
+                f"{name}: expected SHA-256 {recorded[name].sha256}, as in "
+                f"run_summary.json, found {found}; see `longplay validate`"
+            )
+        return content
 
     @cached_property
     def summary(self) -> RunSummary | None:

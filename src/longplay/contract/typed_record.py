@@ -9,6 +9,9 @@ A record may be read without its name, or with the name that another harness gav
 its fields decide. The name is never imported. Only a name of longplay's own, and of
 another class, is refused. Unlike other documents, records can be changed; assigned
 values are validated like values that are read.
+
+The harness that the EvalLog comes from imports the class that `_type` names. Records
+without the name (`drop_types`) can be read by it.
 """
 
 from __future__ import annotations
@@ -34,6 +37,25 @@ _OLD_NAMESPACES = (
 def record_type(kind: type) -> str:
     """The `_type` of a record's class."""
     return f"{_NAMESPACE}.{kind.__name__}"
+
+
+def drop_types(value: Any) -> Any:
+    """The JSON of a record without the names of its own type and of nested records.
+
+    A name inside an agent's config belongs to the agent and stays.
+    """
+    if isinstance(value, Record):
+        return drop_types(value.model_dump(mode="json"))
+    if isinstance(value, list):
+        return [drop_types(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    mark = str(value.get("_type")).rpartition(".")[0]
+    return {
+        name: drop_types(item)
+        for name, item in value.items()
+        if name != "_type" or mark != _NAMESPACE
+    }
 
 
 def _describe_type(schema: dict[str, Any], kind: type[Record]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from longplay.contract.typed_record import Record
 
@@ -15,14 +15,32 @@ _SPELLINGS = {"total_cost_usd": "cost", "n_llm_calls": "total_llm_calls"}
 class UsageSummary(Record):
     """Tokens and cost of the language-model calls of a whole run."""
 
-    prompt_tokens: int = Field(default=0, ge=0, description="Tokens sent.")
-    completion_tokens: int = Field(default=0, ge=0, description="Tokens received.")
+    prompt_tokens: int = Field(
+        default=0,
+        ge=0,
+        validation_alias=AliasChoices("prompt_tokens", "input_tokens"),
+        description="Tokens sent.",
+    )
+    completion_tokens: int = Field(
+        default=0,
+        ge=0,
+        validation_alias=AliasChoices("completion_tokens", "output_tokens"),
+        description="Tokens received.",
+    )
     total_tokens: int = Field(default=0, ge=0, description="Both together.")
     cached_tokens: int = Field(
-        default=0, ge=0, description="Sent tokens served from a cache."
+        default=0,
+        ge=0,
+        validation_alias=AliasChoices("cached_tokens", "input_tokens_cache_read"),
+        description="Sent tokens served from a cache.",
     )
     cache_creation_tokens: int = Field(
-        default=0, ge=0, description="Sent tokens that were put into one."
+        default=0,
+        ge=0,
+        validation_alias=AliasChoices(
+            "cache_creation_tokens", "input_tokens_cache_write"
+        ),
+        description="Sent tokens that were put into one.",
     )
     total_cost_usd: float = Field(default=0.0, ge=0, description="US dollars.")
     n_llm_calls: int = Field(default=0, ge=0, description="Model calls.")

@@ -2,13 +2,19 @@
 
 A contract version changes when required keys, boundary semantics, the agent's info
 payload, scoring or the hash change meaning. Additional keys do not change it. Each
-track has its own version. `CONTRACT_VERSIONS` in `records` lists them.
+track has its own version. `records` registers those of longplay, `tracks.add_track`
+those of other packages.
+
+Reading config.json asks `get_contract_version`. So no reader scores, compares or
+exports a run whose rows and rules are not known here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from longplay.errors import ConfigError, ContractVersionError
 
 if TYPE_CHECKING:
     from longplay.contract.records import EventRow, Score
@@ -34,3 +40,37 @@ class ContractVersion:
     settings: tuple[str, ...]
     row_type: type[EventRow]
     score_type: type[Score]
+
+
+CONTRACT_VERSIONS: dict[str, ContractVersion] = {}
+
+
+def get_contract_version(name: str) -> ContractVersion:
+    """Returns a contract version by its name.
+
+    Raises:
+        ContractVersionError: This longplay does not know it.
+    """
+    if name not in CONTRACT_VERSIONS:
+        raise ContractVersionError(
+            f"expected a contract version that this longplay knows "
+            f"({', '.join(CONTRACT_VERSIONS)}), found {name!r}; another version of "
+            "longplay, or a package that adds a track, may know it"
+        )
+    return CONTRACT_VERSIONS[name]
+
+
+def add_contract_version(version: ContractVersion) -> None:
+    """Registers a contract version.
+
+    Raises:
+        ConfigError: The name is taken.
+    """
+    if version.name in CONTRACT_VERSIONS:
+        raise ConfigError(f"contract version {version.name!r} is already registered")
+    CONTRACT_VERSIONS[version.name] = version
+
+
+def remove_contract_version(version: ContractVersion) -> None:
+    """Undoes `add_contract_version`."""
+    del CONTRACT_VERSIONS[version.name]

@@ -2,8 +2,9 @@
 
 An export checks what can be checked without reading rows, before it writes a line: the
 settings against suite and seed, request and experiment against the settings, totals
-against the visits, the score against its hash and, on the control track, against the
-totals, and the row files against their recorded lengths. `validate` and `verify` read
+against the visits, the chain's head against the last digest, the score against its hash
+and, on the control track, against the totals, and the row files against their recorded
+lengths. `validate` and `verify` read
 the rows as well.
 """
 
@@ -14,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from longplay.analysis.tuning import TUNING_FILE
 from longplay.claims import check_plan
+from longplay.contract.digests import read_last_chain
 from longplay.contract.files import hash_file, read_document, shorten
 from longplay.contract.layout import (
     EXPERIMENT_CONFIG,
@@ -57,6 +58,7 @@ def _find_contradictions(
             yield from _check_summary(run, run.summary)
     if run.summary is not None and run.summary.rows is not None:
         yield from _check_sizes(run.path, run.summary)
+        yield from _check_chain_head(run.path / "digests.jsonl", run.summary)
     if run.status is not None and run.status.state == "COMPLETED":
         yield from _check_result(run)
 
@@ -134,6 +136,12 @@ def _check_sizes(run_dir: Path, summary: RunSummary) -> Iterator[str]:
         yield from _compare(name, "run_summary.json", pairs)
 
 
+def _check_chain_head(digests: Path, summary: RunSummary) -> Iterator[str]:
+    if digests.is_file():
+        pairs = {"chain_head": (read_last_chain(digests), summary.chain_head)}
+        yield from _compare("run_summary.json", "digests.jsonl", pairs)
+
+
 def _check_result(run: RunDirectory) -> Iterator[str]:
     """Checks status and score of a completed run; its readers refuse a missing one."""
     config, summary, status = run.config, run.summary, run.status
@@ -143,7 +151,7 @@ def _check_result(run: RunDirectory) -> Iterator[str]:
             "frames_total": (config.total_frames, status.frames_total),
         }
         yield from _compare("status.json", "config.json and run_summary.json", pairs)
-    name = TUNING_FILE if config.is_tuning else "score.json"
+    name = "tuning.json" if config.is_tuning else "score.json"
     if summary is not None and summary.score_sha256 and (run.path / name).exists():
         hashes = {"SHA-256": (summary.score_sha256, hash_file(run.path / name))}
         yield from _compare(name, "run_summary.json score_sha256", hashes)

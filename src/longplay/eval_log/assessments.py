@@ -5,7 +5,8 @@ A line of the file is about one run, or about all of them:
     {"trajectory_id": …, "findings": {…}, "verifier": {…}}
     {"investigator_llm_config": {…}}
 
-Keys of `findings` and `verifier` that a line does not have keep their value. All lines
+Keys of `findings` and `verifier` that a line does not have keep their value. Findings
+may have keys of the investigator's own, which are kept as they are. All lines
 are checked before the first record is changed, and all records change or none. No
 language model is called here.
 """
@@ -37,7 +38,7 @@ from longplay.eval_log.records import (
     InvestigatorLLMConfig,
     Verifier,
 )
-from longplay.eval_log.run_records import EPISODE_FILE, EXPERIMENT_FILE
+from longplay.eval_log.run_records import EXPERIMENT_FILE, find_record_files
 
 _INVESTIGATOR = "investigator_llm_config"
 _KEYS = ("trajectory_id", "findings", "verifier", _INVESTIGATOR)
@@ -104,7 +105,7 @@ class _Records:
                 f"{EXPERIMENT_FILE} in it"
             )
         episodes = {}
-        for path in sorted(directory.glob(f"episodes/*/{EPISODE_FILE}")):
+        for path in find_record_files(directory):
             record = read_document(path, EpisodeRecord)
             episodes[record.trajectory_id] = path, record
         experiment = read_document(directory / EXPERIMENT_FILE, ExperimentRecord)
@@ -169,13 +170,11 @@ def _merge(kind: type[_AnyRecord], old: Record | None, given: Any) -> _AnyRecord
             f"{kind.__name__}: expected an object, found {shorten(given)}"
         )
     names = kind.model_fields.keys() - Record.model_fields.keys()
-    unknown = [
-        name for name in given if name not in (*names, "_type", "schema_version")
-    ]
-    if unknown:
-        raise UnknownNameError(f"key of {kind.__name__}", unknown[0], names)
+    unknown = given.keys() - names - {"_type", "schema_version"}
+    if unknown and kind is not Findings:
+        raise UnknownNameError(f"key of {kind.__name__}", min(unknown), names)
     values: dict[str, Any] = {} if old is None else old.model_dump(by_alias=True)
-    return kind(**{**dict.fromkeys(names), **values, **given})
+    return kind(**{**values, **given})
 
 
 def _read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

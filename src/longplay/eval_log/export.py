@@ -1,14 +1,17 @@
 """Experiment directory -> JSONL for submission, checked before a line is written.
 
-One run is in memory at a time.
+One run is in memory at a time. A log that was saved without its runs, by longplay or by
+another harness, is exported as it is: there is nothing to check it against.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from longplay.contract.files import read_document, shorten
 from longplay.contract.layout import (
     EXPERIMENT_CONFIG,
     ExperimentConfig,
@@ -21,13 +24,15 @@ from longplay.contract.rundir import has_evidence
 from longplay.errors import DocumentError
 from longplay.eval_log.agreement import check_agreement
 from longplay.eval_log.evidence import check_trust
-from longplay.eval_log.records import EpisodeRecord
+from longplay.eval_log.log import EvalLog
+from longplay.eval_log.records import EpisodeRecord, ExperimentRecord
 from longplay.eval_log.run_records import (
     ENDED,
     EXPERIMENT_FILE,
     Level,
     check_level,
     experiment_of,
+    is_saved_log,
     make_records,
     naming_run,
     read_experiment_id,
@@ -45,12 +50,14 @@ class ExportOptions:
         partial: Whether planned runs that have not ended may be missing.
         require: The level that the verification of every run must have reached.
         completed_only: Whether to leave out runs that ended with an error.
+        plain: Whether to leave out `_type`, which other harnesses try to import.
     """
 
     level: Level = "run"
     partial: bool = False
     require: ProofLevel | None = None
     completed_only: bool = False
+    plain: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,14 +111,55 @@ def export_jsonl(
 
 
 def export_records(
-    directory: str | Path, path: str | Path, options: ExportOptions
+    directory: str | Path,
+    path: str | Path,
+    options: ExportOptions,
+    log: EvalLog | None = None,
 ) -> Exported:
-    """As `export_jsonl`; also counts errors and names the runs without evidence."""
-    checked = CheckedRuns(Path(directory), options)
+    """As `export_jsonl`; also counts errors and names the runs without evidence.
+
+    Args:
+        directory: Contains the runs.
+        path: File to write.
+        options: What to export.
+        log: The records of the directory, if it has none and makes none.
+    """
+    directory = Path(directory)
+    if log is None and is_saved_log(directory):
+        log = EvalLog.load(directory)
+    if log is not None:
+        records, no_evidence = _read_log(log, directory, options)
+    else:
+        checked = CheckedRuns(directory, options)
+        records, no_evidence = checked.iter_records(), checked.no_evidence
     lines, errored = write_lines(
-        Path(path), checked.iter_records(), options.completed_only
+        Path(path), records, options.completed_only, options.plain
     )
-    return Exported(lines, errored, tuple(checked.no_evidence))
+    return Exported(lines, errored, tuple(no_evidence))
+
+
+def _read_log(
+    log: EvalLog, directory: Path, options: ExportOptions
+) -> tuple[Iterator[EpisodeRecord], list[str]]:
+    """The records of a log without runs, and the ids of those without evidence."""
+    if options.require is not None:
+        raise DocumentError(
+            f"{directory}: --require verifies runs of longplay, found none of them, "
+            "but their log or a run of another tool"
+        )
+    planned = log.experiment.benchmark_subset.n_tasks
+    if len(log.episodes) < planned and not options.partial:
+        raise DocumentError(
+            f"{EXPERIMENT_FILE} benchmark_subset.n_tasks: expected a record of each of "
+            f"the {planned:,} planned runs, found {len(log.episodes):,}; --partial "
+            "exports these"
+        )
+    no_evidence = [
+        record.trajectory_id
+        for record in log.episodes
+        if record.evidence is None or record.evidence.chain_head is None
+    ]
+    return log.iter_records(options.level), no_evidence
 
 
 class CheckedRuns:
@@ -133,12 +181,8 @@ class CheckedRuns:
         if is_experiment(self._experiment):
             self._plan = read_experiment_config(self._experiment)
             self._planned = frozenset(self._plan.seeds)
-            if self._experiment_id != self._plan.experiment_id:
-                raise DocumentError(
-                    f"{EXPERIMENT_FILE} experiment_id: expected "
-                    f"{self._plan.experiment_id} from {EXPERIMENT_CONFIG}, found "
-                    f"{self._experiment_id}"
-                )
+            expected = {"experiment_id": self._plan.experiment_id}
+            _compare_record({"experiment_id": self._experiment_id}, expected)
         self._expects_all = not options.partial and directory == self._experiment
         self._names_by_seed: dict[int | None, str] = {}
 
@@ -153,8 +197,10 @@ class CheckedRuns:
                 level = self._options.level
                 records = make_records(trajectory, self._experiment_id, level)
             yield from records
-        if self._expects_all and self._plan is not None:
-            self._check_complete(self._plan)
+        if self._plan is not None:
+            _check_experiment_record(self._experiment / EXPERIMENT_FILE, self._plan)
+            if self._expects_all:
+                self._check_complete(self._plan)
 
     def _check(self, trajectory: Trajectory) -> None:
         self._check_seed(trajectory.config.seed, trajectory.run.path.name)
@@ -184,4 +230,22 @@ class CheckedRuns:
                 f"{EXPERIMENT_CONFIG} seeds: expected a run of every planned seed that "
                 f"has ended, found none of seed {missing[0]} ({len(missing):,} of "
                 f"{len(plan.seeds):,} are missing); --partial exports the others"
+            )
+
+
+def _check_experiment_record(path: Path, plan: ExperimentConfig) -> None:
+    """Checks that a record, where there is one, is of the planned agent."""
+    if path.exists():
+        agent = read_document(path, ExperimentRecord).agent
+        found = {"agent.agent_id": agent.agent_id, "agent.config": agent.config}
+        planned = plan.agent.agent_id, plan.agent.config
+        _compare_record(found, dict(zip(found, planned, strict=True)))
+
+
+def _compare_record(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    for field, value in expected.items():
+        if found[field] != value:
+            raise DocumentError(
+                f"{EXPERIMENT_FILE} {field}: expected {shorten(value)} from "
+                f"{EXPERIMENT_CONFIG}, found {shorten(found[field])}"
             )

@@ -141,9 +141,11 @@ def measure_wall_time_s(trajectory: Any) -> float | None:
 
 
 def find_error_type(trajectory: Any) -> str | None:
-    """The trajectory's own error type, else that of the first step with an error."""
+    """The error of the trajectory or its statistics, else the first of its steps."""
     if hasattr(trajectory, "error_type"):
         return None if trajectory.error_type is None else str(trajectory.error_type)
+    if error_type := (trajectory.summary_stats or {}).get("error_type"):
+        return str(error_type)
     for output in _outputs(trajectory):
         error = getattr(output, "error", None)
         if error is not None:

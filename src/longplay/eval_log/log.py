@@ -37,7 +37,7 @@ from longplay.contract.files import (
 )
 from longplay.contract.layout import find_started_runs, run_dir_of
 from longplay.contract.rundir import is_run, natural_key
-from longplay.contract.typed_record import Record
+from longplay.contract.typed_record import Record, drop_types
 from longplay.errors import ConfigError, DocumentError
 from longplay.eval_log.records import EpisodeRecord, ExperimentRecord
 from longplay.eval_log.run_records import (
@@ -47,6 +47,7 @@ from longplay.eval_log.run_records import (
     check_experiment_id,
     check_level,
     experiment_of,
+    find_record_files,
     iter_run_records,
     naming_run,
     write_lines,
@@ -109,23 +110,29 @@ class EvalLog(Record):
         log._directory = directory
         return log
 
-    def save(self, output_dir: str | Path) -> None:
-        """Writes experiment_record.json, and one record into each run's folder."""
+    def save(self, output_dir: str | Path, *, plain: bool = False) -> None:
+        """Writes experiment_record.json, and one record into each run's folder.
+
+        Args:
+            output_dir: The experiment, or another folder; it is made if needed.
+            plain: Whether to leave out `_type`, which other harnesses try to import.
+        """
         output_dir = Path(output_dir)
         make_directory(output_dir, exist_ok=True)
-        _write_if_changed(output_dir / EXPERIMENT_FILE, self.experiment)
+        _write_if_changed(output_dir / EXPERIMENT_FILE, self.experiment, plain)
         for record in self.episodes:
             # The list may have grown since it was validated.
             check_experiment_id(record, self.experiment.experiment_id)
             run_dir = run_dir_of(output_dir, record.trajectory_id)
             make_directory(run_dir, exist_ok=True)
-            _write_if_changed(run_dir / EPISODE_FILE, record)
+            _write_if_changed(run_dir / EPISODE_FILE, record, plain)
             self._save_visits(record, run_dir)
         self._directory = self._directory or output_dir
 
     def _save_visits(self, record: EpisodeRecord, run_dir: Path) -> None:
         """Writes the visits of a run where its directory is not."""
-        if self._directory is None or is_run(run_dir):
+        # Runs of other harnesses have no visits, and their records no agent_id.
+        if self._directory is None or is_run(run_dir) or record.agent_id is None:
             return
         source = run_dir_of(self._directory, record.trajectory_id)
         if is_run(source) or (source / VISITS_FILE).is_file():
@@ -142,8 +149,8 @@ class EvalLog(Record):
         """
         output_dir = Path(output_dir)
         experiment = read_document(output_dir / EXPERIMENT_FILE, ExperimentRecord)
-        paths = (output_dir / "episodes").glob(f"*/{EPISODE_FILE}")
-        episodes = [_read_record(path, experiment) for path in sorted(paths)]
+        paths = find_record_files(output_dir)
+        episodes = [_read_record(path, experiment) for path in paths]
         try:
             log = cls(experiment=experiment, episodes=episodes)
         except ValidationError as error:
@@ -152,7 +159,12 @@ class EvalLog(Record):
         return log
 
     def to_jsonl(
-        self, path: str | Path, level: Level = "run", *, completed_only: bool = False
+        self,
+        path: str | Path,
+        level: Level = "run",
+        *,
+        completed_only: bool = False,
+        plain: bool = False,
     ) -> None:
         """Writes one self-contained line per run or per visit.
 
@@ -160,16 +172,20 @@ class EvalLog(Record):
             path: File to write; its folder is made if needed.
             level: One line per run, or one per visit.
             completed_only: Whether to leave out runs that ended with an error.
+            plain: Whether to leave out `_type`, which other harnesses try to import.
 
         Raises:
             ConfigError: Visits of a log that has no directory.
             DocumentError: A run of it has neither its directory nor its visits there.
         """
-        records: Iterator[EpisodeRecord] = iter(self.episodes)
-        if check_level(level) == "visit":
-            records = self._iter_visits()
         make_directory(Path(path).parent, exist_ok=True)
-        write_lines(Path(path), records, completed_only)
+        write_lines(Path(path), self.iter_records(level), completed_only, plain)
+
+    def iter_records(self, level: Level = "run") -> Iterator[EpisodeRecord]:
+        """The records of runs or visits; raises as `to_jsonl` does."""
+        if check_level(level) == "visit":
+            return self._iter_visits()
+        return iter(self.episodes)
 
     def _iter_visits(self) -> Iterator[EpisodeRecord]:
         if self._directory is None:
@@ -217,12 +233,12 @@ def describe_agent(directory: Path, description: str) -> None:
 
     Args:
         directory: An experiment, or one of its runs.
-        description: Free prose.
+        description: Free prose; empty removes the description.
     """
     path = experiment_of(directory) / EXPERIMENT_FILE
     record = read_document(path, ExperimentRecord)
-    agent = record.agent.model_copy(update={"description": description})
-    write_document(path, record.model_copy(update={"agent": agent}))
+    record.agent.description = description
+    write_document(path, record)
 
 
 def _read_record(path: Path, experiment: ExperimentRecord) -> EpisodeRecord:
@@ -259,8 +275,8 @@ def _read_saved_visits(
             yield record
 
 
-def _write_if_changed(path: Path, record: Record) -> None:
+def _write_if_changed(path: Path, record: Record, plain: bool = False) -> None:
     """Writes a record unless the file already has the same content."""
-    data = render_document(record)
+    data = render_document(drop_types(record) if plain else record)
     if not path.exists() or read_bounded(path) != data:
         write_file(path, data)

@@ -5,6 +5,9 @@ provenance. An `EpisodeRecord` is the result of one of them; the EvalLog's episo
 trajectory) is a run here. They are plain JSON and know nothing of Atari: `facts.py`
 says which attributes a trajectory, agent config or benchmark needs.
 
+Newer logs of the harness that the EvalLog comes from have other names for some fields
+(`evaluation_id`, `sample_id`, `score`, …). They are read too, and never written.
+
 Every record names its kind as `_type` and carries its `schema_version`; a newer version
 is refused.
 """
@@ -15,9 +18,9 @@ import hashlib
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, AliasChoices, AliasPath, Field
 
 from longplay.contract.confidential import check_no_secrets
 from longplay.contract.fingerprint import agent_id
@@ -33,6 +36,9 @@ from longplay.provenance import (
 )
 
 _HEX_64 = "^[0-9a-f]{64}$"
+
+# An empty description says as little as none.
+Description = Annotated[str | None, AfterValidator(lambda text: text or None)]
 
 
 class AgentInfo(Record):
@@ -53,19 +59,19 @@ class AgentInfo(Record):
     )
     git_commit: str | None = Field(description="Commit of the checkout.")
     git_remote_url: str | None = Field(
-        description="GitHub permalink to the commit; elsewhere the remote.",
+        description="GitHub permalink to the commit; null for other hosts.",
     )
     git_is_dirty: bool | None = Field(
         description="True: the commit alone may not reproduce the result."
     )
     cube_standard_git_commit: str | None = Field(
-        description="Used by other harnesses; longplay leaves it null."
+        default=None, description="Used by other harnesses; longplay leaves it null."
     )
     cube_standard_git_is_dirty: bool | None = Field(
-        description="Used by other harnesses; longplay leaves it null."
+        default=None, description="Used by other harnesses; longplay leaves it null."
     )
-    description: str | None = Field(
-        description="Free text; never filled in automatically."
+    description: Description = Field(
+        default=None, description="Free text; never filled in automatically."
     )
 
     @classmethod
@@ -92,9 +98,6 @@ class AgentInfo(Record):
             git_commit=git.commit,
             git_remote_url=make_permalink(git),
             git_is_dirty=git.is_dirty,
-            cube_standard_git_commit=None,
-            cube_standard_git_is_dirty=None,
-            description=None,
         )
 
 
@@ -138,22 +141,28 @@ class InvestigatorLLMConfig(Record):
 
     model: str = Field(description="Name of the model.")
     prompt_version: str = Field(description="Version or hash of its prompt.")
-    investigated_at: str | None = Field(description="ISO 8601.")
+    investigated_at: str | None = Field(default=None, description="ISO 8601.")
 
 
 class Findings(Record):
-    """Findings of an investigator about one run."""
+    """Findings of an investigator about one run; it may add keys of its own."""
 
-    difficulty: str | None = Field(description="How hard the task is.")
-    feasible: bool | None = Field(description="Whether the task is feasible.")
-    failure_root_cause: str | None = Field(description="Why the agent failed.")
+    difficulty: str | None = Field(default=None, description="How hard the task is.")
+    feasible: bool | None = Field(
+        default=None, description="Whether the task is feasible."
+    )
+    failure_root_cause: str | None = Field(
+        default=None, description="Why the agent failed."
+    )
 
 
 class Verifier(Record):
     """The function that computed the reward."""
 
-    ref: str | None = Field(description="Permanent URL of the function at its commit.")
-    source: str | None = Field(description="Its source code.")
+    ref: str | None = Field(
+        default=None, description="Permanent URL of the function at its commit."
+    )
+    source: str | None = Field(default=None, description="Its source code.")
 
 
 def make_experiment_id(experiment_name: str, output_dir: Path) -> str:
@@ -170,11 +179,20 @@ class ExperimentRecord(Record):
 
     experiment_id: str = Field(
         min_length=1,
+        validation_alias=AliasChoices("experiment_id", "evaluation_id"),
         description="First 16 hex of SHA-256 of `experiment_name + output_dir`.",
     )
     experiment_name: str = Field(description="`<suite>_<agent>`.")
-    timestamp: float = Field(description="Time of the export, Unix seconds.")
-    framework_version: str = Field(description="Version of longplay.")
+    timestamp: float = Field(
+        validation_alias=AliasChoices("timestamp", "evaluation_timestamp"),
+        description="Time of the export, Unix seconds.",
+    )
+    framework_version: str = Field(
+        validation_alias=AliasChoices(
+            "framework_version", AliasPath("eval_library", "version")
+        ),
+        description="Version of longplay.",
+    )
     agent: AgentInfo = Field(description="The agent under test.")
     benchmark_name: str = Field(description="Benchmark, with the subset's suffix.")
     benchmark_version: str | None = Field(description="Its contract version.")
@@ -211,7 +229,9 @@ class EpisodeRecord(Record):
     """episode_record.json: the result of one run."""
 
     experiment_id: str = Field(
-        min_length=1, description="The experiment record it belongs to."
+        min_length=1,
+        validation_alias=AliasChoices("experiment_id", "evaluation_id"),
+        description="The experiment record it belongs to.",
     )
     agent_id: str | None = Field(
         default=None, description="Row of the matrix; longplay's addition."
@@ -220,21 +240,38 @@ class EpisodeRecord(Record):
         default=None, description="Name of the agent in tables; longplay's addition."
     )
 
-    task_id: str = Field(description="Column of the matrix; empty if unknown.")
+    task_id: str = Field(
+        validation_alias=AliasChoices("task_id", "sample_id"),
+        description="Column of the matrix; empty if unknown.",
+    )
     task_version_hash: str | None = Field(
-        description="SHA-256 of the task config's JSON."
+        validation_alias=AliasChoices("task_version_hash", "sample_hash"),
+        description="SHA-256 of the task config's JSON.",
     )
     seed: int | None = Field(description="Run seed.")
     split: str | None = Field(description="train, val or test.")
-    task_description: str | None = Field(description="Description of the task.")
+    task_description: Description = Field(description="Description of the task.")
 
     tool_names: list[str] = Field(description="Actions the agent had.")
 
-    success: bool = Field(description="Whether the reward is above 0.")
-    reward: float = Field(description="The entry of the matrix.")
-    error_type: str | None = Field(description="Class of the error that ended the run.")
+    success: bool = Field(
+        validation_alias=AliasChoices("success", "is_correct"),
+        description="Whether the reward is above 0.",
+    )
+    reward: float = Field(
+        validation_alias=AliasChoices("reward", "score"),
+        description="The entry of the matrix.",
+    )
+    error_type: str | None = Field(
+        validation_alias=AliasChoices("error_type", "error"),
+        description="Class of the error that ended the run.",
+    )
 
-    n_steps: int = Field(ge=0, description="Frames.")
+    n_steps: int = Field(
+        ge=0,
+        validation_alias=AliasChoices("n_steps", "num_turns"),
+        description="Frames.",
+    )
     n_agent_steps: int = Field(ge=0, description="Decision frames.")
     n_env_steps: int = Field(ge=0, description="Emulator frames.")
     wall_time_s: float | None = Field(description="Seconds of playing.")

@@ -5,7 +5,8 @@
 
 Records are made from summaries alone; events are never read. A run has a record once it
 has ended, well or with an error; queued, running, cancelled and stale ones have none,
-and earlier tries in archive/ never count.
+and earlier tries in archive/ never count. Another harness keeps its earlier tries
+beside the others, in folders named `<trajectory>.archived_…`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from longplay.contract.files import (
 )
 from longplay.contract.layout import find_started_runs, read_experiment_config
 from longplay.contract.rundir import RunDirectory
+from longplay.contract.typed_record import drop_types
 from longplay.errors import ConfigError, DocumentError, NotARunError
 from longplay.eval_log.records import EpisodeRecord, ExperimentRecord
 from longplay.eval_log.tasks import TaskConfig
@@ -36,10 +38,25 @@ Level = Literal["run", "visit"]
 EXPERIMENT_FILE = "experiment_record.json"
 EPISODE_FILE = "episode_record.json"
 
+# In the names of folders with earlier tries of the harness that the EvalLog comes from.
+_ARCHIVED = ".archived_"
 # States of runs that have a record.
 ENDED = ("COMPLETED", "FAILED")
 # Fields of an episode record that are filled in by hand or by an investigator.
 _ASSESSMENT = ("verifier", "findings")
+
+
+def find_record_files(directory: Path) -> list[Path]:
+    """The files of episode records in an experiment or a saved log, sorted."""
+    paths = directory.glob(f"episodes/*/{EPISODE_FILE}")
+    return sorted(path for path in paths if _ARCHIVED not in path.parent.name)
+
+
+def is_saved_log(directory: Path) -> bool:
+    """Whether a folder has records without their runs, of any harness."""
+    has_runs = any(directory.glob("episodes/*/config.json"))
+    has_experiment = (directory / EXPERIMENT_FILE).is_file()
+    return has_experiment and not has_runs and bool(find_record_files(directory))
 
 
 def iter_records(directory: Path, level: Level = "run") -> Iterator[EpisodeRecord]:
@@ -148,8 +165,8 @@ def experiment_of(directory: Path) -> Path:
         return directory
     if not RunDirectory(directory).config.is_longplay:
         raise NotARunError(
-            f"{directory}: expected a longplay run, found a run of another tool: it "
-            "has no agent, suite and seed to make a record from"
+            f"{directory}: expected a longplay run, found a run of another tool; "
+            "`longplay export --agent-name --suite-name` exports it"
         )
     experiment = directory.absolute().parent.parent
     names = (EXPERIMENT_FILE, "experiment_config.json")
@@ -170,7 +187,10 @@ def read_experiment_id(directory: Path) -> str:
 
 
 def write_lines(
-    path: Path, records: Iterable[EpisodeRecord], completed_only: bool
+    path: Path,
+    records: Iterable[EpisodeRecord],
+    completed_only: bool,
+    plain: bool = False,
 ) -> tuple[int, int]:
     """Writes records; returns the number of lines, and of records with an error."""
     lines = errored = 0
@@ -182,7 +202,7 @@ def write_lines(
             errored += has_error
             if not (has_error and completed_only):
                 lines += 1
-                yield render_line(record)
+                yield render_line(drop_types(record) if plain else record)
 
     write_chunks(path, render())
     return lines, errored

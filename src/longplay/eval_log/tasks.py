@@ -150,6 +150,19 @@ class TaskConfig(Record):
         return plan_run(self.suite_id, self.seed, self.overrides, self.reference_sha256)
 
 
+def check_distinct(seeds: Sequence[int]) -> None:
+    """Checks that there are seeds, each of them once.
+
+    Raises:
+        ConfigError: No seed, or a seed twice.
+    """
+    if not seeds:
+        raise ConfigError("seeds: expected at least one, found none")
+    seed, count = Counter(seeds).most_common(1)[0]
+    if count > 1:
+        raise ConfigError(f"seeds: expected distinct seeds, found {seed} twice")
+
+
 @dataclass(frozen=True)
 class Benchmark:
     """Tasks under one name, in the order requested."""
@@ -179,13 +192,8 @@ class Benchmark:
         Raises:
             ConfigError: No plan, or a seed twice.
         """
-        if not plans:
-            raise ConfigError("seeds: expected at least one, found none")
+        check_distinct([plan.seed for plan in plans])
         task_ids = [plan.task_id for plan in plans]
-        seen = Counter(task_ids)
-        twice = [plan.seed for plan in plans if seen[plan.task_id] > 1]
-        if twice:
-            raise ConfigError(f"seeds: expected distinct seeds, found {twice[0]} twice")
         configs = [plan.config for plan in plans]
         return cls(
             BenchmarkMetadata(
@@ -255,8 +263,10 @@ def _overrides(
     """The settings that differ from the catalogue; all given ones of unknown suites."""
     if suite_id not in SUITES:
         return given
-    catalogued = SUITES[suite_id].settings
-    return {k: v for k, v in effective.items() if catalogued.get(k) != v}
+    suite = SUITES[suite_id]
+    usual = type(suite).model_fields["shuffle_games"].default
+    in_force = {"shuffle_games": usual, **effective}
+    return {k: v for k, v in in_force.items() if suite.settings.get(k) != v}
 
 
 def _sort_keys(settings: Mapping[str, Any]) -> dict[str, Any]:

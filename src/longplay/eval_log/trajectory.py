@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, lru_cache
+from math import isnan
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from longplay.analysis.runs import name_agent
-from longplay.analysis.tuning import TUNING_FILE, TuningRecord
 from longplay.console.base import ACTION_NAMES
 from longplay.contract.files import iter_rows, open_regular, read_document
 from longplay.contract.layout import (
@@ -26,11 +25,14 @@ from longplay.contract.layout import (
     find_experiment,
     read_experiment_config,
 )
+from longplay.contract.names import name_agent
 from longplay.contract.records import (
     EventRow,
+    PredictionScore,
     RunConfig,
     RunState,
     RunSummary,
+    TuningRecord,
     VisitSummary,
 )
 from longplay.contract.rundir import RunDirectory
@@ -120,8 +122,8 @@ class Trajectory:
         if is_there or self.state == "COMPLETED" or self._request is None:
             return self.run.config
         request = self._request
-        config = plan_again(request.config_given, request.seed).config
-        return config.model_copy(update={"agent": request.agent})
+        plan = plan_again(request.config_given, request.seed, request.suite)
+        return plan.config.model_copy(update={"agent": request.agent})
 
     @cached_property
     def _tuning_frames(self) -> int | None:
@@ -184,7 +186,7 @@ class Trajectory:
         if self.state != "COMPLETED":
             return 0.0
         if self.config.is_tuning:
-            tuned = read_document(self.run.path / TUNING_FILE, TuningRecord)
+            tuned = read_document(self.run.path / "tuning.json", TuningRecord)
             return tuned.value or 0.0
         if self.run.score is None:
             raise DocumentError(
@@ -224,14 +226,26 @@ class Trajectory:
         """Seconds of playing, all attempts."""
         return self.summary_stats.get("wall_time_s")
 
+    def _visit_rewards(self) -> list[float]:
+        """The reward of each visit, from that visit alone."""
+        score = self.run.score if self.state == "COMPLETED" else None
+        games = {visit.game_id for visit in self._visits}
+        has_revisits = len(games) < len(self._visits)
+        curves = self.run.curves if has_revisits else None
+        if isinstance(score, PredictionScore) and curves is not None:
+            # The score of a game is about all its visits.
+            errors = curves.normalised_errors().tolist()
+            return [0.0 if isnan(error) else 1.0 - error for error in errors]
+        score_type = self.config.score_type
+        return [score_type.visit_reward(visit, score) for visit in self._visits]
+
     def visits(self) -> Iterator[VisitTrajectory]:
         """The started visits, each as a trajectory.
 
         An error belongs to the visit it ended. What an agent used is known of the
         whole run alone.
         """
-        score = self.run.score if self.state == "COMPLETED" else None
-        for visit in self._visits:
+        for visit, reward in zip(self._visits, self._visit_rewards(), strict=True):
             task = TaskMetadata.from_visit(self.config, visit)
             yield VisitTrajectory(
                 id=f"{self.id}/visit-{visit.visit_idx}",
@@ -240,9 +254,7 @@ class Trajectory:
                     "action_schemas": describe_actions(visit.action_names),
                 },
                 summary_stats=_count(visit),
-                reward_info={
-                    "reward": self.config.score_type.visit_reward(visit, score)
-                },
+                reward_info={"reward": reward},
                 start_time=_parse_utc(visit.started_utc),
                 error_type=self.error_type if visit is self._visits[-1] else None,
                 task_metadata=task,

@@ -19,7 +19,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import Enum
@@ -27,10 +28,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longplay.agents.config import AgentConfig
 from longplay.agents.isolation.levels import NOT_ISOLATED, Isolation
 from longplay.agents.isolation.remote import load_agent_at
-from longplay.agents.loading import LoadedAgent
+from longplay.agents.source.config import AgentConfig
+from longplay.agents.source.loading import LoadedAgent
 from longplay.contract.files import (
     check_no_links,
     make_directory,
@@ -47,13 +48,13 @@ from longplay.contract.layout import (
     read_experiment_config,
     run_dir_of,
 )
+from longplay.contract.names import folder_name
 from longplay.contract.records import IsolationLevel
-from longplay.contract.rundir import is_readable_path
 from longplay.errors import ConfigError, LongplayError, OutputError
 from longplay.eval_log.log import EvalLog
 from longplay.eval_log.records import ExperimentRecord
 from longplay.eval_log.run_records import EXPERIMENT_FILE
-from longplay.eval_log.tasks import Benchmark
+from longplay.eval_log.tasks import Benchmark, check_distinct
 from longplay.experiments.conclusion import (
     lock_experiment,
     read_record,
@@ -69,11 +70,13 @@ from longplay.experiments.job import (
     play_job,
 )
 from longplay.plan import RunPlan, plan_again, plan_all_again, plan_run
-from longplay.runs.checkpoint import keep_agent, remove_checkpoints
+from longplay.runs.checkpoint import remove_checkpoints
 from longplay.runs.loop import Observer, Progress
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
 from longplay.runs.session import Session, ignore_progress
-from longplay.runs.status import STALL_TIMEOUT_S, RunView, view_run
+from longplay.runs.status import STALL_TIMEOUT_S, RunView, archive_try, view_run
+from longplay.seeds import check_seed
+from longplay.suites import FIRST_TUNING_SEED, describe_seeds
 
 if TYPE_CHECKING:
     from longplay.agents.protocol import StreamingAgent
@@ -91,16 +94,46 @@ def view_runs(
     """
     if (directory / RUN_REQUEST).is_file():
         request = read_document(directory / RUN_REQUEST, RunRequest)
-        plan = plan_again(request.config_given, request.seed)
+        plan = plan_again(request.config_given, request.seed, request.suite)
         return [view_run(plan, directory, stall_timeout_s)]
-    return [
-        view_run(plan, run_dir_of(directory, plan.trajectory_id), stall_timeout_s)
-        for plan in _make_plans(read_experiment_config(directory))
-    ]
+    plans = read_plans(directory)
+    started = _list_started(directory)
+    views = []
+    for plan in plans:
+        run_dir = run_dir_of(directory, plan.trajectory_id)
+        if run_dir.name in started:
+            views.append(view_run(plan, run_dir, stall_timeout_s))
+        else:
+            views.append(RunView(plan, run_dir, "QUEUED", None))
+    return views
 
 
-def _make_plans(config: ExperimentConfig) -> tuple[RunPlan, ...]:
-    return plan_all_again(config.config_given, config.seeds)
+def read_plans(directory: Path) -> tuple[RunPlan, ...]:
+    """The planned runs of an experiment."""
+    config = read_experiment_config(directory)
+    return keep_names(directory, plan_all_again(config.config_given, config.seeds))
+
+
+def keep_names(directory: Path, plans: tuple[RunPlan, ...]) -> tuple[RunPlan, ...]:
+    """The plans, with older names if runs with such names were started there."""
+    if plans[0].is_catalogued:
+        return plans
+    unknown = _list_started(directory) - _list_folders(plans)
+    # An older name takes a whole config: only of seeds that were started.
+    seeds = {name.rpartition("_seed-")[2] for name in unknown}
+    started = [plan for plan in plans if str(plan.seed) in seeds]
+    older = (replace(plan, has_older_name=True) for plan in started)
+    if unknown.isdisjoint(_list_folders(older)):
+        return plans
+    return tuple(replace(plan, has_older_name=True) for plan in plans)
+
+
+def _list_started(directory: Path) -> set[str]:
+    return {path.name for path in (directory / "episodes").glob("*")}
+
+
+def _list_folders(plans: Iterable[RunPlan]) -> set[str]:
+    return {folder_name(plan.trajectory_id) for plan in plans}
 
 
 class Mode(Enum):
@@ -137,6 +170,7 @@ class Experiment:
         needs: What each run needs of the machine that plays it.
         tuning_frames: Frames that were spent on tuning the agent; None if unknown.
         options: How the runs are played.
+        plays_completed: Whether completed runs are archived and played again.
     """
 
     plans: tuple[RunPlan, ...]
@@ -147,6 +181,7 @@ class Experiment:
     needs: Needs = ONE_CPU
     tuning_frames: int | None = None
     options: RunOptions = DEFAULT_OPTIONS
+    plays_completed: bool = False
 
     @classmethod
     def open(
@@ -183,7 +218,7 @@ class Experiment:
         agent = agent_config.load(spec, config.agent_files, isolation)
         selected = None if experiment_dir == directory else directory.absolute().name
         return cls(
-            _make_plans(config),
+            read_plans(experiment_dir),
             agent,
             experiment_dir,
             mode,
@@ -346,7 +381,7 @@ class Experiment:
     def check_output(self) -> None:
         """Refuses a folder that exists, and a disk too small for all runs."""
         may_exist = self.mode is Mode.CREATE_OR_RESUME and self._is_empty()
-        if not is_readable_path(self.directory):
+        if not _is_utf8(self.directory):
             raise OutputError(
                 f"{self.directory}: expected a path in UTF-8; choose another folder "
                 "for --out"
@@ -481,8 +516,11 @@ class Experiment:
         """The jobs of the runs to play."""
         resume_only = self.mode is not Mode.RETRY
         for view in self.view_selected(stall_timeout_s):
-            if view.is_pending:
+            is_again = self.plays_completed and view.state == "COMPLETED"
+            if view.is_pending or is_again:
                 check_no_links(view.run_dir, self.directory)
+                if is_again:
+                    archive_try(view.run_dir)
                 yield Job.make(
                     view,
                     self.agent,
@@ -526,7 +564,6 @@ class Experiment:
         views = self.view()
         for view in views:
             if view.state == "COMPLETED":  # its process may have been killed earlier
-                keep_agent(view.run_dir, self.options.kept_agent_bytes)
                 remove_checkpoints(view.run_dir)
         write_summary(self.directory, views)
 
@@ -551,7 +588,7 @@ def plan_experiment(
     suite: str,
     agent: str | Callable[..., StreamingAgent],
     *,
-    seeds: Sequence[int] = (0,),
+    seeds: Sequence[int] | None = None,
     out: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
@@ -560,7 +597,7 @@ def plan_experiment(
 ) -> Experiment:
     """Plans an experiment; nothing is written, and the agent is imported, not built."""
     return request_experiment(
-        plan_seeds(suite, seeds, overrides),
+        plan_seeds(suite, (FIRST_TUNING_SEED,) if seeds is None else seeds, overrides),
         agent,
         out=out,
         agent_args=agent_args,
@@ -580,11 +617,9 @@ def plan_seeds(
     Raises:
         ConfigError: No seeds, a repeated seed, or settings that `plan_run` refuses.
     """
-    plans = tuple(
-        plan_run(suite, seed, overrides, stop_after=stop_after) for seed in seeds
-    )
-    Benchmark.from_plans(plans)  # each seed once
-    return plans
+    check_distinct(seeds)
+    first = plan_run(suite, seeds[0], overrides, stop_after=stop_after)
+    return tuple(replace(first, seed=check_seed(seed)) for seed in seeds)
 
 
 def request_experiment(
@@ -612,7 +647,7 @@ def run(
     suite: str,
     agent: str | Callable[..., StreamingAgent],
     *,
-    seeds: Sequence[int] = (0,),
+    seeds: Sequence[int] | None = None,
     out: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
@@ -627,6 +662,7 @@ def run(
         agent: A name, `file.py[:attr]`, `module:attr`, or a class or factory called
             as `agent(num_actions, seed, **agent_args)`.
         seeds: Run seeds; each determines the schedule, emulators and agent of its run.
+            By default tuning seed 1000: official seeds are played when they are named.
         out: Experiment directory to create; by default a new one in `runs/`.
         overrides: Settings of the suite to override.
         agent_args: Arguments for the agent.
@@ -656,8 +692,21 @@ def run(
         agent_files=agent_files,
         isolation=isolate if isinstance(isolate, Isolation) else Isolation(isolate),
     )
+    played = [plan.seed for plan in experiment.plans]
+    suite_name = experiment.plans[0].suite_name
+    if note := describe_seeds(suite_name, played, are_given=seeds is not None):
+        sys.stderr.write(f"longplay: {note}\n")
     results = experiment.run_sequentially(observer)
     for result in results:
         if result.exception is not None:
             raise result.exception
     return ExperimentResult(experiment.directory, tuple(results))
+
+
+def _is_utf8(path: Path) -> bool:
+    """Whether a path can be written in documents, which are UTF-8."""
+    try:
+        str(path.absolute()).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -9,11 +9,11 @@ import contextlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from longplay.agents.config import AgentConfig
 from longplay.agents.isolation.levels import Isolation
-from longplay.agents.loading import LoadedAgent
-from longplay.analysis.tuning import write_tuning
-from longplay.contract.layout import RunRequest
+from longplay.agents.source.config import AgentConfig
+from longplay.agents.source.loading import LoadedAgent
+from longplay.contract.files import read_document
+from longplay.contract.layout import RUN_REQUEST, RunRequest
 from longplay.contract.records import RunState, Score
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
@@ -23,6 +23,7 @@ from longplay.errors import (
     RunPreempted,
 )
 from longplay.experiments.tracking import track_run
+from longplay.experiments.tuned_score import write_tuning
 from longplay.plan import RunPlan
 from longplay.runs.checkpoint import read_checkpoint
 from longplay.runs.loop import Observer
@@ -35,7 +36,7 @@ from longplay.runs.session import (
     write_run_score,
 )
 from longplay.runs.status import RunView, archive_try, mark_run, read_status
-from longplay.validation import Report, validate_run
+from longplay.validation import Report, RunRows, validate_run
 
 
 @dataclass(frozen=True)
@@ -145,10 +146,13 @@ class Job:
         needs: Needs = ONE_CPU,
         options: RunOptions = DEFAULT_OPTIONS,
     ) -> Job:
-        """The job of an incomplete run."""
+        """The job of an incomplete run, which keeps the states it was to keep."""
+        started = view.run_dir / RUN_REQUEST
+        if started.is_file():
+            options = options.continue_request(read_document(started, RunRequest))
         return cls(
             view.plan,
-            request_run(view.plan, agent),
+            request_run(view.plan, agent, options),
             agent.absolute_spec,
             view.run_dir.absolute(),
             view.retries,
@@ -241,6 +245,7 @@ def _play_tracked(
         session = session or open_session(
             job.plan, agent, job.run_dir, observer, job.options
         )
+        session.workers = validation_workers
         if is_start:
             session.run(job.retries)
         else:
@@ -256,7 +261,7 @@ def _play_tracked(
         if is_announced:
             _mark_failed(job.run_dir, error)
         return job.fail(error)
-    result = judge_run(job, validation_workers)
+    result = judge_run(job, validation_workers, session.rows)
     return replace(result, resumed_from=session.resumed_from)
 
 
@@ -282,7 +287,9 @@ def _can_resume(job: Job) -> bool:
     return False
 
 
-def judge_run(job: Job, validation_workers: int = 1) -> RunResult:
-    """Validates a completed run."""
-    report = validate_run(job.run_dir, workers=validation_workers)
+def judge_run(
+    job: Job, validation_workers: int = 1, rows: RunRows | None = None
+) -> RunResult:
+    """Validates a completed run; its rows are read if that was not done yet."""
+    report = validate_run(job.run_dir, workers=validation_workers, rows=rows)
     return RunResult(job.seed, job.run_dir, "COMPLETED", report)

@@ -41,7 +41,7 @@ try:
     import ray
     from ray.exceptions import RayError
 except ImportError as error:
-    raise MissingExtraError("running on Ray needs ray: pip install '.[ray]'") from error
+    raise MissingExtraError.of("running on Ray needs ray", "ray") from error
 
 _POLL_S = 0.5
 _STOP_TIMEOUT_S = 15.0

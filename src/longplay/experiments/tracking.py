@@ -110,8 +110,8 @@ class _TensorBoard:
             from tensorboard.compat.proto.summary_pb2 import Summary
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError as error:
-            raise MissingExtraError(
-                "--track tensorboard needs it: pip install '.[track]'"
+            raise MissingExtraError.of(
+                "--track tensorboard needs it", "track"
             ) from error
         self._event, self._summary = Event, Summary
         self._writer = EventFileWriter(str(folder))
@@ -135,9 +135,7 @@ class _WeightsAndBiases:
         try:
             import wandb
         except ImportError as error:
-            raise MissingExtraError(
-                "--track wandb needs it: pip install '.[track]'"
-            ) from error
+            raise MissingExtraError.of("--track wandb needs it", "track") from error
         # Where it sends to, and whether, is up to W&B's own settings (WANDB_MODE, …).
         try:
             self._run = wandb.init(

@@ -4,7 +4,7 @@
     import longplay.gym  # registers them
 
     env = gymnasium.make("longplay/Control-v1", record="runs/mine")
-    observation, info = env.reset(seed=0)
+    observation, info = env.reset(seed=1000)
 
 `GameEpisodes(env)` presents game overs as ends of episodes.
 `gymnasium.make("longplay.gym:longplay/Control-v1")` works without the import. Importing
@@ -23,6 +23,7 @@ __all__ = ["ENV_SUITES", "GameEpisodes"]
 
 ENV_SUITES: Mapping[str, str] = {
     "longplay/Control-v1": "control-v1",
+    "longplay/Control3x3-v1": "control-3x3-v1",
     "longplay/Control6x3-v1": "control-6x3-v1",
     "longplay/ControlSmoke-v1": "control-smoke-v1",
     "longplay/Stream-v1": "stream-8x3-v1",

@@ -9,6 +9,7 @@ no loop resets the stream early. The stream's own flags are `info["terminated"]`
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from longplay.gym.recording import RecordedExperiment, Recording
 from longplay.plan import RunPlan, plan_run
 from longplay.seeds import MAX_SEED
 from longplay.stream import Stream
+from longplay.suites import FIRST_TUNING_SEED, describe_seeds
 from longplay.tracks.catalogue import make_stream, track_of
 
 
@@ -59,6 +61,8 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
             self._experiment = RecordedExperiment(Path(record), agent)
         # Whether the next stream needs a seed before it is recorded.
         self._needs_seed = False
+        # What was said about seeds.
+        self._notes: set[str] = set()
         self.render_mode = render_mode
         plan = plan_run(suite, 0, self._overrides)  # refuses invalid settings
         track = track_of(plan.config)
@@ -82,20 +86,38 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Starts a new stream; without a seed, its seed is drawn from `np_random`.
+        """Starts a new stream.
+
+        Without a seed, the first one has tuning seed 1000; the seeds of others are
+        drawn from `np_random`, and are never official ones.
 
         After a stream that was recorded to its end, a new one can only be played with
         a seed: loops that reset by themselves would record a second stream unasked.
         """
+        is_given = seed is not None
+        if not is_given and self._np_random is None:
+            seed = FIRST_TUNING_SEED
         super().reset(seed=seed)
-        if seed is not None:
+        if is_given:
             self._needs_seed = False
-        run_seed = int(self.np_random.integers(MAX_SEED + 1)) if seed is None else seed
+        run_seed = seed
+        if run_seed is None:
+            drawn = self.np_random.integers(FIRST_TUNING_SEED, MAX_SEED + 1)
+            run_seed = int(drawn)
         self._end_recording()
         self._plan = plan_run(self._suite_id, run_seed, self._overrides)
-        config = self._plan.config
-        self._stream = make_stream(config)
+        if seed is not None:
+            self._explain_seed(seed, is_given)
+        self._stream = make_stream(self._plan.config)
         return self._perceive(self._stream)
+
+    def _explain_seed(self, seed: int, is_given: bool) -> None:
+        """Says once what the seed means, if it is official or was not given."""
+        suite_name = self._plan.suite_name
+        note = describe_seeds(suite_name, [seed], are_given=is_given)
+        if note is not None and note not in self._notes:
+            self._notes.add(note)
+            sys.stderr.write(f"longplay: {note}\n")
 
     def step(
         self, action: np.int64 | int

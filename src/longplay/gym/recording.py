@@ -10,13 +10,12 @@ import contextlib
 from pathlib import Path
 from time import monotonic
 
-from longplay.agents.loading import LoadedAgent
 from longplay.agents.protocol import StreamingAgent
+from longplay.agents.source.loading import LoadedAgent
 from longplay.contract.files import make_directory, write_document
 from longplay.contract.fingerprint import agent_id
 from longplay.contract.layout import (
     is_experiment,
-    read_experiment_config,
     run_dir_of,
 )
 from longplay.contract.records import AgentEntry, EventRow, RunSummary
@@ -27,8 +26,8 @@ from longplay.errors import (
     RunCancelled,
     RunFailed,
 )
-from longplay.experiments.experiment import Experiment
-from longplay.plan import RunPlan, plan_again
+from longplay.experiments.experiment import Experiment, read_plans
+from longplay.plan import RunPlan
 from longplay.runs.loop import Progress
 from longplay.runs.recorder import Recorder
 from longplay.runs.session import (
@@ -78,9 +77,8 @@ class RecordedExperiment:
         """The runs that the experiment has already."""
         if not is_experiment(self._directory):
             return []
-        config = read_experiment_config(self._directory)
-        seeds = [seed for seed in config.seeds if seed != new.seed]
-        return [plan_again(config.config_given, seed) for seed in seeds]
+        plans = read_plans(self._directory)
+        return [plan for plan in plans if plan.seed != new.seed]
 
 
 class Recording:
@@ -144,10 +142,7 @@ class Recording:
     def _conclude(self) -> None:
         """Brings the records of the experiment up to date."""
         with self._experiment.lock(_WAIT_S):
-            config = read_experiment_config(self._experiment.directory)
-            self._experiment.plans = tuple(
-                plan_again(config.config_given, seed) for seed in config.seeds
-            )
+            self._experiment.plans = read_plans(self._experiment.directory)
             self._experiment.conclude()
 
     def _write_summary(self) -> RunSummary:

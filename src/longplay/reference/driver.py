@@ -19,7 +19,7 @@ from longplay.contract.records import (
 )
 from longplay.driver import unwrap_number
 from longplay.errors import AgentError, ConfigError, describe_value
-from longplay.reference.guide import Guide, open_guides
+from longplay.reference.guide import Guide, open_branch_guides, open_guides
 from longplay.reference.library import hash_references
 
 
@@ -100,4 +100,6 @@ def _find_guides(config: RunConfig) -> dict[int, Guide]:
         )
     if config.seed is None:
         raise ConfigError("config.json seed: expected the run's seed, found none")
+    if config.probe is not None:
+        return open_branch_guides(config.schedule, config.seed, config.games)
     return open_guides(config.schedule, config.seed)

@@ -92,7 +92,7 @@ class AuditedState(_Facts):
 
 
 class AuditSummary(_Facts):
-    """The result of an audit; see `longplay.reference.auditing.summarise`."""
+    """The result of an audit; see `references.auditing.summarise`."""
 
     states: int
     continuations: int
@@ -163,3 +163,8 @@ class ReferenceFacts(_Facts):
     values: ValueFacts
     audit: AuditFacts
     rollouts: RolloutFacts | None = Field(default=None, exclude_if=is_none)
+
+
+def describe_r2(r2: float | None) -> str:
+    """Two digits; a dash where states do not differ enough to have one."""
+    return "–" if r2 is None else f"{r2:.2f}"

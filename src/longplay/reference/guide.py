@@ -20,7 +20,7 @@ from longplay.reference.library import Reference, load_reference
 from longplay.reference.policy import Chooser
 from longplay.reference.ram import RAM_BYTES
 from longplay.reference.streams import RecordedVisit, find_recorded_visit
-from longplay.seeds import policy_seed
+from longplay.seeds import branch_policy_seed, policy_seed
 
 
 class Guidance(NamedTuple):
@@ -123,6 +123,35 @@ def open_guides(
         DocumentError: A file is missing or damaged.
     """
     return {visit.visit_idx: _open_guide(visit, seed, data) for visit in schedule}
+
+
+def open_branch_guides(
+    schedule: Sequence[ScheduledVisit],
+    seed: int,
+    games: Sequence[str],
+    data: Path | None = None,
+) -> dict[int, Guide]:
+    """Branch of a probe -> its guide, always live.
+
+    Args:
+        schedule: The branches; the cycle of a visit is the number of its branch.
+        seed: The seed of the run that is probed.
+        games: The suite's games.
+        data: Folder of the references; the installed ones if None.
+
+    Raises:
+        ConfigError, DocumentError: As `open_guides`.
+    """
+    references = {
+        visit.game_id: load_reference(visit.game_id, data) for visit in schedule
+    }
+    return {
+        visit.visit_idx: LiveGuide(
+            references[visit.game_id],
+            branch_policy_seed(seed, games.index(visit.game_id), visit.cycle_idx),
+        )
+        for visit in schedule
+    }
 
 
 def _open_guide(visit: ScheduledVisit, seed: int, data: Path | None) -> Guide:

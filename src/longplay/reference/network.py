@@ -57,7 +57,7 @@ ARRAYS: dict[str, tuple[type[np.generic], int]] = {
 }
 
 
-def check_arrays(arrays: Arrays, where: str) -> None:
+def check_arrays(arrays: Arrays, where: str, input_bits: int = INPUT_BITS) -> None:
     """Checks the arrays of a frozen network.
 
     Raises:
@@ -76,8 +76,8 @@ def check_arrays(arrays: Arrays, where: str) -> None:
     if shapes != _expected_shapes(shapes):
         raise DocumentError(f"{where}: shapes do not fit together: {shapes}")
     bits = arrays["input_bits"]
-    if len(bits) and not (bits.min() >= 0 and bits.max() < INPUT_BITS):
-        raise DocumentError(f"{where} input_bits: expected 0 … {INPUT_BITS - 1}")
+    if len(bits) and not (bits.min() >= 0 and bits.max() < input_bits):
+        raise DocumentError(f"{where} input_bits: expected 0 … {input_bits - 1}")
 
 
 def _expected_shapes(found: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
@@ -137,8 +137,13 @@ class _Normalisation:
 class ExactNetwork:
     """Evaluates one memory pair at a time."""
 
-    def __init__(self, arrays: Arrays, where: str = "network") -> None:
-        check_arrays(arrays, where)
+    def __init__(
+        self,
+        arrays: Arrays,
+        where: str = "network",
+        input_bits: int = INPUT_BITS,
+    ) -> None:
+        check_arrays(arrays, where, input_bits)
         self._input_bits = arrays["input_bits"].astype(np.intp)
         self._weight1 = arrays["weight1"].astype(np.float32)
         self._weight2 = arrays["weight2"].astype(np.float64)

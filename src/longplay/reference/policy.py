@@ -14,7 +14,7 @@ import numpy as np
 from longplay.console.base import ACTION_NAMES
 from longplay.errors import DocumentError
 from longplay.reference.network import Arrays, ExactNetwork
-from longplay.reference.ram import RamPair
+from longplay.reference.ram import INPUT_BITS, RamPair
 
 _HALF = 2**32
 
@@ -28,8 +28,9 @@ class FixedPolicy:
         actions: Sequence[int],
         exploration: float,
         where: str = "policy",
+        input_bits: int = INPUT_BITS,
     ) -> None:
-        self._network = ExactNetwork(arrays, where)
+        self._network = ExactNetwork(arrays, where, input_bits)
         self.actions = tuple(actions)
         self.exploration = exploration
         outputs = arrays["weight3"].shape[1]

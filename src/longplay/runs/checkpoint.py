@@ -7,8 +7,8 @@
 
 A checkpoint is written at visit ends, every minute or as `--checkpoint-every` says, and
 when a run is asked to stop. It is never changed: the next one has its own folder, and
-this one stays the current one until `current.json` names the next. At the end of the
-run, the agent's part becomes `<run>/agent/`. Nothing in here is ever unpickled.
+this one stays the current one until `current.json` names the next. At visit ends,
+`states` keeps a copy of the agent's part. Nothing in here is ever unpickled.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from longplay.agents.global_random import GlobalRandomState
 from longplay.contract.files import (
     hash_file,
     make_directory,
-    move_directory,
     open_regular,
     read_document,
     render_document,
@@ -35,7 +34,7 @@ from longplay.contract.files import (
     write_file,
 )
 from longplay.contract.records import Document
-from longplay.contract.rundir import KEPT_AGENT, ROW_FILES
+from longplay.contract.rundir import ROW_FILES
 from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import DocumentError
 from longplay.runs.recorder import RecorderState
@@ -102,6 +101,7 @@ class CheckpointWriter:
         stream: StreamState,
         recorder: RecorderState,
         save_agent: Callable[[Path], None] | None,
+        keep_agent: Callable[[Path, GlobalRandomState], None] | None = None,
     ) -> None:
         """Writes a checkpoint; the rows it covers are on the disk already.
 
@@ -109,6 +109,7 @@ class CheckpointWriter:
             stream: The stream's state.
             recorder: The recorder's state.
             save_agent: Saves the agent to a folder, if it can be saved.
+            keep_agent: Keeps what it saved, before this checkpoint is the current one.
 
         Raises:
             RecordingError: The write failed; the last checkpoint is still current.
@@ -126,6 +127,8 @@ class CheckpointWriter:
             global_random.restore()
             sync_tree(folder / "agent")
             agent_sha256 = _hash_tree(folder / "agent")
+            if keep_agent is not None:
+                keep_agent(folder / "agent", global_random)
         record = CheckpointRecord(
             stream=stream,
             recorder=recorder,
@@ -176,23 +179,6 @@ def _read_pointer(folder: Path) -> _Pointer | None:
         return read_document(folder / _POINTER, _Pointer)
     except DocumentError:
         return None
-
-
-def keep_agent(run_dir: Path, largest_bytes: int | None) -> None:
-    """Keeps the agent's state of the last checkpoint, at the end of the run.
-
-    Args:
-        run_dir: A complete run; its last checkpoint is that of its last frame.
-        largest_bytes: A larger state is not kept; None for any size.
-    """
-    checkpoint = read_checkpoint(run_dir)
-    if checkpoint is None or checkpoint.agent_dir is None or largest_bytes == 0:
-        return
-    files = [path for path in checkpoint.agent_dir.rglob("*") if path.is_file()]
-    size_bytes = sum(path.stat().st_size for path in files)
-    if largest_bytes is None or size_bytes <= largest_bytes:
-        remove_tree(run_dir / KEPT_AGENT)
-        move_directory(checkpoint.agent_dir, run_dir / KEPT_AGENT)
 
 
 def remove_checkpoints(run_dir: Path) -> None:

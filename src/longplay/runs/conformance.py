@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from longplay.agents.adapters import name_form
 from longplay.agents.functional import INIT_PREDICTOR
 from longplay.agents.global_random import GlobalRandom, GlobalRandomState
-from longplay.agents.loading import LoadedAgent
+from longplay.agents.metrics import find_non_finite
 from longplay.agents.protocol import StreamingAgent
+from longplay.agents.source.loading import LoadedAgent
 from longplay.errors import AgentError, LongplayError, describe_exception
 from longplay.runs.continuation import Continuation
 from longplay.runs.trial import (
@@ -55,7 +57,7 @@ def check_agent(loaded: LoadedAgent) -> list[Check]:
         *(_check_predictor(loaded) if loaded.is_predictor else _check_actor(loaded)),
         _check("repeats its choices for the same seed", _repeats, loaded),
         _check("draws from random generators of its own", _spares_random, loaded),
-        _check("offers metrics: finite numbers", _metrics, loaded),
+        _check("offers metrics: numbers", _metrics, loaded),
         _check("offers save() and load() together", _saves, loaded),
         _check("continues from what it saved", _continues, loaded),
     ]
@@ -64,6 +66,7 @@ def check_agent(loaded: LoadedAgent) -> list[Check]:
 def _check_actor(loaded: LoadedAgent) -> list[Check]:
     return [
         _check(f"is built as {loaded.built_as}", _build, loaded),
+        _check("has a form that longplay calls", _name_form, loaded),
         _check("answers every decision with an action", _plays, loaded),
         _check("plays the control track, without info['lives']", _controls, loaded),
     ]
@@ -122,6 +125,10 @@ def _build(loaded: LoadedAgent) -> str:
     return f"{type(_make_agent(loaded)).__name__}, {loaded.entry.agent_id[:8]}"
 
 
+def _name_form(loaded: LoadedAgent) -> str:
+    return name_form(_make_agent(loaded))
+
+
 def _plays(loaded: LoadedAgent) -> str:
     choices = _answer_all(loaded, _make_agent(loaded))
     return f"{len(choices)} decisions, {len(set(choices))} different actions"
@@ -169,10 +176,12 @@ def _metrics(loaded: LoadedAgent) -> str:
     if not hasattr(agent, "metrics"):
         raise _NotOfferedError
     _answer_all(loaded, agent)
-    names = STREAMING_TRIAL.track.join(agent).metrics()
-    if not names:
+    metrics = STREAMING_TRIAL.track.join(agent).metrics()
+    if not metrics:
         raise _NotOfferedError
-    return ", ".join(names)
+    if names := find_non_finite(metrics):
+        return f"not finite, which a run counts and leaves out: {', '.join(names)}"
+    return ", ".join(metrics)
 
 
 def _saves(loaded: LoadedAgent) -> str:

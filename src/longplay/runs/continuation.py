@@ -27,7 +27,7 @@ _VISIT_DECISIONS = (500, 400, 300)
 _DECISIONS_BEFORE_SAVE = 800
 
 # The answer to one decision and the metrics after it, by their names in messages.
-Values = dict[str, float]
+Values = dict[str, float | None]
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,13 @@ signals; the stream decides what an agent may know.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import NoReturn, TypeVar
 
+from longplay.agents.metrics import Metrics, find_non_finite
 from longplay.contract.records import EventRow
 from longplay.errors import (
     AgentError,
@@ -55,7 +57,7 @@ class Progress:
     # Delivered reward per frame of the visit so far.
     reward_rate: float | None = None
     # What the agent reported last.
-    metrics: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
     # Which of several runs it is; "" for a single run.
     run: str = ""
     # Something that the user should know; "" if there is nothing.
@@ -94,6 +96,7 @@ class Run:
         stop: StopRequest,
         checkpoint: Callable[[], None] = lambda: None,
         checkpoint_s: float = CHECKPOINT_S,
+        before_visit: Callable[[], None] | None = None,
     ) -> None:
         self._stream = stream
         self._participant = participant
@@ -102,7 +105,10 @@ class Run:
         self._stop = stop
         self._checkpoint = checkpoint
         self._checkpoint_s = checkpoint_s
+        # Of a probe: sets the agent back. Then no checkpoint lies within a visit.
+        self._before_visit = before_visit
         self._notice = ""
+        self._has_warned = False
         self._frames_total = sum(visit.visit_frames for visit in stream.schedule)
         self._held: HeldFrames | None = None
         self._write_frame = recorder.write_frame
@@ -139,6 +145,8 @@ class Run:
         while not stream.done:
             stream.begin_visit()
             recorder.begin_visit(stream.visit, stream.console.actions)
+            if self._before_visit is not None:
+                self.ask(self._before_visit)
             try:
                 last = self._play_visit()
             except (AgentError, ConsoleError):
@@ -146,7 +154,10 @@ class Run:
                 self._settle()
                 raise
             self._end_visit(last)
-            self._make_checkpoint()
+            # The branches of a probe are short: not every one ends with a checkpoint.
+            is_probe = self._before_visit is not None and not stream.done
+            if not is_probe or self._is_checkpoint_due(monotonic()):
+                self._make_checkpoint()
             self._stop_if_asked()
         recorder.sync()
 
@@ -165,12 +176,26 @@ class Run:
     def _end_visit(self, last: EventRow) -> None:
         self._settle()
         window, visit = self.ask(self._participant.end_visit)
-        self.ask(lambda: self._recorder.metric_rows.write(last, window))
+        self._write_metrics(last, window)
         self._recorder.end_visit(visit)
 
     def _end_window(self, last: EventRow) -> None:
-        metrics = self.ask(self._participant.window_metrics)
+        self._write_metrics(last, self.ask(self._participant.window_metrics))
+
+    def _write_metrics(self, last: EventRow, metrics: Metrics) -> None:
         self.ask(lambda: self._recorder.metric_rows.write(last, metrics))
+        if not self._has_warned and (names := find_non_finite(metrics)):
+            self._has_warned = True
+            self.warn(
+                f"the agent reported values of {', '.join(names)} that are not finite, "
+                f"first before frame {self.frame}; they are left out and counted"
+            )
+
+    def warn(self, text: str) -> None:
+        """Shows a line to the user now, and keeps it in agent_output.txt."""
+        self._notice = describe_text(text)
+        sys.stderr.write(f"longplay: {self._notice}\n")
+        self._report_progress(monotonic())
 
     def _play_visit(self) -> EventRow:
         """Plays the rest of a visit; returns its last row."""
@@ -182,7 +207,7 @@ class Run:
             percept = stream.percept(looks_between_decisions)
             try:
                 answer = participant.answer(percept)
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
                 if self._held is not None:
                     sent = self._held.count + 1
                     self._failed_frame = self._held.drop_unprocessed(sent, self.frame)
@@ -209,7 +234,7 @@ class Run:
         """Calls the agent outside the frame loop; its errors name the frame."""
         try:
             return question()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             self._blame_agent(error)
 
     def _blame_agent(self, error: BaseException) -> NoReturn:
@@ -218,7 +243,7 @@ class Run:
         if isinstance(error, AgentError):
             message = describe_text(f"{error} {place}")
             raise AgentError(message) from error.__cause__
-        if isinstance(error, LongplayError):
+        if isinstance(error, LongplayError | KeyboardInterrupt):
             raise error
         raise AgentError(
             f"the agent raised {describe_exception(error)} {place}; "
@@ -239,6 +264,9 @@ class Run:
             )
         self._next_checkpoint_s = monotonic() + interval_s
 
+    def _is_checkpoint_due(self, now_s: float) -> bool:
+        return self._stop.reason is not None or now_s >= self._next_checkpoint_s
+
     def _stop_if_asked(self) -> None:
         if self._stop.reason is not None:
             raise self._stop.reason(
@@ -251,9 +279,12 @@ class Run:
         self._next_tick_s = now_s + _TICK_S
         self.ask(self.fork_guard.check)
         self._recorder.flush()
-        if self._stop.reason is not None or now_s >= self._next_checkpoint_s:
+        if self._before_visit is None and self._is_checkpoint_due(now_s):
             self._make_checkpoint()
             self._stop_if_asked()
+        self._report_progress(now_s)
+
+    def _report_progress(self, now_s: float) -> None:
         visit = self._stream.visit
         self._observer(
             Progress(

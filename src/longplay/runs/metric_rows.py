@@ -1,6 +1,6 @@
 """metrics.jsonl: the metrics an agent reports, in windows of its decisions.
 
-    {"global_frame_idx": …, "visit_idx": …, "<metric>": mean, …}
+    {"global_frame_idx": …, "visit_idx": …, "<metric>": mean or null, …}
 
 There is a row every 1,000 decisions of a visit and at the visit's end, for agents that
 report metrics. The file is additive: outside the digest chain, and ignored by replay.
@@ -9,11 +9,11 @@ It is bit-identical for the same suite, seed and agent if the agent is determini
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from longplay.agents.metrics import Metrics
 from longplay.contract.files import RowFile
 from longplay.contract.records import EventRow
 from longplay.errors import AgentError
@@ -37,7 +37,7 @@ class MetricRows:
         self._size_bytes = size_bytes
         self._file: RowFile | None = None
         self._pending: list[bytes] = []
-        self.last: dict[str, float] = {}
+        self.last: Metrics = {}
 
     @classmethod
     def restore(cls, path: Path, size_bytes: int) -> MetricRows:
@@ -54,7 +54,7 @@ class MetricRows:
         """Length of the file."""
         return self._size_bytes
 
-    def write(self, event: EventRow, metrics: Mapping[str, float]) -> None:
+    def write(self, event: EventRow, metrics: Metrics) -> None:
         """Writes the metrics of the window that ends with a frame.
 
         Raises:

@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 import msgspec
 from pydantic import Field
 
+from longplay.agents.metrics import Metrics
 from longplay.console.base import ACTION_NAMES
+from longplay.contract.curves import VisitWindows
 from longplay.contract.digests import Chain, ends_block
 from longplay.contract.files import RowFile, iter_rows, open_regular
 from longplay.contract.records import (
@@ -61,9 +63,13 @@ class _VisitTally:
         self.frames = self.decision_frames = self.emulator_frames = 0
         self.episodes = 0
         self.reward_sum = self.game_reward_sum = 0.0
+        self.windows = VisitWindows(visit.visit_frames)
 
-    def continue_from(self, earlier: VisitSummary) -> None:
+    def continue_from(
+        self, earlier: VisitSummary, windows: dict[str, list[float]]
+    ) -> None:
         """Starts from the sums of an earlier process that played part of the visit."""
+        self.windows = VisitWindows(self.visit.visit_frames, windows)
         self.started_utc = earlier.started_utc
         self.started_s -= earlier.wall_time_s
         self.frames = earlier.frames
@@ -75,6 +81,7 @@ class _VisitTally:
 
     def add(self, events: Sequence[EventRow], episodes: int) -> None:
         reward_sum = sum(map(_reward_of, events))
+        self.windows.add(self.frames, events)
         self.frames += len(events)
         self.decision_frames += sum(map(_is_decision_of, events))
         self.reward_sum += reward_sum
@@ -86,7 +93,7 @@ class _VisitTally:
             self.emulator_frames += len(events)
             self.game_reward_sum += reward_sum
 
-    def summarise(self, metrics: dict[str, float]) -> VisitSummary:
+    def summarise(self, metrics: Metrics) -> VisitSummary:
         return VisitSummary(
             visit_idx=self.visit.visit_idx,
             game_id=self.visit.game_id,
@@ -114,17 +121,19 @@ class RecorderState(Document):
     segments: int = Field(description="Rows of segments.jsonl.")
     visits: tuple[VisitSummary, ...] = Field(description="Visits that have ended.")
     visit: VisitSummary | None = Field(description="The current visit, so far.")
+    windows: dict[str, list[float]] = Field(description="Its sums for curves.jsonl.")
     started_utc: Utc
     last_return: float | None
 
 
 class RowFiles(NamedTuple):
-    """The four row files of a run."""
+    """The row files of a run."""
 
     events: RowFile
     episodes: RowFile
     segments: RowFile
     digests: RowFile
+    curves: RowFile
 
     @classmethod
     def create(cls, run_dir: Path) -> RowFiles:
@@ -160,6 +169,7 @@ class Recorder:
         self._visit_bytes = 0
         self._visits: list[VisitSummary] = []
         self._earlier: VisitSummary | None = None
+        self._earlier_windows: dict[str, list[float]] = {}
         self._started_utc = utc_now()
         self.last_return: float | None = None
 
@@ -185,6 +195,7 @@ class Recorder:
         recorder._segment_count = state.segments
         recorder._visits = list(state.visits)
         recorder._earlier = state.visit
+        recorder._earlier_windows = state.windows
         recorder._started_utc = state.started_utc
         recorder.last_return = state.last_return
         return recorder
@@ -204,6 +215,7 @@ class Recorder:
             segments=self._segment_count,
             visits=tuple(self._visits),
             visit=None if self._tally is None else self._tally.summarise({}),
+            windows={} if self._tally is None else self._tally.windows.sums,
             started_utc=self._started_utc,
             last_return=self.last_return,
         )
@@ -212,7 +224,7 @@ class Recorder:
         """Starts the sums of a visit, and its clock."""
         self._tally = _VisitTally(visit, actions)
         if self._earlier is not None:
-            self._tally.continue_from(self._earlier)
+            self._tally.continue_from(self._earlier, self._earlier_windows)
             self._earlier = None
         else:
             self._visit_bytes = self._files.events.size_bytes
@@ -279,15 +291,24 @@ class Recorder:
         return 0 if self._tally is None else self._tally.decision_frames
 
     @property
+    def ended_visit_idx(self) -> int | None:
+        """The visit that has just ended; None while one is being played."""
+        if self._tally is not None or self._earlier is not None or not self._visits:
+            return None
+        return self._visits[-1].visit_idx
+
+    @property
     def reward_rate(self) -> float | None:
         """Delivered reward per frame of the current visit, so far."""
         tally = self._tally
         return tally.reward_sum / tally.frames if tally and tally.frames else None
 
-    def end_visit(self, metrics: dict[str, float]) -> None:
-        """Writes out a visit and closes its sums."""
+    def end_visit(self, metrics: Metrics) -> None:
+        """Writes out a visit that was played to its end, and closes its sums."""
         self.flush()
         if self._tally is not None:
+            curve = self._tally.windows.to_row(self._tally.visit)
+            self._files.curves.append(_encode_lines([curve]))
             self._visits.append(self._tally.summarise(metrics))
             self._tally = None
 

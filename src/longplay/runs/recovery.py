@@ -22,6 +22,7 @@ from longplay.contract.digests import Chain, iter_blocks
 from longplay.contract.files import RowFile, iter_rows, open_regular, shorten
 from longplay.contract.records import (
     GLOBAL_ACTION_SET,
+    CurveRow,
     DigestRow,
     EpisodeRow,
     RunConfig,
@@ -135,7 +136,7 @@ def check_rows(run_dir: Path, config: RunConfig, checkpoint: Checkpoint) -> None
 
 
 def _row_types(config: RunConfig) -> dict[str, type[msgspec.Struct]]:
-    types = (config.event_row, EpisodeRow, SegmentRow, DigestRow)
+    types = (config.event_row, EpisodeRow, SegmentRow, DigestRow, CurveRow)
     return dict(zip(ROW_FILES, types, strict=True))
 
 

@@ -11,14 +11,15 @@ import contextlib
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
 from pydantic import ValidationError
 
-from longplay.agents.global_random import GlobalRandom
-from longplay.agents.loading import LoadedAgent
+from longplay.agents.global_random import GlobalRandom, GlobalRandomState
+from longplay.agents.source.loading import LoadedAgent
 from longplay.agents.surroundings import Surroundings, kept_surroundings
 from longplay.console.machines import machine_of
 from longplay.contract.files import (
@@ -30,12 +31,11 @@ from longplay.contract.files import (
 )
 from longplay.contract.layout import RUN_REQUEST, RunRequest
 from longplay.contract.records import (
-    FileDigest,
     RunConfig,
     RunState,
     RunSummary,
 )
-from longplay.contract.rundir import ROW_FILES, RunDirectory
+from longplay.contract.rundir import RunDirectory
 from longplay.contract.usage import UsageSummary
 from longplay.errors import (
     AgentError,
@@ -54,7 +54,6 @@ from longplay.provenance import longplay_version, read_git_state
 from longplay.runs.checkpoint import (
     Checkpoint,
     CheckpointWriter,
-    keep_agent,
     read_checkpoint,
     remove_checkpoints,
 )
@@ -70,36 +69,52 @@ from longplay.runs.recovery import (
     read_applied,
 )
 from longplay.runs.signals import stop_on_signals
+from longplay.runs.states import KeptStates
 from longplay.runs.status import StatusWriter
 from longplay.seeds import agent_seed
 from longplay.tracks.catalogue import get_track, make_stream, track_of
-from longplay.tracks.scores import score_run, write_score
+from longplay.tracks.scores import compute_score
+from longplay.validation import RunRows
 
 
 def ignore_progress(progress: Progress) -> None:
     """The default observer: does nothing."""
 
 
-def write_run_score(run_dir: Path) -> Path:
+# Writes the result of a complete run from its rows; returns the file.
+ResultWriter = Callable[[Path, RunRows], Path]
+
+
+def write_run_score(run_dir: Path, rows: RunRows) -> Path:
     """Scores a complete run; returns the path of score.json."""
-    write_score(run_dir, score_run(run_dir))
-    return run_dir / "score.json"
+    rows.require_whole()
+    summary = RunDirectory(run_dir).summary
+    path = run_dir / "score.json"
+    play = rows.to_play(None if summary is None else summary.fps)
+    write_document(path, compute_score(play))
+    return path
 
 
 def conclude_run(
-    run_dir: Path, summary: RunSummary, write_result: Callable[[Path], Path]
-) -> None:
-    """Writes the result of a run, and the hashes of its row files and its score."""
-    digests = {
-        path.name: FileDigest(bytes=path.stat().st_size, sha256=hash_file(path))
-        for path in (run_dir / name for name in ROW_FILES)
-    }
-    result = write_result(run_dir)
-    hashes = {"rows": digests, "score_sha256": hash_file(result)}
+    run_dir: Path,
+    summary: RunSummary,
+    write_result: ResultWriter,
+    workers: int = 1,
+) -> RunRows:
+    """Writes the result of a run, and the hashes of its row files and its score.
+
+    Reads the rows, once; returns what was read.
+    """
+    rows = RunRows(run_dir, RunDirectory(run_dir).config, workers)
+    result = write_result(run_dir, rows)
+    hashes = {"rows": rows.digests, "score_sha256": hash_file(result)}
     write_document(run_dir / "run_summary.json", summary.model_copy(update=hashes))
+    return rows
 
 
-def request_run(plan: RunPlan, agent: LoadedAgent) -> RunRequest:
+def request_run(
+    plan: RunPlan, agent: LoadedAgent, options: RunOptions = DEFAULT_OPTIONS
+) -> RunRequest:
     """The request file's record of a planned run and its agent."""
     return RunRequest(
         trajectory_id=plan.trajectory_id,
@@ -111,6 +126,8 @@ def request_run(plan: RunPlan, agent: LoadedAgent) -> RunRequest:
         agent_files=agent.patterns,
         agent=agent.entry,
         agent_isolation=agent.isolation.to_record(),
+        keep_agent=options.keep_agent,
+        kept_agent_bytes=options.kept_agent_bytes,
     )
 
 
@@ -127,7 +144,7 @@ class Session:
         agent: LoadedAgent,
         run_dir: Path,
         observer: Observer = ignore_progress,
-        write_result: Callable[[Path], Path] = write_run_score,
+        write_result: ResultWriter = write_run_score,
         options: RunOptions = DEFAULT_OPTIONS,
     ) -> None:
         self._options = options
@@ -152,6 +169,10 @@ class Session:
         self._run: Run | None = None
         # How a stopped run was resumed, as text.
         self.resumed_from: str | None = None
+        # The row files of a complete run, as they were read to score it.
+        self.rows: RunRows | None = None
+        # Processes that read them.
+        self.workers = 1
         # None until this process may write to the folder.
         self._status: StatusWriter | None = None
         self._checkpoints: CheckpointWriter | None = None
@@ -223,7 +244,9 @@ class Session:
         assert checkpoint.agent_dir is not None
         try:
             self._participant.load(checkpoint.agent_dir)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise ResumeError(
                 f"the agent's load raised {describe_exception(error)}; "
                 "nothing was changed"
@@ -273,7 +296,7 @@ class Session:
 
     def _start_writing(self, retries: int) -> None:
         """Takes over the run's folder: from here on this process writes to it."""
-        request = request_run(self._plan, self._agent)
+        request = request_run(self._plan, self._agent, self._options)
         self._status = announce_run(self._plan, request, self._run_dir, retries)
         self._output.keep_in(self._run_dir)
         self._reserve.take()
@@ -296,18 +319,27 @@ class Session:
                 stop,
                 self._checkpoint,
                 self._options.checkpoint_s,
+                self._before_visit(),
             )
             run.play()
+            run.ask(self._keep_final_state)
             usage = run.ask(lambda: _check_usage(self._participant.usage()))
             run.ask(self._participant.close)
         assert self._status is not None  # set when the last row was written
         self._reserve.release()
         summary = self._close_files(recorder, usage)
+        states = {"agent_states": self._kept_states().describe()}
+        summary = summary.model_copy(update=states)
         # Before the state says COMPLETED.
-        conclude_run(self._run_dir, summary, self._write_result)
+        self.rows = conclude_run(
+            self._run_dir, summary, self._write_result, self.workers
+        )
         self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
-        keep_agent(self._run_dir, self._options.kept_agent_bytes)
         remove_checkpoints(self._run_dir)
+
+    def _before_visit(self) -> Callable[[], None] | None:
+        """What to do before every visit; a probe sets its agent back."""
+        return None
 
     def _watch(self, progress: Progress) -> None:
         if self._status is not None:
@@ -319,13 +351,47 @@ class Session:
             self.observer(replace(progress, frame_noun=noun))
 
     def _checkpoint(self) -> None:
-        if self._checkpoints is None or self._recorder is None:
-            return  # nothing has been written yet
+        if self._recorder is None:
+            return
+        save = self._participant.save if self._participant.can_save else None
+        ended_visit = self._recorder.ended_visit_idx
+        if self._checkpoints is None:  # nothing has been written yet
+            if save is not None and ended_visit is not None:
+                self._kept_states().keep_anew(ended_visit, save)
+            return
         state = self._recorder.snapshot()
         self._recorder.sync()
-        save = self._participant.save if self._participant.can_save else None
+        keep = None if ended_visit is None else partial(self._keep_state, ended_visit)
         with self._surroundings.in_use():
-            self._checkpoints.write(self._stream.snapshot(), state, save)
+            self._checkpoints.write(self._stream.snapshot(), state, save, keep)
+
+    def _kept_states(self) -> KeptStates:
+        visits = len(self._stream.schedule)
+        is_isolated = self._participant.is_remote
+        return KeptStates(self._run_dir, self._options, visits, is_isolated)
+
+    def _keep_state(
+        self, visit_idx: int | None, saved: Path, generators: GlobalRandomState
+    ) -> None:
+        problem = self._kept_states().keep(visit_idx, saved, generators)
+        if problem and self._run is not None:
+            self._run.warn(problem)
+
+    def _keep_final_state(self) -> None:
+        """Keeps the state of the last checkpoint, which is that of the last frame.
+
+        A run that is replayed and lacked no row has written no checkpoint.
+        """
+        checkpoint = read_checkpoint(self._run_dir)
+        if checkpoint is None:
+            if self._participant.can_save:
+                self._kept_states().keep_anew(None, self._participant.save)
+            return
+        if checkpoint.agent_dir is None:
+            return
+        generators = checkpoint.record.global_random
+        assert generators is not None  # this version wrote it
+        self._keep_state(None, checkpoint.agent_dir, generators)
 
     @contextlib.contextmanager
     def _ending(self) -> Iterator[None]:
@@ -347,14 +413,14 @@ class Session:
                 self._run.fork_guard.check()  # ends a copy of this process
         usage = None
         with self._output.capture(), self._randomness.in_use():
-            with contextlib.suppress(Exception, SystemExit):
+            with contextlib.suppress(Exception, SystemExit, GeneratorExit):
                 usage = _check_usage(self._participant.usage())
-            with contextlib.suppress(Exception, SystemExit):
+            with contextlib.suppress(Exception, SystemExit, GeneratorExit):
                 self._participant.close()
         if self._status is None:
             return  # nothing has been changed yet
         if isinstance(error, AgentError) and error.__cause__ is not None:
-            self._output.write(format_traceback(error.__cause__))
+            self._output.write_error(format_traceback(error.__cause__))
         fps = None
         if self._recorder is not None:
             with contextlib.suppress(LongplayError):

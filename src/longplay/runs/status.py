@@ -15,9 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from longplay.contract.files import move_directory, read_document, write_document
+from longplay.contract.files import (
+    move_directory,
+    read_document,
+    size_of_tree,
+    write_document,
+)
 from longplay.contract.records import RunErrorEntry, RunState, RunStatus
-from longplay.contract.rundir import RunDirectory
+from longplay.contract.rundir import KEPT_AGENT, RunDirectory
 from longplay.errors import DocumentError, RunPreempted, name_error
 from longplay.plan import RunPlan
 from longplay.runs.loop import Progress
@@ -114,6 +119,11 @@ class RunView:
         """The retry count that the next try will have."""
         return 0 if self.status is None else self.status.retries + 1
 
+    @property
+    def kept_agent_bytes(self) -> int:
+        """Size of the states of the agent that the run has kept so far."""
+        return size_of_tree(self.run_dir / KEPT_AGENT)
+
     def to_json(self) -> dict[str, Any]:
         """The view as plain JSON values."""
         status = self.status
@@ -133,6 +143,7 @@ class RunView:
             "metrics": status.metrics if status else {},
             "heartbeat_utc": status and status.heartbeat_utc,
             "retries": status.retries if status else 0,
+            "kept_agent_bytes": self.kept_agent_bytes,
             "error": status.error.model_dump() if status and status.error else None,
         }
 
@@ -233,7 +244,7 @@ def mark_run(run_dir: Path, state: RunState, error: Exception) -> None:
 
 
 def archive_try(run_dir: Path) -> None:
-    """Moves the files of a failed try into its experiment's archive."""
+    """Moves the files of a try into its experiment's archive."""
     archive = run_dir.parent.parent / "archive" / run_dir.name
     number = len(list(archive.iterdir())) if archive.exists() else 0
     move_directory(run_dir, archive / str(number))

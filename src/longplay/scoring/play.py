@@ -6,24 +6,26 @@ on a few windows per visit.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from longplay.contract.columns import RowReader
+from longplay.contract.files import iter_rows, open_regular
 from longplay.contract.records import (
     PredictionRow,
     RunConfig,
     ScheduledVisit,
     TimestepRow,
 )
-from longplay.contract.rundir import (
-    FRAMES_FINGERPRINT,
-    RunDirectory,
-    fingerprint_frames,
-)
+from longplay.contract.rules import ForecastColumns, SparseColumn
+from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError, IncompleteRunError
 from longplay.scoring.metrics import Rewards, Span
 
@@ -102,24 +104,28 @@ def read_play(run: RunDirectory, *, partial: bool = False) -> Play:
             f"{run.path}: a tuning run has no score; its result is in tuning.json. For "
             "a score, play the whole stream, without --stop-after"
         )
+    if config.probe is not None:
+        raise IncompleteRunError(
+            f"{run.path}: a probe has no score; its result is in probe.json"
+        )
     scan = _scan_events(run)
-    if scan.last_frame + 1 < config.total_frames and not partial:
+    if scan.count < config.total_frames and not partial:
         reached = (
-            f"its last frame is {scan.last_frame}" if scan.count else "it has no frame"
+            f"its last frame is {scan.count - 1}" if scan.count else "it has no frame"
         )
         raise IncompleteRunError(
             f"{run.path}: the run is not complete: {reached} of "
             f"0 … {config.total_frames - 1}. Run `longplay resume` to continue, or "
             f"score the finished visits with --partial"
         )
-    visits = tuple(p for p in played_visits(config) if p.span.end <= scan.last_frame)
+    visits = tuple(p for p in played_visits(config) if p.span.end < scan.count)
     return Play(
         config=config,
         visits=visits,
         rewards=scan.rewards,
         game_rewards=scan.game_rewards,
         terminated_ends=_read_terminated_ends(run),
-        fps=_read_fps(run, scan.count, scan.clock_s),
+        fps=_read_fps(run, scan.count),
         forecasts=scan.forecasts,
     )
 
@@ -139,90 +145,123 @@ def check_ended(run: RunDirectory) -> None:
         )
 
 
+class _RewardRow(msgspec.Struct, gc=False):
+    """The columns of events.jsonl that a score needs; contract v1."""
+
+    global_frame_idx: int
+    reward: float
+
+
+class _TimestepRewardRow(_RewardRow, gc=False):
+    game_reward: float
+
+
+class _ForecastRow(_TimestepRewardRow, gc=False):
+    prediction: float
+    target: float
+
+
+class _EpisodeEndRow(msgspec.Struct, gc=False):
+    """The columns of episodes.jsonl that a score needs."""
+
+    end_global_frame_idx: int
+    ended_by: str
+
+
 @dataclass(frozen=True)
 class _Scan:
     """The result of one pass over events.jsonl."""
 
     count: int
-    last_frame: int
     rewards: Rewards
     game_rewards: Rewards
-    clock_s: float | None
     forecasts: Forecasts | None
 
 
 def _scan_events(run: RunDirectory) -> _Scan:
     """Reads the nonzero rewards, and checks that no frame is missing."""
-    names, dense = ["reward"], []
-    if issubclass(run.config.event_row, TimestepRow):
-        names.append("game_reward")
-    if issubclass(run.config.event_row, PredictionRow):
-        dense = ["global_frame_idx", "prediction", "target"]
-    numbers = [*names, *dense[1:]]
-    count, null_count, last, fingerprint, clock_s, *lists = run.events.aggregate(
-        f"""count(*), count(*) - count(global_frame_idx + {" + ".join(numbers)}),
-        max(global_frame_idx), {FRAMES_FINGERPRINT},
-        max(TRY_CAST(wallclock_time AS DOUBLE))
-        - min(TRY_CAST(wallclock_time AS DOUBLE)),
-        {", ".join([*map(_list_sparse, names), *map(_list_dense, dense)])}""",
-        needs=("global_frame_idx", *numbers, "wallclock_time"),
-    )
-    if run.events.is_torn and null_count:  # the torn line itself
-        count, null_count = count - 1, null_count - 1
-    last_frame = -1 if last is None else int(last)
-    is_gapless = fingerprint == fingerprint_frames(count)
-    if null_count or not is_gapless or last_frame >= run.config.total_frames:
-        raise DocumentError(
-            f"events.jsonl: expected frames 0, 1, 2, … once each with a reward, found "
-            f"{count} rows up to frame {last_frame}; run `longplay validate` for "
-            "details"
-        )
-    rewards = _make_rewards(*lists[:2])
-    game_rewards = _make_rewards(*lists[2:4]) if len(names) > 1 else rewards
-    forecasts = _make_forecasts(*lists[4:]) if dense else None
-    return _Scan(count, last_frame, rewards, game_rewards, clock_s, forecasts)
-
-
-def _list_sparse(column: str) -> str:
-    """SQL: the frames where a column is nonzero, and its values there."""
-    where = f"FILTER (WHERE {column} <> 0)"
-    return f"list(global_frame_idx) {where}, list({column}) {where}"
-
-
-def _list_dense(column: str) -> str:
-    """SQL: all values of a column."""
-    return f"list({column}) FILTER (WHERE global_frame_idx IS NOT NULL)"
-
-
-def _make_forecasts(
-    frames: list[int] | None,
-    predictions: list[float] | None,
-    targets: list[float] | None,
-) -> Forecasts:
-    order = np.argsort(frames or [], kind="stable")
-    return Forecasts(
-        np.array(predictions or [], np.float64)[order],
-        np.array(targets or [], np.float64)[order],
+    path, config = run.path / "events.jsonl", run.config
+    if not path.is_file():
+        raise DocumentError(f"{path.name}: missing in {run.path}")
+    row_type, count = _row_type_of(config), 0
+    # Rows may come in any order.
+    is_seen = np.zeros(min(config.total_frames, path.stat().st_size), np.bool_)
+    rewards, game_rewards = SparseColumn(), SparseColumn()
+    forecasts = ForecastColumns()
+    for chunk in RowReader(row_type, {}, canonical=False).read_chunks(path):
+        columns = chunk.columns
+        frames = columns["global_frame_idx"]
+        count += len(chunk)
+        is_inside = (frames >= 0) & (frames < len(is_seen))
+        if chunk.has_damage or not is_inside.all():
+            raise _not_gapless(count, int(frames.max(initial=-1)))
+        is_seen[frames] = True
+        rewards.add(frames, columns["reward"])
+        if row_type is not _RewardRow:
+            game_rewards.add(frames, columns["game_reward"])
+        if row_type is _ForecastRow:
+            forecasts.add(columns)
+    if is_seen.sum() != count or not is_seen[:count].all():
+        raise _not_gapless(count, int(np.flatnonzero(is_seen)[-1]))
+    delivered = Rewards(*rewards.by_frame())
+    has_own = row_type is not _RewardRow
+    return _Scan(
+        count,
+        delivered,
+        Rewards(*game_rewards.by_frame()) if has_own else delivered,
+        Forecasts(*forecasts.by_frame()) if row_type is _ForecastRow else None,
     )
 
 
-def _make_rewards(frames: list[int] | None, values: list[float] | None) -> Rewards:
-    order = np.argsort(frames or [], kind="stable")
-    return Rewards(
-        np.array(frames or [], np.int64)[order],
-        np.array(values or [], np.float64)[order],
+def _not_gapless(count: int, last_frame: int) -> DocumentError:
+    return DocumentError(
+        "events.jsonl: expected frames 0, 1, 2, … once each with a reward, found "
+        f"{count} rows up to frame {last_frame}; run `longplay validate` for details"
     )
+
+
+def _row_type_of(config: RunConfig) -> type[_RewardRow]:
+    if issubclass(config.event_row, PredictionRow):
+        return _ForecastRow
+    is_timestep = issubclass(config.event_row, TimestepRow)
+    return _TimestepRewardRow if is_timestep else _RewardRow
 
 
 def _read_terminated_ends(run: RunDirectory) -> Any:
-    (ends,) = run.episodes.aggregate(
-        "list(end_global_frame_idx) FILTER (WHERE ended_by = 'terminated')",
-        needs=("end_global_frame_idx", "ended_by"),
-    )
-    return np.array(ends or [], np.int64)
+    path, ends = run.path / "episodes.jsonl", []
+    if not path.is_file():
+        raise DocumentError(f"{path.name}: missing in {run.path}")
+    reader = RowReader(_EpisodeEndRow, {"ended_by": ("terminated",)}, canonical=False)
+    for chunk in reader.read_chunks(path):
+        if chunk.has_damage:
+            raise DocumentError(
+                f"{path.name}:{chunk.unreadable[0].line}: "
+                f"{chunk.unreadable[0].message}; run `longplay validate` for details"
+            )
+        is_terminated = chunk.columns["ended_by"] == 0
+        ends.append(chunk.columns["end_global_frame_idx"][is_terminated])
+    return np.concatenate(ends)
 
 
-def _read_fps(run: RunDirectory, frames: int, clock_s: float | None) -> float | None:
+def _read_fps(run: RunDirectory, frames: int) -> float | None:
     if run.summary is not None:
         return run.summary.fps
+    clock_s = _read_clock(run.path / "events.jsonl")
     return (frames - 1) / clock_s if clock_s else None
+
+
+class _ClockRow(msgspec.Struct, gc=False):
+    """A row of another tool, which may have written its clock in any format."""
+
+    wallclock_time: Any = None
+
+
+def _read_clock(path: Path) -> float | None:
+    """Seconds between the first and the last row, if another tool recorded them."""
+    decode = msgspec.json.Decoder(_ClockRow).decode
+    moments = []
+    with open_regular(path) as file:
+        for line in iter_rows(file, path.name):
+            with contextlib.suppress(msgspec.DecodeError, TypeError, ValueError):
+                moments.append(float(decode(line).wallclock_time))
+    return max(moments) - min(moments) if moments else None

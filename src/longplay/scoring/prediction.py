@@ -1,12 +1,12 @@
 """The prediction score: errors of predictions against reference values and returns.
 
-Per game, on its visit, in float64 and with exactly rounded sums:
+Per game, over all rows of its visits, in float64 and with exactly rounded sums:
 
     mse         mean of (prediction - target)²
     nmse        mse / population variance of the targets: 1 for the best constant; null
                 where the targets are all equal or their variance is below 1e-6
     return_mse  mean of (prediction - return)² over the rows whose return is known, up
-                to the visit's last game over; null without one
+                to each visit's last game over; null without one
 
 Where the run's visits have rollout values, there are errors against these as well: see
 `longplay.scoring.values`.
@@ -125,20 +125,54 @@ def collect_forecasts(play: Play, visit: PlayedVisit) -> VisitForecasts:
 
 
 @dataclass(frozen=True)
-class _VisitErrors:
+class GameForecasts:
+    """Predictions and true values of all n rows of a game's visits.
+
+    Attributes:
+        predictions: (n,) the agent's predictions.
+        targets: (n,) reference values.
+        return_predictions: (k,) the predictions of the rows whose return is known.
+        returns: (k,) their returns.
+    """
+
+    predictions: Reals
+    targets: Reals
+    return_predictions: Reals
+    returns: Reals
+
+
+def pool_forecasts(play: Play, game_id: str) -> GameForecasts | None:
+    """Predictions, targets and returns of a game; None if it was not played.
+
+    Raises:
+        DocumentError: It is not a prediction run.
+    """
+    found = [collect_forecasts(play, visit) for visit in play.visits_of(game_id)]
+    if not found:
+        return None
+    return GameForecasts(
+        np.concatenate([visit.predictions for visit in found]),
+        np.concatenate([visit.targets for visit in found]),
+        np.concatenate([visit.predictions[: len(visit.returns)] for visit in found]),
+        np.concatenate([visit.returns for visit in found]),
+    )
+
+
+@dataclass(frozen=True)
+class _GameErrors:
     mse: float
     nmse: float | None
     return_mse: float | None
 
 
-def _score_visit(play: Play, visit: PlayedVisit) -> _VisitErrors:
-    found = collect_forecasts(play, visit)
-    predictions, returns = found.predictions, found.returns
-    known = len(returns)
-    return _VisitErrors(
-        mean_squared_error(predictions, found.targets),
-        normalised_error(predictions, found.targets),
-        mean_squared_error(predictions[:known], returns) if known else None,
+def _score_game(rows: GameForecasts) -> _GameErrors:
+    return_mse = None
+    if len(rows.returns):
+        return_mse = mean_squared_error(rows.return_predictions, rows.returns)
+    return _GameErrors(
+        mean_squared_error(rows.predictions, rows.targets),
+        normalised_error(rows.predictions, rows.targets),
+        return_mse,
     )
 
 
@@ -157,23 +191,22 @@ class SquaredSum(NamedTuple):
 
 def explain_game(play: Play, game_id: str) -> list[SquaredSum]:
     """The sums behind a game's errors; empty if the game was not played."""
-    sums = []
+    found = pool_forecasts(play, game_id)
+    if found is None:
+        return []
+    differences = {
+        "prediction - value": found.predictions - found.targets,
+        "value - mean value": from_mean(found.targets),
+        "prediction - return": found.return_predictions - found.returns,
+    }
+    sums = [
+        SquaredSum(name, len(rows), sum_squares(rows))
+        for name, rows in differences.items()
+    ]
     rollouts = find_rollouts(play.config)
     values = None if rollouts is None else rollouts.games.get(game_id)
-    for visit in play.visits_of(game_id):
-        found = collect_forecasts(play, visit)
-        until_known = found.predictions[: len(found.returns)]
-        differences = {
-            "prediction - value": found.predictions - found.targets,
-            "value - mean value": from_mean(found.targets),
-            "prediction - return": until_known - found.returns,
-        }
-        sums += [
-            SquaredSum(name, len(rows), sum_squares(rows))
-            for name, rows in differences.items()
-        ]
-        if values is not None:
-            sums += _explain_values(found.predictions[values.timesteps], values)
+    if values is not None:
+        sums += _explain_values(found.predictions[values.timesteps], values)
     return sums
 
 
@@ -194,17 +227,13 @@ def compute_score(play: Play) -> PredictionScore:
     """Computes every number of a prediction run's score.json.
 
     Raises:
-        DocumentError: It is not a prediction run, or it visits a game twice.
+        DocumentError: It is not a prediction run.
     """
-    errors: dict[str, _VisitErrors] = {}
-    for visit in play.visits:
-        game = visit.visit.game_id
-        if game in errors:
-            raise DocumentError(
-                "config.json schedule: expected one visit per game on the prediction "
-                f"track, found a second of {game}"
-            )
-        errors[game] = _score_visit(play, visit)
+    errors = {
+        game: _score_game(rows)
+        for game in dict.fromkeys(visit.visit.game_id for visit in play.visits)
+        if (rows := pool_forecasts(play, game)) is not None
+    }
     nmse = [e.nmse for e in errors.values() if e.nmse is not None]
     return_mse = [e.return_mse for e in errors.values() if e.return_mse is not None]
     return PredictionScore(

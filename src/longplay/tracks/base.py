@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from longplay.agents.loading import LoadedAgent
 from longplay.agents.protocol import StreamingAgent
+from longplay.agents.source.loading import LoadedAgent
 from longplay.contract.records import RunConfig, Score
 from longplay.contract.versions import ContractVersion
 from longplay.driver import Driver

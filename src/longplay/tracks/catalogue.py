@@ -7,11 +7,8 @@ registers a suite of it.
 from __future__ import annotations
 
 from longplay.console.machines import make_console
-from longplay.contract.records import (
-    RunConfig,
-    add_contract_version,
-    remove_contract_version,
-)
+from longplay.contract.records import RunConfig
+from longplay.contract.versions import add_contract_version, remove_contract_version
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.stream import Stream
 from longplay.tracks.base import Track
@@ -50,7 +47,7 @@ def get_track(name: str) -> Track:
 
 
 def track_of(config: RunConfig) -> Track:
-    """The track of a run, by its contract version; streaming if that is unknown."""
+    """The track of a run, by its contract version."""
     contract = config.contract
     return next(track for track in TRACKS.values() if track.contract is contract)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from longplay.contract.records import CONTRACT_VERSIONS
+from longplay.contract.versions import get_contract_version
 from longplay.scoring.control import compute_score
 from longplay.scoring.metrics import Span
 from longplay.scoring.play import Play
@@ -52,7 +52,7 @@ def _with_game_reward(play: Play, row: dict[str, Any]) -> dict[str, Any]:
 
 CONTROL = Track(
     name="control",
-    contract=CONTRACT_VERSIONS["control-v1"],
+    contract=get_contract_version("control-v1"),
     info_keys=(
         "action_space_n",
         "is_decision_frame",

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from longplay.agents.isolation.remote import RemoteAgent
-from longplay.agents.metrics import check_numbers
+from longplay.agents.metrics import Metrics, check_metrics, check_numbers
 from longplay.agents.protocol import StreamingAgent
 from longplay.console.base import Observation
 from longplay.stream import INFO_KEYS, Percept
@@ -35,6 +35,21 @@ class Participant:
             agent, "looks_between_decisions", True
         )
         self.is_remote = isinstance(agent, RemoteAgent)
+
+    def rebuild(self, build: Callable[[], StreamingAgent], seed: int) -> None:
+        """Replaces the agent by one that is built anew, in the same process.
+
+        Args:
+            build: Builds it, if it runs in this process.
+            seed: The agent seed.
+        """
+        if isinstance(self._agent, RemoteAgent):
+            self._agent.rebuild(seed)
+            return
+        self.close()
+        self._is_closed = False
+        self._agent = build()
+        self._step = self._agent.step
 
     def answer(self, percept: Percept) -> Any:
         """The agent's answer to one frame."""
@@ -72,22 +87,23 @@ class Participant:
         if isinstance(self._agent, RemoteAgent):
             self._agent.settle()
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> Metrics:
         """The metrics that the agent reports for the visit that just ended."""
         metrics = getattr(self._agent, "metrics", None)
-        given = {} if metrics is None else check_numbers("metrics()", metrics())
-        return {name: float(value) for name, value in given.items()}
+        return {} if metrics is None else check_metrics("metrics()", metrics())
 
-    def window_metrics(self) -> dict[str, float]:
+    def window_metrics(self) -> Metrics:
         """The metrics that the agent reports for its last decisions.
 
         For a module that is the mean of what `step` reported since the last call; for
         an agent object it is `metrics()`.
         """
         window = getattr(self._agent, "window_metrics", None)
-        return self.metrics() if window is None else dict(window())
+        if window is None:
+            return self.metrics()
+        return check_metrics("step's metrics", window())
 
-    def end_visit(self) -> tuple[dict[str, float], dict[str, float]]:
+    def end_visit(self) -> tuple[Metrics, Metrics]:
         """The agent's metrics for its last decisions, and for the whole visit."""
         visit = self.metrics()
         has_windows = hasattr(self._agent, "window_metrics")

@@ -6,7 +6,7 @@ action, the target or the game. The driver computes the target after the answer.
 
 from __future__ import annotations
 
-from longplay.contract.records import CONTRACT_VERSIONS
+from longplay.contract.versions import get_contract_version
 from longplay.reference.driver import ReferenceDriver
 from longplay.scoring.play import Play
 from longplay.scoring.prediction import compute_score, explain_game
@@ -39,7 +39,7 @@ def _explain_game(play: Play, game_id: str) -> Explanation:
 
 PREDICTION = Track(
     name="prediction",
-    contract=CONTRACT_VERSIONS["prediction-v1"],
+    contract=get_contract_version("prediction-v1"),
     info_keys=("is_decision_frame",),
     build_agent=lambda agent, seed: agent.build_predictor(seed),
     make_driver=ReferenceDriver.from_config,

@@ -22,13 +22,18 @@ from longplay.tracks.catalogue import track_of
 
 
 def compute_score(play: Play) -> Score:
-    """Computes the score of a run; v1's keys if its contract version is unknown."""
+    """Computes the score of a run, by its contract version."""
     return track_of(play.config).compute_score(play)
 
 
 def change_scoring(config: RunConfig, changes: Mapping[str, Any]) -> RunConfig:
     """The config with other windows or weights, and the matching contract hash."""
-    changes = {name: value for name, value in changes.items() if value is not None}
+    changes = {
+        # The contract writes the weights as a list.
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in changes.items()
+        if value is not None
+    }
     if not changes:
         return config
     for name in changes:
@@ -55,7 +60,7 @@ def score_run(
         directory: The run directory or experiment.
         partial: Count only complete visits.
         **scoring_changes: Other `window_frames`, `revisit_frames`, `bottom_k_frac` or
-            `final_score_weights` than the run's own.
+            `final_score_weights`, `[mean_w, bottom_k_w]`, than the run's own.
     """
     run = read_run(directory)
     run.config = change_scoring(run.config, scoring_changes)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from longplay.contract.records import CONTRACT_VERSIONS, RunConfig
+from longplay.contract.records import RunConfig
+from longplay.contract.versions import get_contract_version
 from longplay.driver import ActionDriver
 from longplay.scoring.metrics import Span
 from longplay.scoring.play import Play
@@ -85,7 +86,7 @@ _INFO_KEYS = (
 
 STREAMING = Track(
     name="streaming",
-    contract=CONTRACT_VERSIONS["v1"],
+    contract=get_contract_version("v1"),
     info_keys=_INFO_KEYS,
     env_info_keys=_INFO_KEYS,
     build_agent=lambda agent, seed: agent.build(seed),

@@ -58,6 +58,7 @@ from longplay.verify.replay import (
     ReplayWatch,
     RowIds,
     VisitTask,
+    begin_visit,
     feed_stream,
     ignore_replay,
     index_lines,
@@ -326,10 +327,12 @@ class PackedRun(ReplayedRun):
         frames = self._starts[wanted + 1] - self._starts[visit_idx]
         answers = islice(playback.answers, frames)
         with self._explained():
-            for _ in feed_stream(playback.stream, playback.recorder, answers):
+            for block in feed_stream(playback.stream, playback.recorder, answers):
                 for row in episodes.take():
                     if row.episode_id == episode_id:
                         return _frames_of(row)
+                if block.last.truncated:
+                    self._end_visit(playback, block.last.visit_idx)
         raise PackError(f"{self.path}: found no episode {episode_id} in visit {wanted}")
 
     def _first_visit(self, visit_idx: int) -> int:
@@ -347,10 +350,14 @@ class PackedRun(ReplayedRun):
             self.config, visit_idx, self._starts[visit_idx], RowIds(count, count)
         )
         files = RowFiles(
-            IgnoredRows(), episodes or IgnoredRows(), IgnoredRows(), IgnoredRows()
+            IgnoredRows(),
+            episodes or IgnoredRows(),
+            IgnoredRows(),
+            IgnoredRows(),
+            IgnoredRows(),
         )
         recorder = Recorder(files)
-        _begin_visit(stream, recorder)
+        begin_visit(stream, recorder)
         return Playback(stream, recorder, repeat(PackedAnswers(self._answers[taken:])))
 
     def _end_visit(self, playback: Playback, visit_idx: int) -> None:
@@ -366,7 +373,7 @@ class PackedRun(ReplayedRun):
                     f"expected {before} from run_summary.json, found {after}"
                 )
         if not stream.done:
-            _begin_visit(stream, recorder)
+            begin_visit(stream, recorder)
 
 
 # Totals of a visit that follow from its answers.
@@ -378,11 +385,6 @@ _TOTALS = (
     "game_reward_sum",
     "episodes",
 )
-
-
-def _begin_visit(stream: Stream, recorder: Recorder) -> None:
-    stream.begin_visit()
-    recorder.begin_visit(stream.visit, stream.console.actions)
 
 
 class _LatestEpisodes(IgnoredRows):

@@ -1,7 +1,9 @@
 """Run directory <-> one small file with everything that replay cannot reproduce.
 
-The four row files are not in a pack: unpacking replays the answers, and the resulting
-rows must have the sizes and hashes of the manifest. So a pack that unpacks and is valid
+The row files that replay reproduces are not in a pack: unpacking replays the answers,
+and the resulting rows must have the sizes and hashes of the manifest. Curves are in it,
+so that every number of a comparison can be read from a pack; they must be reproduced
+as well. So a pack that unpacks and is valid
 is verified; a second replay could find nothing new. The same directory gives the same
 bytes. Unpacking works in a folder beside the target and renames it on success; on
 failure the folder is removed.
@@ -32,7 +34,7 @@ from longplay.contract.files import (
     write_chunks,
 )
 from longplay.contract.records import RunConfig
-from longplay.contract.rundir import ROW_FILES, find_run
+from longplay.contract.rundir import REPLAYED_FILES, ROW_FILES, find_run
 from longplay.errors import AgentError, CannotVerifyError, OutputError, PackError
 from longplay.runs.recorder import Recorder, RowFiles
 from longplay.tracks.catalogue import make_stream, track_of
@@ -51,6 +53,7 @@ from longplay.verify.pack_file import (
 from longplay.verify.replay import (
     ReplayObserver,
     ReplayWatch,
+    begin_visit,
     feed_stream,
     ignore_replay,
     read_decisions,
@@ -109,14 +112,14 @@ def _read_contents(run_dir: Path) -> dict[str, bytes]:
 
 def _read_answers(run_dir: Path) -> bytes:
     config = read_document(run_dir / "config.json", RunConfig)
-    decisions = read_decisions(run_dir / ROW_FILES[0], 0, config.total_frames)
+    decisions = read_decisions(run_dir / REPLAYED_FILES[0], 0, config.total_frames)
     if track_of(config).predicts:
         return np.array([one.answer for one in decisions], _PREDICTION).tobytes()
     return bytes(one.action for one in decisions if one.is_decision_frame)
 
 
 def _describe(run_dir: Path, contents: Mapping[str, bytes]) -> Manifest:
-    rows = [run_dir / name for name in ROW_FILES]
+    rows = [run_dir / name for name in REPLAYED_FILES]
     return Manifest(
         sizes={
             **{name: len(content) for name, content in contents.items()},
@@ -213,16 +216,26 @@ def _play_answers(
     pack: PackFile, config: RunConfig, folder: Path, observer: ReplayObserver
 ) -> None:
     answers = PackedAnswers(split_answers(pack.read_answers(), config))
-    files = [_AnnouncedRows(folder / name, pack.manifest) for name in ROW_FILES]
-    recorder, stream = Recorder(RowFiles(*files)), make_stream(config)
+    announced = pack.manifest.sizes
+    files = [
+        _AnnouncedRows(folder / name, pack.manifest)
+        for name in ROW_FILES
+        if name in announced
+    ]
+    # A pack of version 1 has no curves; the run gets them here.
+    missing = [RowFile.create(folder / n) for n in ROW_FILES if n not in announced]
+    recorder = Recorder(RowFiles(*files, *missing))
+    stream = make_stream(config)
     played = [0] * len(config.played_schedule)
     watch = ReplayWatch([v.visit_frames for v in config.played_schedule], observer)
     try:
         for visit in config.played_schedule:
+            begin_visit(stream, recorder)
             frames = repeat(answers, visit.visit_frames)
             for block in feed_stream(stream, recorder, frames):
                 played[visit.visit_idx] = block.last.visit_frame_idx + 1
                 watch.tell(played)
+            recorder.end_visit({})
         recorder.sync()
     except AgentError as error:
         raise PackError(f"its answers do not fit its schedule: {error}") from error

@@ -2,7 +2,9 @@
 
     FILE.longplay := tar of
         manifest.json          {format, version, sizes, sha256}
-        <document>.zst         config.json, run_summary.json, … verbatim
+        <document>.zst         config.json, run_summary.json, … verbatim; version 2 may
+                               have curves.jsonl too, and a tuning run or a probe its
+                               result in place of score.json
         answers.zst            one byte per decision frame: the decided action; for a
                                prediction run its predictions, float64 each
 
@@ -24,6 +26,7 @@ from typing import Literal
 import zstandard
 from pydantic import ConfigDict, Field, ValidationError
 
+from longplay.contract.curves import CURVES_FILE
 from longplay.contract.files import (
     LARGEST_DOCUMENT_BYTES,
     LARGEST_MANIFEST_BYTES,
@@ -34,24 +37,30 @@ from longplay.contract.files import (
     write_chunks,
 )
 from longplay.contract.records import Document
-from longplay.contract.rundir import ROW_FILES, RunDirectory
+from longplay.contract.rundir import REPLAYED_FILES, RunDirectory
 from longplay.errors import DocumentError, PackError
 from longplay.verify.archive import Member, read_members
 
-VERSION = 1
+VERSION = 2
 MANIFEST = "manifest.json"
 ANSWERS = "answers"
-_NEEDED = ("config.json", "run_summary.json", "score.json")
+_NEEDED = ("config.json", "run_summary.json")
+# The result of a run; a pack has exactly one of them.
+RESULTS = ("score.json", "tuning.json", "probe.json")
 # Kept verbatim, with any content: replay cannot reproduce them.
 ATTACHMENTS = ("agent_output.txt", "metrics.jsonl")
 DOCUMENTS = (
     *_NEEDED,
+    *RESULTS,
     "status.json",
     "episode_config.json",
     "episode_record.json",
     "verification.json",
     *ATTACHMENTS,
+    CURVES_FILE,
 )
+# What a pack of version 1 cannot have.
+_SINCE_2 = {CURVES_FILE, *RESULTS[1:]}
 
 # Fixed, so that packing the same directory gives the same bytes.
 _LEVEL = 19
@@ -86,7 +95,7 @@ class Manifest(Document):
     @property
     def run_bytes(self) -> int:
         """Bytes of the run directory."""
-        names = (*DOCUMENTS, *ROW_FILES)
+        names = (*DOCUMENTS, *REPLAYED_FILES)
         return sum(self.sizes.get(name, 0) for name in names)
 
 
@@ -158,7 +167,13 @@ class PackFile:
         missing = {*_NEEDED, ANSWERS} - contents
         if missing:
             raise PackError(f"{min(missing)} is missing in it")
-        named = members | contents | set(ROW_FILES)
+        results = [name for name in RESULTS if name in contents]
+        if len(results) != 1:
+            found = " and ".join(results) or "none"
+            raise PackError(f"expected one of {', '.join(RESULTS)}, found {found}")
+        if manifest.version == 1 and (newer := contents & _SINCE_2):
+            raise PackError(f"version 1 has no {min(newer)}, found one")
+        named = members | contents | set(REPLAYED_FILES)
         if manifest.sizes.keys() != named or manifest.sha256.keys() != named:
             raise PackError(f"{MANIFEST} does not list exactly the files in the pack")
         for name in sorted(members):
@@ -203,13 +218,15 @@ class PackFile:
         self._compare(name, size_bytes, digest.hexdigest())
 
     def read_documents(self) -> RunDirectory:
-        """The run's documents, without its rows; nothing is replayed."""
+        """The run's documents and curves, without its rows; nothing is replayed."""
         with tempfile.TemporaryDirectory(prefix="longplay-") as folder:
             self.extract_documents(Path(folder))
+            if CURVES_FILE in self.documents:
+                self.extract(CURVES_FILE, Path(folder), LARGEST_DOCUMENT_BYTES)
             run = RunDirectory(Path(folder))
             # Read now: the folder is deleted below. Errors name the pack instead.
             _ = run.config, run.summary, run.score, run.status, run.verification
-            _ = run.tuning_frames
+            _ = run.tuning_frames, run.curves
         run.path = self.path
         return run
 

@@ -14,18 +14,19 @@ import dataclasses
 import glob
 import tempfile
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 
-from longplay.agents.config import AgentConfig
 from longplay.agents.global_random import GlobalRandom
 from longplay.agents.isolation.levels import Isolation
 from longplay.agents.isolation.parent import list_sys_path
 from longplay.agents.isolation.sandbox import check_hidden
-from longplay.agents.loading import LoadedAgent
+from longplay.agents.source.config import AgentConfig
+from longplay.agents.source.loading import LoadedAgent
 from longplay.contract.records import RunConfig
-from longplay.contract.rundir import ROW_FILES
+from longplay.contract.rundir import REPLAYED_FILES
 from longplay.errors import CannotVerifyError, DifferenceError, RowDifference
-from longplay.runs.checked_rows import CheckedRows
+from longplay.runs.checked_rows import CheckedRows, IgnoredRows
 from longplay.runs.loop import Observer, Run, StopRequest
 from longplay.runs.recorder import Recorder, RowFiles
 from longplay.seeds import agent_seed
@@ -70,7 +71,9 @@ def reexecute_run(
     Raises:
         AgentError: The agent raised, which it did not in its run.
     """
-    files = RowFiles(*(CheckedRows.open(run_dir / name) for name in ROW_FILES))
+    checked = (CheckedRows.open(run_dir / name) for name in REPLAYED_FILES)
+    # Curves follow from the events; validation compares them.
+    files = RowFiles(*chain(checked, [IgnoredRows()]))
     with (
         closing(Recorder(files)) as recorder,
         tempfile.TemporaryDirectory(prefix="longplay-") as folder,

@@ -173,6 +173,12 @@ class PlayedBlock(NamedTuple):
     shown: list[ReplayedFrame]
 
 
+def begin_visit(stream: Stream, recorder: Recorder) -> None:
+    """Starts the next visit of a stream, for a recorder that sums it up."""
+    stream.begin_visit()
+    recorder.begin_visit(stream.visit, stream.console.actions)
+
+
 def feed_stream(
     stream: Stream,
     recorder: Recorder,
@@ -325,6 +331,7 @@ def open_checked(task: VisitTask, *, may_be_unfinished: bool = False) -> Recorde
         IgnoredRows(),
         IgnoredRows(),
         digests.open(task.run_dir / "digests.jsonl", task.digests),
+        IgnoredRows(),
     )
     return Recorder(files, Chain(task.chain))
 
@@ -480,7 +487,7 @@ def _replay_here(
 def _replay_spread(
     tasks: Sequence[VisitTask], workers: int, watch: ReplayWatch
 ) -> list[VisitOutcome]:
-    # Spawned, not forked: DuckDB may have threads running here.
+    # Spawned: a fork would copy running threads.
     context = get_context("spawn")
     played = context.RawArray("q", len(tasks))
     pool = ProcessPoolExecutor(workers, context, _share, (played,))

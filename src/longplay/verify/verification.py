@@ -30,7 +30,6 @@ from longplay.console.machines import find_machine, machine_of
 from longplay.contract.digests import BLOCK_FRAMES
 from longplay.contract.files import write_document
 from longplay.contract.records import (
-    CONTRACT_VERSIONS,
     GLOBAL_ACTION_SET,
     Difference,
     ProofLevel,
@@ -314,10 +313,6 @@ def check_playable(config: RunConfig) -> None:
     """Refuses a config from which no stream can be built."""
     seeds = config.emulator_seeds or ()
     checks = {
-        "benchmark_contract_version": (
-            config.benchmark_contract_version in CONTRACT_VERSIONS,
-            f"one of {', '.join(CONTRACT_VERSIONS)}",
-        ),
         "emulator_seeds": (
             len(seeds) == len(config.schedule),
             f"{len(config.schedule)} seeds, one for each visit",

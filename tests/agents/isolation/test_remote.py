@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +16,11 @@ import numpy as np
 import pytest
 
 from longplay.agents.global_random import GlobalRandom
+from longplay.agents.isolation import folders, keeper
 from longplay.agents.isolation.channel import SLOTS
 from longplay.agents.isolation.levels import Isolation
 from longplay.agents.isolation.remote import load_isolated_agent
-from longplay.agents.loading import load_agent
+from longplay.agents.source.loading import load_agent
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.records import EventRow, ScheduledVisit
 from longplay.errors import (
@@ -28,6 +32,7 @@ from longplay.errors import (
 )
 from longplay.stream import Mechanics, Stream
 from longplay.tracks.streaming import STREAMING
+from ordinary_user import open_parents
 from sampling import sampled
 
 FRAME = np.zeros((210, 160, 3), np.uint8)
@@ -396,7 +401,7 @@ def test_death_is_an_error_with_its_status(
     with pytest.raises(AgentError, match=message):
         ask(agent)
     agent.close()  # does nothing
-    assert not agent._process.folder.exists()
+    assert not agent._process.folder.path.exists()
 
 
 def is_alive(pid: int) -> bool:
@@ -443,7 +448,7 @@ def test_agent_dies_with_the_referee(write: Any, tmp_path: Path) -> None:
         try:
             agent = load_isolated_agent(path, PROCESS).build(7)
             process = agent._process
-            os.write(written, f"{process._popen.pid} {process.folder}".encode())
+            os.write(written, f"{process._popen.pid} {process.folder.path}".encode())
         finally:  # an error must not make a second test runner of this process
             os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(referee, 0)
@@ -477,6 +482,30 @@ def test_memory_limit_covers_descendants(start: Start) -> None:
         ask(agent)
 
 
+def test_memory_limit_covers_anonymous_files(start: Start) -> None:
+    """No process has the memory mapped."""
+    step = (
+        "fd = os.memfd_create('memory')\n"
+        "        for _ in range(300): os.write(fd, bytes(1 << 20))\n"
+        "        time.sleep(60)"
+    )
+    _, agent = start(agent_source(step), memory_bytes=250 << 20)
+    with pytest.raises(AgentError, match=r"more than the 262,144,000 of --agent-memo"):
+        ask(agent)
+
+
+def test_shared_memory_counts_once() -> None:
+    fd = os.memfd_create("memory")
+    before = keeper.count_memory_bytes([os.getpid()])
+    os.ftruncate(fd, 64 << 20)
+    with mmap.mmap(fd, 64 << 20) as memory:
+        for _ in range(64):
+            memory.write(bytes(1 << 20))
+        grown = keeper.count_memory_bytes([os.getpid()]) - before
+    os.close(fd)
+    assert 60 << 20 < grown < 100 << 20
+
+
 SAVES_THAT_FAIL = [
     "os.symlink('/etc/passwd', directory / 'link')",
     "os.mkfifo(directory / 'fifo')",
@@ -494,3 +523,66 @@ def test_links_and_fifos_of_save_are_refused(
     with pytest.raises(AgentError, match="which is neither a file nor a folder"):
         agent.save(tmp_path / "saved")
     assert list((tmp_path / "saved" / "agent").iterdir()) == []
+
+
+SAVES_THAT_EXCEED = [
+    ("directory /= 'x'; directory.mkdir()", "folders nested more than 32 deep"),
+    ("(directory / f'{i}').touch()", "more than 20 files and folders"),
+    ("(directory / f'{i}').write_bytes(bytes(50_000))", "more than 99,999 bytes"),
+]
+
+
+@pytest.mark.parametrize(("statement", "message"), SAVES_THAT_EXCEED)
+def test_large_saves_are_refused(
+    statement: str,
+    message: str,
+    start: Start,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if "32" not in message:
+        monkeypatch.setattr(folders, "MOST_ENTRIES", 20)
+        monkeypatch.setattr(folders, "MOST_BYTES", 99_999)
+    more = (
+        "    def save(self, directory):\n"
+        "        for i in range(40):\n"
+        f"            {statement}\n"
+        "    def load(self, d): pass\n"
+    )
+    _, agent = start(agent_source(more=more))
+    (tmp_path / "saved").mkdir()
+    with pytest.raises(AgentError, match=message):
+        agent.save(tmp_path / "saved")
+    agent.close()
+    assert not agent._process.folder.path.exists()
+
+
+TREE = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from ordinary_user import become_ordinary_user
+become_ordinary_user()
+from pathlib import Path
+from longplay.agents.isolation.folders import remove_tree
+folder = Path(os.path.join(sys.argv[2], "folder"))
+folder.mkdir()
+(folder / "link").symlink_to(sys.argv[2])
+(folder / "closed" / "inner").mkdir(parents=True)
+(folder / "closed" / "inner").chmod(0)
+(folder / "closed").chmod(0)
+os.chdir(folder)
+for _ in range(3000):
+    os.mkdir("x")
+    os.chdir("x")
+remove_tree(folder)
+"""
+
+
+def test_folder_is_removed_however_it_is_nested(tmp_path: Path) -> None:
+    open_parents(tmp_path)
+    tmp_path.chmod(0o777)
+    (tmp_path / "file").touch()
+    tests = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", TREE, tests, str(tmp_path)]
+    subprocess.run(command, check=True, cwd="/")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

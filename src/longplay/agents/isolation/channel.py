@@ -3,7 +3,8 @@
 Two pipes carry messages: four bytes of length, then MessagePack. Nothing is unpickled;
 a message from the agent that is too long or not one of `Reply` is an error of the
 agent. Observations are passed in shared memory, which the referee writes and never
-reads. It is sealed: the agent can neither resize it nor write to it.
+reads. It is sealed: the agent can neither resize it nor write to it. Frames that the
+agent is to see after its next decision are not there yet.
 
 A batch of percepts ends with a decision frame, because only the answers to those count.
 So there is one round trip per decision. A side that waits polls the pipe for a bounded
@@ -18,6 +19,7 @@ import mmap
 import os
 import select
 import struct
+import termios
 from collections.abc import Callable
 from time import monotonic, perf_counter
 from typing import Any, ClassVar, Generic, TypeVar
@@ -27,12 +29,12 @@ import numpy as np
 
 from longplay.console.base import OBSERVATION_SHAPE, Observation
 from longplay.errors import AgentError
-from longplay.stream import LONGEST_AHEAD
 
 # More frames between two decisions are sent in several batches.
 LONGEST_BATCH = 16
-# Frames in the shared memory: while the agent reads a batch, others are played ahead.
-SLOTS = LONGEST_BATCH + LONGEST_AHEAD
+# Frames in the shared memory. They rotate: a core writes faster where the other has not
+# just read.
+SLOTS = 2 * LONGEST_BATCH
 _FRAME_BYTES = int(np.prod(OBSERVATION_SHAPE))
 
 _LENGTH = struct.Struct("<I")
@@ -44,6 +46,7 @@ _READ_BYTES = 4096
 # Long enough for the frames between two decisions.
 SPIN_S = 0.001
 
+_NO_BYTES = bytes(4)
 # linux/fcntl.h; Python names all but the last.
 _F_SEAL_FUTURE_WRITE = 0x0010
 
@@ -142,7 +145,7 @@ class OddAnswer(msgspec.Struct, tag=True):
 class Numbers(msgspec.Struct, tag=True):
     """The return value of a method."""
 
-    values: dict[str, int | float]
+    values: dict[str, int | float | None]
 
 
 class Failure(msgspec.Struct, tag=True):
@@ -174,16 +177,62 @@ _encode = msgspec.msgpack.Encoder().encode
 _Message = TypeVar("_Message")
 
 
-def send_message(fd: int, message: Request | Reply) -> None:
+def send_message(
+    fd: int,
+    message: Request | Reply,
+    deadline_s: float | None = None,
+    watched: int | None = None,
+) -> None:
     """Writes one message to a pipe.
 
+    Args:
+        fd: The pipe; only a non-blocking one has a deadline.
+        message: The message.
+        deadline_s: When to give up, by the monotonic clock.
+        watched: A second descriptor; waiting ends when it becomes readable.
+
     Raises:
-        BrokenPipeError: The other end is closed.
+        AgentError: Earlier messages fill the pipe.
+        BrokenPipeError: The other end is closed, or the watched descriptor ended.
+        TimeoutError: The deadline has passed.
     """
     body = _encode(message)
-    view = memoryview(_LENGTH.pack(len(body)) + body)
+    data = _LENGTH.pack(len(body)) + body
+    view = memoryview(data)
     while view:
-        view = view[os.write(fd, view) :]
+        try:
+            view = view[os.write(fd, view) :]
+        except BlockingIOError:
+            if len(view) == len(data):
+                raise AgentError(
+                    "the agent's process has answered requests that it did not read"
+                ) from None
+            poll = select.poll()
+            poll.register(fd, select.POLLOUT)
+            if watched is not None:
+                poll.register(watched, select.POLLIN)
+            if all(ready != fd for ready, _ in _poll(poll, deadline_s)):
+                raise BrokenPipeError from None
+
+
+def is_empty(fd: int) -> bool:
+    """Whether everything in a pipe has been read; for either end."""
+    # The kernel answers with a number of bytes.
+    return fcntl.ioctl(fd, termios.FIONREAD, _NO_BYTES) == _NO_BYTES
+
+
+def _poll(poll: select.poll, deadline_s: float | None) -> list[tuple[int, int]]:
+    """Waits for a descriptor, until the deadline."""
+    timeout_ms = None
+    if deadline_s is not None:
+        timeout_ms = (deadline_s - monotonic()) * 1000
+        # A stream of single bytes must not move the deadline.
+        if timeout_ms <= 0:
+            raise TimeoutError
+    ready = poll.poll(timeout_ms)
+    if not ready:
+        raise TimeoutError
+    return ready
 
 
 class MessageReader(Generic[_Message]):
@@ -194,6 +243,9 @@ class MessageReader(Generic[_Message]):
         kind: The union of expected messages.
         largest_bytes: A longer message is refused before it is read.
         watched: A second descriptor; waiting ends when it becomes readable.
+
+    Attributes:
+        has_waited: Whether the last message came after it was asked for.
     """
 
     def __init__(
@@ -204,6 +256,7 @@ class MessageReader(Generic[_Message]):
         self._decode: Callable[[bytes], _Message] = msgspec.msgpack.Decoder(kind).decode
         self._largest_bytes = largest_bytes
         self._buffer = bytearray()
+        self.has_waited = False
         self._poll = select.poll()
         for each in (fd, watched):
             if each is not None:
@@ -223,13 +276,15 @@ class MessageReader(Generic[_Message]):
             AgentError: The data is not a valid message.
         """
         spin_until_s = perf_counter() + spin_s if spin_s else 0.0
+        self.has_waited = False
         while True:
-            message = self._take()
+            message = self.take()
             if message is not None:
                 return message
             try:
                 data = os.read(self._fd, _READ_BYTES)
             except BlockingIOError:
+                self.has_waited = True
                 if spin_until_s and perf_counter() < spin_until_s:
                     continue
                 if not self._wait(deadline_s):
@@ -241,16 +296,15 @@ class MessageReader(Generic[_Message]):
 
     def _wait(self, deadline_s: float | None) -> bool:
         """Waits; returns whether the pipe is readable."""
-        timeout_ms = None
-        if deadline_s is not None:
-            timeout_ms = max(0.0, deadline_s - monotonic()) * 1000
-        ready = self._poll.poll(timeout_ms)
-        if not ready:
-            raise TimeoutError
         # Data that was sent before the end is still read.
-        return any(fd == self._fd for fd, _ in ready)
+        return any(fd == self._fd for fd, _ in _poll(self._poll, deadline_s))
 
-    def _take(self) -> _Message | None:
+    def take(self) -> _Message | None:
+        """The next message, if it was read together with an earlier one.
+
+        Raises:
+            AgentError: The data is not a valid message.
+        """
         buffer = self._buffer
         if len(buffer) < _LENGTH.size:
             return None

@@ -14,6 +14,8 @@ import dataclasses
 import os
 import resource
 import signal
+import socket
+import sys
 from typing import Any
 
 from longplay.agents.isolation import keeper, landlock, seccomp
@@ -34,7 +36,8 @@ class Setup:
         sys_path: Where modules are found.
         requests, replies, frames: Descriptors of the agent.
         lifeline, status: Descriptors of the keeper.
-        folder: The agent's own folder; the agent's files are in its folder `files`.
+        folder: The folder of the process, which the keeper removes if the referee dies.
+        files_folder: Where the agent's files are.
         rules: What Landlock allows; None for no sandbox.
         source: Name, spec, module, attribute and file of an `AgentSource`.
         files: Paths of its files; None for built-in agents.
@@ -51,6 +54,7 @@ class Setup:
     lifeline: int
     status: int
     folder: str
+    files_folder: str
     rules: list[tuple[str, str]] | None
     source: dict[str, Any]
     files: list[str] | None
@@ -66,36 +70,55 @@ def main(given: dict[str, Any]) -> None:
     setup = Setup(**given)
     landlock.become_subreaper()
     landlock.set_dumpable(False)
+    keeper_end, agent_end = socket.socketpair()
     agent_pid = os.fork()
     if agent_pid:
+        agent_end.close()
         for fd in (setup.requests, setup.replies, setup.frames):
             os.close(fd)
+        # The descriptor of the filter; none without a sandbox.
+        _, fds, _, _ = socket.recv_fds(keeper_end, 1, 1)
         keeper.keep(
             agent_pid,
             setup.lifeline,
             setup.status,
             setup.memory_bytes,
             setup.folder,
+            fds[0] if fds else None,
         )
         os._exit(0)
+    keeper_end.close()
     # The parent may have died before this took effect; then the pipes are closed.
     landlock.die_with_parent(signal.SIGKILL)
     landlock.set_dumpable(True)
     for fd in (setup.lifeline, setup.status):
         os.close(fd)
-    _run_agent(setup)
+    _run_agent(setup, agent_end)
 
 
-def _run_agent(setup: Setup) -> None:
+def _run_agent(setup: Setup, keeper_socket: socket.socket) -> None:
+    os.setsid()  # signals to its own group do not reach the keeper
     for fd in (setup.requests, setup.replies, setup.frames):
         os.set_inheritable(fd, False)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     landlock.forbid_new_privileges()
     landlock.drop_capabilities()
     if setup.rules is not None:
-        landlock.restrict_files(landlock.Rule(*rule) for rule in setup.rules)
-        seccomp.install_filter()
+        listener = _enter_sandbox(setup.rules)
+        socket.send_fds(keeper_socket, [b"."], [listener])
+        os.close(listener)
+    keeper_socket.close()
     from longplay.agents.isolation.server import AgentServer
 
     AgentServer(setup).serve()
     os._exit(0)  # does not wait for the agent's threads
+
+
+def _enter_sandbox(rules: list[tuple[str, str]]) -> int:
+    """Returns the descriptor of the filter, for the keeper."""
+    try:
+        landlock.restrict_files(landlock.Rule(*rule) for rule in rules)
+        return seccomp.install_filter()
+    except landlock.SandboxError as error:
+        # Nothing of the agent is imported: there is no sandbox without all of it.
+        sys.exit(f"--isolate sandbox: {error}")

@@ -11,15 +11,19 @@ Only the standard library is imported here.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
-import shutil
 import signal
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from time import monotonic
+
+from longplay.agents.isolation.folders import remove_tree
+from longplay.agents.isolation.seccomp import Listener
 
 _POLL_S = 1.0
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 def keep(
@@ -28,6 +32,7 @@ def keep(
     status: int,
     memory_bytes: int | None,
     folder: str,
+    listener: int | None,
 ) -> None:
     """Waits for the agent's end and cleans up after it.
 
@@ -36,10 +41,11 @@ def keep(
         lifeline: A pipe whose other end the referee holds; it writes there before it
             closes it.
         status: A pipe to write `{"status", "memory_bytes"}` to.
-        memory_bytes: Limit of resident memory of the agent and its descendants.
+        memory_bytes: Limit of the memory of the agent and its descendants.
         folder: The agent's own folder; removed here only if the referee has died.
+        listener: The descriptor of the agent's filter; None without a sandbox.
     """
-    exceeded = _wait_for_end(agent_pid, lifeline, memory_bytes)
+    exceeded = _wait_for_end(agent_pid, lifeline, memory_bytes, listener)
     with contextlib.suppress(ProcessLookupError):
         os.kill(agent_pid, signal.SIGKILL)
     _, raw_status = os.waitpid(agent_pid, 0)
@@ -48,7 +54,7 @@ def keep(
         os.write(status, json.dumps(report).encode())
     _kill_descendants()
     if _is_cut(lifeline):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(Path(folder))
 
 
 def _is_cut(lifeline: int) -> bool:
@@ -62,20 +68,45 @@ def _is_cut(lifeline: int) -> bool:
 
 
 def _wait_for_end(
-    agent_pid: int, lifeline: int, memory_bytes: int | None
+    agent_pid: int, lifeline: int, memory_bytes: int | None, listener: int | None
 ) -> int | None:
-    """Waits; returns the resident memory if it exceeds the limit."""
-    agent_fd = os.pidfd_open(agent_pid)
+    """Waits; returns the memory in use if it exceeds the limit."""
     poll = select.poll()
-    poll.register(agent_fd, select.POLLIN)
-    poll.register(lifeline, select.POLLIN)
+    for fd in (os.pidfd_open(agent_pid), lifeline, listener):
+        if fd is not None:
+            poll.register(fd, select.POLLIN)
+    waiting = None if listener is None else Listener(listener, _find_error)
     timeout_ms = None if memory_bytes is None else _POLL_S * 1000
-    while not poll.poll(timeout_ms):
-        if memory_bytes is not None:
-            resident = sum(map(_resident_bytes, list_descendants(os.getpid())))
-            if resident > memory_bytes:
-                return resident
-    return None
+    next_look_s = monotonic()
+    while True:
+        ready = [fd for fd, _ in poll.poll(timeout_ms)]
+        if ready and ready != [listener]:
+            return None
+        if ready and waiting is not None:
+            waiting.answer()
+        # The agent decides how often the listener wakes this process.
+        if memory_bytes is not None and monotonic() >= next_look_s:
+            next_look_s = monotonic() + _POLL_S
+            used = count_memory_bytes(list_descendants(os.getpid()))
+            if used > memory_bytes:
+                return used
+
+
+def _find_error(process: int) -> int:
+    """The error of a call of the agent that names a process, 0 if it is its own.
+
+    Args:
+        process: A process or thread; a process group if it is negative.
+    """
+    above = abs(process)
+    while above > 1:  # -1 stands for all processes of the user
+        parent = _parent_of(Path(f"/proc/{above}"))
+        if parent is None:
+            return errno.ESRCH
+        if parent == os.getpid():
+            return 0
+        above = parent
+    return errno.EPERM
 
 
 def _kill_descendants() -> None:
@@ -114,8 +145,35 @@ def _parent_of(process: Path) -> int | None:
     return int(text.rpartition(b")")[2].split()[1])
 
 
-def _resident_bytes(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_bytes().split()[1]) * _PAGE_BYTES
-    except OSError:
-        return 0
+def count_memory_bytes(pids: Iterable[int]) -> int:
+    """Memory of processes: resident, swapped out, and in anonymous files.
+
+    An anonymous file (memfd) takes memory also while no process has it mapped.
+    """
+    own = shared = 0
+    files: dict[tuple[int, int], int] = {}
+    for pid in pids:
+        sizes = _read_sizes(pid)
+        shared += sizes.get("RssShmem", 0)
+        own += sizes.get("VmRSS", 0) - sizes.get("RssShmem", 0) + sizes.get("VmSwap", 0)
+        files.update(_list_memory_files(pid))
+    return own + max(shared, sum(files.values()))
+
+
+def _read_sizes(pid: int) -> dict[str, int]:
+    """The lines of /proc/PID/status in bytes."""
+    with contextlib.suppress(OSError):
+        text = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
+        lines = (line.split() for line in text.splitlines() if line.endswith(" kB"))
+        return {name[:-1]: int(size) * 1024 for name, size, _ in lines}
+    return {}  # it has ended
+
+
+def _list_memory_files(pid: int) -> Iterator[tuple[tuple[int, int], int]]:
+    """Device and inode -> bytes of the files in memory that a process has open."""
+    with contextlib.suppress(OSError):
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                if str(link.readlink()).startswith(("/memfd:", "/dev/shm/")):
+                    found = link.stat()
+                    yield (found.st_dev, found.st_ino), found.st_blocks * 512

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Self, get_args
 
-from longplay.agents.isolation.landlock import SandboxError, check_available
+from longplay.agents.isolation import landlock, seccomp
+from longplay.agents.isolation.landlock import SandboxError
 from longplay.agents.isolation.sandbox import parse_allowed
 from longplay.contract.records import AgentIsolation, IsolationLevel
 from longplay.errors import ConfigError, escape_controls
@@ -97,7 +98,8 @@ class Isolation:
         if self.level != "sandbox":
             return None
         try:
-            return check_available()
+            seccomp.check_available()
+            return landlock.check_available()
         except SandboxError as error:
             raise ConfigError(f"--isolate sandbox: {error}") from error
 

@@ -24,15 +24,15 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, NoReturn
 
-from longplay.agents.closure import AgentFiles
 from longplay.agents.isolation import channel
 from longplay.agents.isolation.child import BOOT, Setup
-from longplay.agents.isolation.landlock import set_dumpable
+from longplay.agents.isolation.folders import AgentFolder, remove_tree
+from longplay.agents.isolation.landlock import Rule, set_dumpable
 from longplay.agents.isolation.levels import Isolation
 from longplay.agents.isolation.sandbox import list_rules
-from longplay.agents.isolation.server import FILES_FOLDER
-from longplay.agents.loading import AgentSource
 from longplay.agents.output import AgentOutput
+from longplay.agents.source.closure import AgentFiles
+from longplay.agents.source.loading import AgentSource
 from longplay.errors import (
     AgentError,
     AgentLoadError,
@@ -40,10 +40,7 @@ from longplay.errors import (
     RemoteError,
 )
 
-_HOME_FOLDER = "home"
-_CACHE_FOLDER = "cache"
 _SETUP_FILE = "setup.json"
-_NATIVE_OUTPUT = "native_output.txt"
 _LONGEST_NATIVE_OUTPUT_BYTES = 1 << 20
 # Time limit for a keeper to report, and to clean up.
 _KEEPER_S = 30.0
@@ -78,7 +75,10 @@ class AgentProcess:
         self._spin = _SpinGauge()
         # The percept of the last batch at which the agent failed.
         self.failed_percept_idx = 0
-        self.folder = Path(tempfile.mkdtemp(prefix="longplay-agent-"))
+        self.folder = AgentFolder()
+        # What compiled code and subprocesses print; it has no name to replace.
+        with tempfile.TemporaryFile() as file:
+            self._native = os.dup(file.fileno())
         self.frames = channel.FrameWriter()
         # Other processes of this user must not read the referee's memory.
         set_dumpable(False)
@@ -90,9 +90,12 @@ class AgentProcess:
         lifeline, self._lifeline = os.pipe()
         self._status, status = os.pipe()
         given = (requests, replies, self.frames.fd, lifeline, status)
-        fds = [self._requests, self._replies, self._lifeline, self._status]
+        pipes = (self._requests, self._replies, self._status)
+        self._fds = [*pipes, self._native, *self.folder.fds]
         # If this object is garbage-collected, the keeper sees the pipes close.
-        self._finalizer = weakref.finalize(self, _clean_up, fds, self.folder)
+        self._finalizer = weakref.finalize(
+            self, _clean_up, [*self._fds, self._lifeline], self.folder.path
+        )
         try:
             setup = self._make_setup(source, agent_args, given)
             self._popen = self._spawn(setup, given)
@@ -103,6 +106,7 @@ class AgentProcess:
         finally:
             for fd in (requests, replies, lifeline, status):
                 os.close(fd)
+        os.set_blocking(self._requests, False)
         self._reader = channel.MessageReader[channel.Reply](
             self._replies, channel.Reply, channel.LARGEST_REPLY_BYTES, self._status
         )
@@ -115,17 +119,17 @@ class AgentProcess:
     ) -> Setup:
         files = source.files
         self._fill_folder(files)
-        self._numba_cache = self.folder / _CACHE_FOLDER
-        if not self._isolation.has_new_cache:
-            self._numba_cache = _find_numba_cache(files)
-        self._numba_cache.mkdir(parents=True, exist_ok=True)
+        self._numba_cache = self._prepare_numba_cache(files)
         requests, replies, frames, lifeline, status = given
         sys_path = list_sys_path()
         rules: list[tuple[str, str]] | None = None
         if self._isolation.level == "sandbox":
             self._isolation.check_available()
-            writable = (self.folder, self._numba_cache)
-            rules = [*list_rules(sys_path, writable, self._isolation.allowed)]
+            folder = self.folder
+            writable = (folder.home, folder.saved, folder.loaded, self._numba_cache)
+            own = [Rule(str(path), "rw") for path in writable]
+            own.append(Rule(str(folder.files), "r"))
+            rules = [*list_rules(sys_path, own, self._isolation.allowed)]
         return Setup(
             sys_path=sys_path,
             requests=requests,
@@ -133,7 +137,8 @@ class AgentProcess:
             frames=frames,
             lifeline=lifeline,
             status=status,
-            folder=str(self.folder),
+            folder=str(self.folder.path),
+            files_folder=str(self.folder.files),
             rules=rules,
             source={
                 "name": source.name,
@@ -150,10 +155,26 @@ class AgentProcess:
             memory_bytes=self._isolation.memory_bytes,
         )
 
+    def _prepare_numba_cache(self, files: AgentFiles | None) -> Path:
+        """The kept cache for a built-in agent; a copy of it for any other.
+
+        What another agent writes there would be its memory between runs.
+        """
+        kept, private = _find_numba_cache(), self.folder.cache
+        if self._isolation.has_new_cache:
+            return private
+        if files is None:
+            kept.mkdir(parents=True, exist_ok=True)
+            return kept
+        if kept.is_dir():
+            # A file that another process is writing may be gone by now.
+            with contextlib.suppress(shutil.Error):
+                shutil.copytree(kept, private, dirs_exist_ok=True)
+        return private
+
     def _fill_folder(self, files: AgentFiles | None) -> None:
-        (self.folder / _HOME_FOLDER).mkdir()
         for file in files.files if files else ():
-            target = self.folder / FILES_FOLDER / file.path
+            target = self.folder.files / file.path
             target.parent.mkdir(parents=True, exist_ok=True)
             assert files is not None
             if file.source is not None:
@@ -162,25 +183,24 @@ class AgentProcess:
                 _copy_checked(files.root / file.path, target, file.sha256)
 
     def _spawn(self, setup: Setup, fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
-        setup_file = self.folder / _SETUP_FILE
+        setup_file = self.folder.path / _SETUP_FILE
         setup_file.write_text(_to_json(setup), encoding="utf-8")
-        home = self.folder / _HOME_FOLDER
+        home = self.folder.home
         own = {
             "HOME": str(home),
             "TMPDIR": str(home),
             "NUMBA_CACHE_DIR": str(self._numba_cache),
         }
-        with (self.folder / _NATIVE_OUTPUT).open("wb") as native:
-            return subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", BOOT, str(setup_file)],
-                stdin=subprocess.DEVNULL,
-                stdout=native,
-                stderr=native,
-                pass_fds=fds,
-                cwd=home,
-                env=self._isolation.make_environment(own),
-                start_new_session=True,
-            )
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", BOOT, str(setup_file)],
+            stdin=subprocess.DEVNULL,
+            stdout=self._native,
+            stderr=self._native,
+            pass_fds=fds,
+            cwd=home,
+            env=self._isolation.make_environment(own),
+            start_new_session=True,
+        )
 
     def ask(
         self,
@@ -201,32 +221,50 @@ class AgentProcess:
         """
         if not self.is_open:  # its descriptors may belong to other files by now
             raise AgentError("the agent's process has ended")
-        with contextlib.suppress(BrokenPipeError):
-            channel.send_message(self._requests, request)
         deadline_s = None if timeout_s is None else monotonic() + timeout_s
-        if meanwhile is not None:
-            meanwhile()
-        while True:
-            try:
-                reply = self._reader.read(self.spin_s, deadline_s)
-            except TimeoutError:
-                self.close()
-                raise AgentError(
-                    f"the agent took more than {timeout_s:g} s to answer "
-                    "(--step-timeout)"
-                ) from None
-            except AgentError:
-                self.close()
-                raise
-            if reply is None:
-                raise AgentError(self._describe_end())
-            if not isinstance(reply, channel.Output):
-                break
-            self._output.write(reply.text)
+        try:
+            self._send(request, deadline_s)
+            if meanwhile is not None:
+                meanwhile()
+            reply = self._receive(deadline_s)
+        except TimeoutError:
+            self.close()
+            raise AgentError(
+                f"the agent took more than {timeout_s:g} s to answer (--step-timeout)"
+            ) from None
+        except BaseException:
+            # The reply would be taken for that of the next request; also after Ctrl-C.
+            self.close()
+            raise
         if isinstance(reply, channel.Failure):
             self.failed_percept_idx = reply.percept
             raise_failure(reply)
         return reply
+
+    def _send(self, request: channel.Request, deadline_s: float | None) -> None:
+        """Sends a request, before which the agent may have printed only."""
+        while early := self._reader.take():
+            self._keep_output(early, deadline_s)
+        with contextlib.suppress(BrokenPipeError):  # reading finds out why
+            channel.send_message(self._requests, request, deadline_s, self._status)
+
+    def _receive(self, deadline_s: float | None) -> channel.Reply:
+        while reply := self._reader.read(self.spin_s, deadline_s):
+            if isinstance(reply, channel.Output):
+                self._keep_output(reply, deadline_s)
+            elif self._reader.has_waited or channel.is_empty(self._requests):
+                return reply
+            else:  # it was there before the agent had read the request
+                raise _answered_early(reply)
+        raise AgentError(self._describe_end())
+
+    def _keep_output(self, reply: channel.Reply, deadline_s: float | None) -> None:
+        """Keeps what the agent printed; without end, that counts as its time."""
+        if not isinstance(reply, channel.Output):
+            raise _answered_early(reply)
+        self._output.write(reply.text)
+        if deadline_s is not None and monotonic() > deadline_s:
+            raise TimeoutError
 
     @property
     def spin_s(self) -> float:
@@ -263,13 +301,8 @@ class AgentProcess:
 
     def _read_native_output(self) -> str:
         """The beginning of what compiled code and subprocesses printed."""
-        path = self.folder / _NATIVE_OUTPUT
-        try:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            return ""
-        with os.fdopen(fd, "rb") as file:
-            content = file.read(_LONGEST_NATIVE_OUTPUT_BYTES)
+        # The agent's process uses the same position in the file.
+        content = os.pread(self._native, _LONGEST_NATIVE_OUTPUT_BYTES, 0)
         return content.decode("utf-8", "backslashreplace")
 
     def close(self) -> None:
@@ -288,15 +321,14 @@ class AgentProcess:
             self._popen.wait()
         self._output.write(self._read_native_output())
         self._finalizer.detach()
-        _clean_up([self._requests, self._replies, self._status], self.folder)
+        _clean_up(self._fds, self.folder.path)
         self.frames.close()
 
 
-def _find_numba_cache(files: AgentFiles | None) -> Path:
-    """A cache of compiled code that is kept between runs, one for each agent."""
+def _find_numba_cache() -> Path:
+    """The cache of compiled code that built-in agents keep between runs."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    name = "longplay" if files is None else files.sha256[:16]
-    return Path(base) / "longplay" / "numba" / name
+    return Path(base) / "longplay" / "numba" / "longplay"
 
 
 def list_sys_path() -> list[str]:
@@ -333,6 +365,11 @@ class _SpinGauge:
             return False
         # `running` includes this process and the agent's.
         return self._cores > 1 and running <= self._cores
+
+
+def _answered_early(reply: channel.Reply) -> AgentError:
+    name = type(reply).__name__
+    return AgentError(f"the agent's process sent {name} before it was asked")
 
 
 def describe_status(report: Mapping[str, Any] | None, isolation: Isolation) -> str:
@@ -386,4 +423,4 @@ def _clean_up(fds: list[int], folder: Path) -> None:
     for fd in fds:
         with contextlib.suppress(OSError):
             os.close(fd)
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)

@@ -6,9 +6,6 @@ agent still sees every frame, in order, before any other request.
 
 from __future__ import annotations
 
-import os
-import shutil
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +14,10 @@ from typing import Any
 from longplay.agents.isolation import channel
 from longplay.agents.isolation.levels import Isolation
 from longplay.agents.isolation.parent import AgentProcess
-from longplay.agents.isolation.server import SAVED_AGENT
-from longplay.agents.loading import (
+from longplay.agents.metrics import Metrics, check_metrics, check_numbers
+from longplay.agents.output import AgentOutput
+from longplay.agents.protocol import StreamingAgent
+from longplay.agents.source.loading import (
     BUILT_IN_AGENTS,
     AgentSource,
     LoadedAgent,
@@ -26,14 +25,16 @@ from longplay.agents.loading import (
     load_agent,
     make_entry,
 )
-from longplay.agents.output import AgentOutput
-from longplay.agents.protocol import StreamingAgent
 from longplay.agents.surroundings import kept_surroundings
 from longplay.console.base import Observation
 from longplay.contract.records import GLOBAL_ACTION_SET
-from longplay.errors import AgentError, AgentLoadError, show_value
+from longplay.errors import (
+    AgentError,
+    AgentLoadError,
+    escape_controls,
+    show_value,
+)
 
-_SAVED_FOLDER, _LOADED_FOLDER = "saved", "loaded"
 _LONGEST_NAME = 200
 
 
@@ -52,9 +53,11 @@ class RemoteAgent:
         process: AgentProcess,
         step_timeout_s: float | None,
         built: channel.Built,
+        num_actions: int | None = None,
     ) -> None:
         self._process = process
         self._step_timeout_s = step_timeout_s
+        self._num_actions = num_actions
         self.looks_between_decisions = built.looks_between_decisions
         self._is_first = True
         self._slots = process.frames.slots
@@ -84,7 +87,7 @@ class RemoteAgent:
         slot = None
         if obs_rgb is not None:
             slot = self._slot_ids.get(id(obs_rgb))
-            if slot is None:  # it was not drawn there
+            if slot is None:  # it was played ahead, or the console cannot draw there
                 self.next_canvas()[...] = obs_rgb
                 slot = self._slot
         percepts.append(channel.SentPercept(slot, reward, terminated, truncated, info))
@@ -95,7 +98,6 @@ class RemoteAgent:
 
     def next_canvas(self) -> Observation:
         """Shared memory for the observation of the next frame."""
-        # Slots rotate: a core writes faster where the other has not just read.
         self._slot = (self._slot + 1) % channel.SLOTS
         return self._slots[self._slot]
 
@@ -109,7 +111,11 @@ class RemoteAgent:
         try:
             reply = self._process.ask(batch, timeout_s, meanwhile)
         except Exception:
-            self.unconfirmed = len(percepts) - self._process.failed_percept_idx
+            # The agent's process may say anything.
+            failed_idx = min(
+                max(self._process.failed_percept_idx, 0), len(percepts) - 1
+            )
+            self.unconfirmed = len(percepts) - failed_idx
             raise
         self.unconfirmed = 0
         if isinstance(reply, channel.Answer):
@@ -123,12 +129,12 @@ class RemoteAgent:
         if self._percepts:
             self._send()
 
-    def metrics(self) -> dict[str, float]:
+    def metrics(self) -> Metrics:
         """The metrics that the agent reports for the visit that just ended."""
         self.settle()
         return self._ask_numbers("metrics") if "metrics" in self._methods else {}
 
-    def _window_metrics(self) -> dict[str, float]:
+    def _window_metrics(self) -> Metrics:
         self.settle()
         return self._ask_numbers("window_metrics")
 
@@ -140,27 +146,23 @@ class RemoteAgent:
         reply = self._process.ask(channel.Ask(method))
         if not isinstance(reply, channel.Numbers):
             raise self._process.refuse(reply)
-        return reply.values
+        check = check_numbers if method == "usage" else check_metrics
+        return check(f"{method}()", reply.values)
 
     def _save(self, directory: Path) -> None:
         self.settle()
-        folder = self._make_folder(_SAVED_FOLDER)
-        (folder / SAVED_AGENT).mkdir()
-        self._process.ask(channel.Save(str(folder)))
-        copy_regular_files(folder, directory)
-        shutil.rmtree(folder, ignore_errors=True)
+        folder = self._process.folder
+        self._process.ask(channel.Save(str(folder.saved)))
+        folder.copy_saved(directory)
 
     def _load(self, directory: Path) -> None:
-        folder = self._make_folder(_LOADED_FOLDER)
-        copy_regular_files(directory, folder)
-        self._process.ask(channel.Load(str(folder)))
-        shutil.rmtree(folder, ignore_errors=True)
+        placed = self._process.folder.place_loaded(directory)
+        self._process.ask(channel.Load(str(placed)))
 
-    def _make_folder(self, name: str) -> Path:
-        folder = self._process.folder / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        return folder
+    def rebuild(self, seed: int) -> None:
+        """Builds the agent anew, in the same process."""
+        self.settle()
+        self._process.ask(channel.Build(self._num_actions, seed))
 
     def close(self) -> None:
         """Closes the agent and ends its process."""
@@ -172,40 +174,11 @@ class RemoteAgent:
             self._process.close()
 
 
-def copy_regular_files(source: Path, target: Path) -> None:
-    """Copies a tree that an agent may have written: only folders and regular files.
-
-    Raises:
-        AgentError: It contains something else, such as a link.
-    """
-    with os.scandir(source) as entries:
-        for entry in entries:
-            mode = entry.stat(follow_symlinks=False).st_mode
-            place = target / entry.name
-            if stat.S_ISDIR(mode):
-                place.mkdir()
-                copy_regular_files(Path(entry.path), place)
-            elif stat.S_ISREG(mode):
-                _copy_file(entry.path, place)
-            else:
-                raise AgentError(
-                    f"save() left {entry.name!r}, which is neither a file nor a folder"
-                )
-
-
-def _copy_file(source: str, target: Path) -> None:
-    # The agent may have replaced the file in the meantime.
-    fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(fd, "rb") as read, target.open("xb") as written:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise AgentError("save() left something that is not a regular file")
-        shutil.copyfileobj(read, written, 1 << 20)
-
-
 def _make_stand_in(odd: channel.OddAnswer) -> object:
     """An object that is shown like an answer that could not be sent."""
     text = odd.text[: _LONGEST_NAME + 1]
-    return type(odd.type_name[:_LONGEST_NAME], (), {"__repr__": lambda self: text})()
+    name = escape_controls(odd.type_name[:_LONGEST_NAME])
+    return type(name, (), {"__repr__": lambda self: text})()
 
 
 @dataclass(frozen=True)
@@ -250,7 +223,7 @@ class IsolatedAgent(LoadedAgent):
         except BaseException:
             process.close()
             raise
-        return RemoteAgent(process, self.isolation.step_timeout_s, reply)
+        return RemoteAgent(process, self.isolation.step_timeout_s, reply, num_actions)
 
 
 def load_agent_at(

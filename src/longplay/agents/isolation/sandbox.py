@@ -61,13 +61,13 @@ def parse_allowed(text: str) -> Rule:
 
 
 def list_rules(
-    sys_path: Sequence[str], writable: Sequence[Path], allowed: Sequence[str]
+    sys_path: Sequence[str], own: Sequence[Rule], allowed: Sequence[str]
 ) -> list[Rule]:
     """The allow-list of a sandbox.
 
     Args:
         sys_path: The module search path of the agent's process.
-        writable: Its own folders.
+        own: Its own folders.
         allowed: The values of `--sandbox-allow`.
     """
     rules = dict.fromkeys(
@@ -78,7 +78,7 @@ def list_rules(
             *_list_libraries(),
             *(Rule(path, "r") for path in _READABLE),
             *(Rule(path, "rw") for path in _WRITABLE),
-            *(Rule(str(path), "rw") for path in writable),
+            *own,
             *(parse_allowed(text) for text in allowed),
         )
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shutil
 import sys
 import threading
 import traceback
@@ -18,16 +19,18 @@ from typing import Any
 
 import msgspec
 
-from longplay.agents.closure import AgentFile, AgentFiles
 from longplay.agents.global_random import (
     IMPORT_SEED,
     GlobalRandom,
     GlobalRandomState,
 )
-from longplay.agents.imports import AgentModules
 from longplay.agents.isolation import channel
 from longplay.agents.isolation.child import Setup
-from longplay.agents.loading import (
+from longplay.agents.metrics import check_metrics, check_numbers
+from longplay.agents.output import OutputBytes
+from longplay.agents.source.closure import AgentFile, AgentFiles
+from longplay.agents.source.imports import AgentModules
+from longplay.agents.source.loading import (
     AgentSource,
     LoadedAgent,
     assemble_agent,
@@ -35,8 +38,6 @@ from longplay.agents.loading import (
     name_of,
     read_revision,
 )
-from longplay.agents.metrics import check_numbers
-from longplay.agents.output import OutputBytes
 from longplay.driver import ActionDriver
 from longplay.errors import (
     AgentError,
@@ -47,7 +48,6 @@ from longplay.errors import (
     show_value,
 )
 
-FILES_FOLDER = "files"
 # The content of a folder in which an agent was saved.
 SAVED_AGENT, SAVED_RANDOM_STATE = "agent", "global_random.json"
 _OPTIONAL = ("metrics", "window_metrics", "usage", "close", "save", "load")
@@ -158,13 +158,14 @@ class AgentServer:
         setup = self._setup
         if setup.files is None:
             return None
-        root = Path(setup.folder) / FILES_FOLDER
+        root = Path(setup.files_folder)
         files = tuple(AgentFile.read(root, path) for path in setup.files)
         return AgentFiles(root, files, setup.modules, setup.namespaces)
 
     def _build(self, request: channel.Build) -> channel.Reply:
         self._num_actions = request.num_actions
-        # From here on only the agent uses the global generators.
+        # From here on only the agent uses the global generators. It may be built again.
+        self._lifetime.close()
         self._lifetime.enter_context(GlobalRandom(request.seed).in_use())
         if request.num_actions is None:
             self._agent = self._loaded.build_predictor(request.seed)
@@ -195,11 +196,15 @@ class AgentServer:
         returned = getattr(self._agent, request.method)()
         if request.method == "close":
             return channel.Answer(None)
-        return channel.Numbers(check_numbers(f"{request.method}()", returned))
+        check = check_numbers if request.method == "usage" else check_metrics
+        return channel.Numbers(check(f"{request.method}()", returned))
 
     def _save(self, request: channel.Save) -> channel.Reply:
         folder = Path(request.directory)
         state = GlobalRandomState.read()
+        # The referee has copied what an earlier call left there.
+        shutil.rmtree(folder / SAVED_AGENT, ignore_errors=True)
+        (folder / SAVED_AGENT).mkdir()
         self._agent.save(folder / SAVED_AGENT)
         state.restore()
         content = msgspec.json.encode(state)
@@ -211,6 +216,7 @@ class AgentServer:
         self._agent.load(folder / SAVED_AGENT)
         content = (folder / SAVED_RANDOM_STATE).read_bytes()
         msgspec.json.decode(content, type=GlobalRandomState).restore()
+        shutil.rmtree(folder, ignore_errors=True)
         return channel.Answer(None)
 
 

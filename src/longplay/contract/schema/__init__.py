@@ -20,6 +20,7 @@ import msgspec
 
 from longplay.contract.records import (
     ControlScore,
+    CurveRow,
     DigestRow,
     Document,
     EpisodeRow,
@@ -159,6 +160,7 @@ RUN_DIRECTORY = SchemaSet(
         "episodes.jsonl": EpisodeRow,
         "segments.jsonl": SegmentRow,
         "digests.jsonl": DigestRow,
+        "curves.jsonl": CurveRow,
     },
     documents={
         "config.json": RunConfig,

@@ -1,0 +1,106 @@
+"""Sentences of the seed documents and markers of the tests -> docs/seeds.md.
+
+    python docs/generate/seed_table.py        writes the page again
+
+    @pytest.mark.seed("000", "events-1", "events-2")
+
+marks a test that executes these sentences of tests/seed_sentences.toml. The markers are
+read without importing a test.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "seeds.md"
+SENTENCES = ROOT / "tests" / "seed_sentences.toml"
+
+# Document and id of a sentence.
+Key = tuple[str, str]
+
+HEADINGS = {
+    "000": "Benchmark Contract v1",
+    "001": "EvalLog",
+    "003": "Control and prediction benchmarks",
+    "cube": "Tests of the EvalLog's own harness",
+}
+INTRODUCTION = """# Specification and tests
+
+longplay is specified by three documents: the streaming contract (000), the EvalLog
+(001), and the control and prediction benchmarks (003). Each row is one sentence of
+them, in short, and the tests that execute it. The last table has the ideas of the 48
+tests of cube-harness, where the EvalLog comes from, by their names, and the tests here
+that check the same.
+
+`make facts` generates this page from the markers of the tests; a sentence without a
+test fails.
+"""
+
+
+def read_sentences() -> dict[Key, str]:
+    """Document and id -> sentence, in the order of the file."""
+    documents = tomllib.loads(SENTENCES.read_text(encoding="utf-8"))
+    return {
+        (document, name): text
+        for document, sentences in documents.items()
+        for name, text in sentences.items()
+    }
+
+
+def find_marks() -> dict[Key, list[str]]:
+    """Document and id -> the tests that are marked with it, as `file::test`."""
+    found: dict[Key, list[str]] = {}
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        place = path.relative_to(ROOT).as_posix()
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef):
+                for key in _read_marks(node):
+                    found.setdefault(key, []).append(f"{place}::{node.name}")
+    return found
+
+
+def _read_marks(test: ast.FunctionDef) -> Iterator[Key]:
+    for decorator in test.decorator_list:
+        if (
+            isinstance(decorator, ast.Call)
+            and ast.unparse(decorator.func) == "pytest.mark.seed"
+        ):
+            document, *names = (ast.literal_eval(arg) for arg in decorator.args)
+            for name in names:
+                yield document, name
+
+
+def render_page(sentences: Mapping[Key, str], marks: Mapping[Key, list[str]]) -> str:
+    """The page: one table for each document."""
+    parts = [INTRODUCTION]
+    for document, heading in HEADINGS.items():
+        rows = [
+            f"| {name} | {text} | {_link(marks.get((document, name), []))} |"
+            for (owner, name), text in sentences.items()
+            if owner == document
+        ]
+        title = heading if document == "cube" else f"{document}: {heading}"
+        parts += [
+            f"\n## {title}\n",
+            "| id | sentence | tests |",
+            "|---|---|---|",
+            *rows,
+        ]
+    return "\n".join(parts) + "\n"
+
+
+def _link(tests: list[str]) -> str:
+    links = []
+    for test in tests:
+        path, _, name = test.partition("::")
+        links.append(f"[{name.removeprefix('test_').replace('_', ' ')}](../{path})")
+    return ", ".join(links)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render_page(read_sentences(), find_marks()), encoding="utf-8")

@@ -1,0 +1,206 @@
+"""The folder of an agent's process: made, copied from and to, and removed.
+
+    files/     the agent's files                  it reads
+    home/      its HOME and TMPDIR                it reads and writes
+    cache/     its private cache of numba         it reads and writes
+    saved/     what `save` wrote                  it reads and writes
+    loaded/    what `load` gets                   it reads and writes
+
+In a sandbox the agent cannot rename anything in the folder itself, so these five are
+where the referee made them. Below them it can replace any entry by a link at any time:
+the referee opens every level relative to the one above and follows no link, and a state
+to load is filled outside of `loaded` and moved there last.
+
+Only the standard library is imported here, because the keeper uses it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from secrets import token_hex
+
+from longplay.errors import AgentError
+
+# Limits of a saved agent.
+DEEPEST_FOLDER = 32
+MOST_ENTRIES = 100_000
+MOST_BYTES = 64 << 30
+_CHUNK_BYTES = 1 << 20
+
+_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+
+
+class AgentFolder:
+    """A new temporary folder for one agent's process.
+
+    Attributes:
+        path: The folder.
+        fds: Open descriptors; the owner closes them.
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="longplay-agent-"))
+        self.files, self.home = self.path / "files", self.path / "home"
+        self.cache, self.saved = self.path / "cache", self.path / "saved"
+        self.loaded = self.path / "loaded"
+        for folder in (self.files, self.home, self.cache, self.saved, self.loaded):
+            folder.mkdir()
+        # Opened before there is an agent that could replace them.
+        self._saved_fd = os.open(self.saved, _OPEN_FOLDER)
+        self._loaded_fd = os.open(self.loaded, _OPEN_FOLDER)
+        self.fds = [self._saved_fd, self._loaded_fd]
+        self._loaded_count = 0
+
+    def copy_saved(self, target: Path) -> None:
+        """Copies what the agent saved to an existing folder.
+
+        Raises:
+            AgentError: It contains something other than folders and regular files, or
+                exceeds a limit.
+        """
+        copy_tree(self._saved_fd, target)
+
+    def place_loaded(self, source: Path) -> Path:
+        """Copies a saved state to a new folder in `loaded`; returns the folder.
+
+        Raises:
+            AgentError: As `copy_saved`; or the agent made the new folder before.
+        """
+        name = str(self._loaded_count)
+        self._loaded_count += 1
+        filled = Path(tempfile.mkdtemp(dir=self.path))
+        source_fd = os.open(source, _OPEN_FOLDER)
+        try:
+            copy_tree(source_fd, filled)
+        finally:
+            os.close(source_fd)
+        try:
+            os.rename(filled, name, dst_dir_fd=self._loaded_fd)
+        except OSError as error:
+            raise AgentError(
+                f"load(): expected no {name!r} in {self.loaded}, found one that the "
+                "agent made"
+            ) from error
+        return self.loaded / name
+
+
+def copy_tree(source_fd: int, target: Path) -> None:
+    """Copies a folder that an agent may be changing: only folders and regular files.
+
+    Args:
+        source_fd: The folder.
+        target: An existing folder.
+
+    Raises:
+        AgentError: It contains something else, such as a link, or exceeds a limit.
+    """
+    target_fd = os.open(target, _OPEN_FOLDER)
+    try:
+        _TreeCopy().copy(source_fd, target_fd, 1)
+    finally:
+        os.close(target_fd)
+
+
+class _TreeCopy:
+    def __init__(self) -> None:
+        self._entries_left = MOST_ENTRIES
+        self._bytes_left = MOST_BYTES
+
+    def copy(self, source_fd: int, target_fd: int, depth: int) -> None:
+        if depth > DEEPEST_FOLDER:
+            raise AgentError(
+                f"save() left folders nested more than {DEEPEST_FOLDER} deep"
+            )
+        with os.scandir(source_fd) as entries:
+            for entry in entries:
+                self._entries_left -= 1
+                if self._entries_left < 0:
+                    raise AgentError(
+                        f"save() left more than {MOST_ENTRIES:,} files and folders"
+                    )
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode):
+                    self._copy_folder(source_fd, target_fd, entry.name, depth)
+                else:
+                    self._copy_file(source_fd, target_fd, entry.name, mode)
+
+    def _copy_folder(
+        self, source_fd: int, target_fd: int, name: str, depth: int
+    ) -> None:
+        os.mkdir(name, dir_fd=target_fd)
+        with (
+            _opened(name, _OPEN_FOLDER, source_fd) as source,
+            _opened(name, _OPEN_FOLDER, target_fd) as target,
+        ):
+            self.copy(source, target, depth + 1)
+
+    def _copy_file(self, source_fd: int, target_fd: int, name: str, mode: int) -> None:
+        if not stat.S_ISREG(mode):
+            raise _neither(name)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with _opened(name, _OPEN_FILE, source_fd) as source:
+            # The agent may have replaced the file since it was listed.
+            if not stat.S_ISREG(os.fstat(source).st_mode):
+                raise _neither(name)
+            target_file = os.open(name, flags, 0o644, dir_fd=target_fd)
+            with os.fdopen(target_file, "wb") as target:
+                while chunk := os.read(source, _CHUNK_BYTES):
+                    self._bytes_left -= len(chunk)
+                    if self._bytes_left < 0:
+                        raise AgentError(f"save() left more than {MOST_BYTES:,} bytes")
+                    target.write(chunk)
+
+
+def _neither(name: str) -> AgentError:
+    return AgentError(f"save() left {name!r}, which is neither a file nor a folder")
+
+
+@contextlib.contextmanager
+def _opened(name: str, flags: int, folder_fd: int) -> Iterator[int]:
+    try:
+        fd = os.open(name, flags, dir_fd=folder_fd)
+    except OSError as error:
+        raise AgentError(
+            f"save() left {name!r}, which cannot be read: "
+            f"{os.strerror(error.errno or 0)}"
+        ) from error
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def remove_tree(folder: Path) -> None:
+    """Removes a folder of an agent that has ended, however deep it is nested.
+
+    `shutil.rmtree` needs a stack frame and a descriptor for each level, and fails at a
+    folder without permissions. Here, folders are moved to the top before.
+    """
+    with contextlib.suppress(OSError):
+        while inner := [path for path in folder.iterdir() if _is_folder(path)]:
+            for path in inner:
+                _flatten(path, folder)
+        shutil.rmtree(folder)
+
+
+def _flatten(inner: Path, top: Path) -> None:
+    """Removes a folder, and moves the folders in it to the top."""
+    inner.chmod(0o700)
+    for entry in inner.iterdir():
+        if _is_folder(entry):
+            entry.chmod(0o700)  # moving a folder writes to it
+            entry.rename(top / token_hex(16))
+        else:
+            entry.unlink()
+    inner.rmdir()
+
+
+def _is_folder(path: Path) -> bool:
+    return stat.S_ISDIR(path.lstat().st_mode)

@@ -1,0 +1,1 @@
+"""A reference -> the files and the code of an agent."""

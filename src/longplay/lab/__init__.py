@@ -1,0 +1,1 @@
+"""What one does with many runs: compare, plot, report, study, view."""

@@ -1,0 +1,1 @@
+"""Records of many experiments -> the matrix; Every Eval Ever."""

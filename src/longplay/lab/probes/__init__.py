@@ -1,0 +1,1 @@
+"""Branches from saved agents -> what an agent has learned, kept and forgotten."""

@@ -1,0 +1,450 @@
+"""Analysis results -> drawings: the content of a figure, independent of any library.
+
+A drawing is panels of series: plain numbers and text. `paper.py` draws it with
+matplotlib, `figures.py` with plotly, and `drawing_to_csv` writes its data, so the three
+always show the same numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from longplay.contract.curves import WINDOWS, Curves, ratio
+from longplay.errors import ConfigError, UnknownNameError
+from longplay.lab.analysis.aggregation import PROFILE_THRESHOLDS
+from longplay.lab.analysis.intervals import Estimate, estimate_mean
+from longplay.lab.analysis.records import METRICS, AgentNumbers, SuiteComparison
+from longplay.lab.analysis.runs import MeasuredRun
+from longplay.lab.report.draw.colours import RANDOM_COLOUR, agent_colour, game_colour
+from longplay.scoring.normalisation import Scale
+
+Reals = NDArray[np.float64]
+
+# Windows of a visit that a curve shows as one point.
+_WINDOWS_PER_POINT = 3
+POINTS = WINDOWS // _WINDOWS_PER_POINT
+
+RunsOfAgents = Mapping[str, Sequence[MeasuredRun]]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Numbers of one colour.
+
+    Attributes:
+        label: In the legend.
+        colour: As hex.
+        x: (n,).
+        y: (n,); NaN interrupts a line.
+        low: (n,) lower end of an interval of y, or of x where the panel has
+            categories; None where there is none.
+        high: (n,) upper end.
+        links: (n,) addresses that points lead to; points with links are dots.
+        key: Name by which a page adds points; empty for none.
+    """
+
+    label: str
+    colour: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
+    links: tuple[str, ...] = ()
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Span:
+    """A stretch of the x axis with a name and a colour."""
+
+    start: float
+    end: float
+    label: str
+    colour: str
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes.
+
+    Attributes:
+        title: Above it.
+        series: Lines; dots with intervals along x where there are categories.
+        categories: Names on the y axis, from top to bottom; y are their positions.
+        marks: Values of y, or of x where there are categories, to draw a thin line at.
+        spans: Behind the lines.
+        is_log: Whether the value axis is logarithmic.
+        limits: Limits of the value axis, if known.
+    """
+
+    title: str
+    series: tuple[Series, ...]
+    categories: tuple[str, ...] = ()
+    marks: tuple[float, ...] = ()
+    spans: tuple[Span, ...] = ()
+    is_log: bool = False
+    limits: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure: panels that share the meaning of their axes.
+
+    Panels of a `timeline` share the x axis alone.
+    """
+
+    kind: str
+    title: str
+    x_label: str
+    y_label: str
+    panels: tuple[Panel, ...]
+    caption: str = ""
+
+
+def number_marks(drawing: Drawing) -> dict[str, int]:
+    """Label of a series -> number of its dash or symbol: told apart without colour.
+
+    Where every panel has one label, its title tells that, and all have the first.
+    """
+    labels = [{s.label: None for s in panel.series} for panel in drawing.panels]
+    has_titles = all(len(own) <= 1 for own in labels)
+    every = {label: None for own in labels for label in own}
+    return {label: 0 if has_titles else n for n, label in enumerate(every)}
+
+
+# --- what a figure shows --------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A table of a comparison, and the runs behind it.
+
+    Attributes:
+        suite: The table.
+        runs: Label of an agent -> its runs; shipped agents have none.
+        scale: Converts rates into z.
+    """
+
+    suite: SuiteComparison
+    runs: RunsOfAgents
+    scale: Scale
+
+    @property
+    def has_z(self) -> bool:
+        """Whether some game has z."""
+        return any("average" in agent.numbers for agent in self.suite.agents)
+
+    def colour(self, agent: AgentNumbers) -> str:
+        """The agent's colour, by its position among all but the random agent."""
+        if _is_random(agent):
+            return RANDOM_COLOUR
+        others = [other for other in self.suite.agents if not _is_random(other)]
+        return agent_colour(others.index(agent))
+
+
+def _is_random(agent: AgentNumbers) -> bool:
+    return agent.label.removesuffix(" (shipped)") == "random"
+
+
+def draw_curves(shown: Shown) -> Drawing:
+    """Reward rate over the visits of each game, mean and interval over runs."""
+    panels = []
+    for game in shown.suite.games:
+        series = []
+        for agent in shown.suite.agents:
+            rates = _curves_of(shown.runs.get(agent.label, ()), game)
+            for visit in range(rates.shape[1] if len(rates) else 0):
+                x = visit + (np.arange(POINTS) + 0.5) / POINTS
+                line = _line(agent.label, shown.colour(agent), x, rates[:, visit])
+                series.append(line)
+        panels.append(Panel(game, tuple(series)))
+    if not any(panel.series for panel in panels):
+        raise _nothing("curves", "no run has its rows")
+    return Drawing(
+        "curves",
+        "Learning curves",
+        "visits of the game",
+        f"reward per {shown.suite.frame_noun}",
+        tuple(panels),
+        "Reward rate within the visits of each game; mean and 95 % interval over runs.",
+    )
+
+
+def _curves_of(runs: Sequence[MeasuredRun], game: str) -> Reals:
+    """(runs, visits, POINTS): the visits of a game."""
+    found = []
+    for run in runs:
+        if run.curves is not None:
+            schedule = run.config.schedule
+            visits = [v.visit_idx for v in schedule if v.game_id == game]
+            found.append(point_rates(run.curves)[visits])
+    return np.array(found)
+
+
+def point_rates(curves: Curves) -> Reals:
+    """Rates of groups of windows: (visits, POINTS)."""
+    shape = (len(curves.frames), POINTS, _WINDOWS_PER_POINT)
+    rewards = curves.rewards.reshape(shape).sum(axis=2)
+    return ratio(rewards, curves.frames.reshape(shape).sum(axis=2))
+
+
+def _line(label: str, colour: str, x: Reals, values: Reals) -> Series:
+    """Mean and interval of (runs, n) values over runs."""
+    return _to_series(label, colour, x, [estimate_mean(column) for column in values.T])
+
+
+def _to_series(
+    label: str, colour: str, x: Sequence[float] | Reals, y: Sequence[Estimate | None]
+) -> Series:
+    points = [(float(a), b) for a, b in zip(x, y, strict=True) if b is not None]
+    return Series(
+        label,
+        colour,
+        tuple(a for a, _ in points),
+        tuple(b.mean for _, b in points),
+        tuple(b.low for _, b in points),
+        tuple(b.high for _, b in points),
+    )
+
+
+def draw_games(shown: Shown) -> Drawing:
+    """Average performance in every game, or the reward rate where there is no z."""
+    metric = "average" if shown.has_z else "rate"
+    word = "z" if shown.has_z else f"reward per {shown.suite.frame_noun}"
+    if shown.suite.error is not None:
+        raise _nothing("games", "prediction suites have --kind predictions")
+    panel = _dots_by_game(shown, metric, marks=(0.0, 1.0) if shown.has_z else ())
+    return Drawing(
+        "games",
+        "Games",
+        word,
+        "",
+        (panel,),
+        "Average performance per game; mean and 95 % interval over runs.",
+    )
+
+
+def _dots_by_game(
+    shown: Shown, metric: str, marks: tuple[float, ...], *, is_log: bool = False
+) -> Panel:
+    games = [
+        game
+        for game in shown.suite.games
+        if any(metric in agent.games.get(game, {}) for agent in shown.suite.agents)
+    ]
+    series = []
+    count = len(shown.suite.agents)
+    for n, agent in enumerate(shown.suite.agents):
+        # Side by side within the height of a category.
+        shift = 0.6 * ((n + 0.5) / count - 0.5)
+        known = [
+            (position + shift, agent.games[game][metric])
+            for position, game in enumerate(games)
+            if metric in agent.games.get(game, {})
+        ]
+        series.append(_dots(agent.label, shown.colour(agent), known))
+    return Panel("", tuple(series), tuple(games), marks, is_log=is_log)
+
+
+def _dots(label: str, colour: str, points: Sequence[tuple[float, Estimate]]) -> Series:
+    """Estimates along x, at positions along y."""
+    return Series(
+        label,
+        colour,
+        tuple(estimate.mean for _, estimate in points),
+        tuple(position for position, _ in points),
+        tuple(estimate.low for _, estimate in points),
+        tuple(estimate.high for _, estimate in points),
+    )
+
+
+def draw_predictions(shown: Shown) -> Drawing:
+    """The error of every game; lower is better."""
+    if shown.suite.error is None:
+        raise _nothing("predictions", "it is not a prediction suite")
+    panel = _dots_by_game(shown, "error", (1.0,), is_log=True)
+    return Drawing(
+        "predictions",
+        "Errors",
+        (shown.suite.error or "nmse").replace("_", " "),
+        "",
+        (panel,),
+        "Error per game, lower is better; 1 is the best constant. Mean and 95 % "
+        "interval over runs.",
+    )
+
+
+def draw_profile(shown: Shown) -> Drawing:
+    """Share of (run, game) with z ≥ τ."""
+    series = []
+    for agent in shown.suite.agents:
+        if agent.profile is not None:
+            shares = agent.profile.shares
+            colour = shown.colour(agent)
+            series.append(_to_series(agent.label, colour, PROFILE_THRESHOLDS, shares))
+    if not series:
+        raise _nothing("profile", "no game has z")
+    return Drawing(
+        "profile",
+        "Performance profile",
+        "τ",
+        "share with z ≥ τ",
+        (Panel("", tuple(series), limits=(0.0, 1.0)),),
+        "Performance profile (Agarwal et al. 2021): share of runs and games with "
+        "z ≥ τ; 95 % interval over runs.",
+    )
+
+
+def draw_retention(shown: Shown) -> Drawing:
+    """Retention, forgetting and recovery cost of each agent."""
+    names = ("retention", "forgetting", "recovery")
+    agents = shown.suite.agents
+    panels = []
+    for name in names:
+        known = [agent for agent in agents if name in agent.numbers]
+        series = tuple(
+            _dots(agent.label, shown.colour(agent), [(n, agent.numbers[name])])
+            for n, agent in enumerate(known)
+        )
+        labels = tuple(agent.label for agent in known)
+        if known:
+            panels.append(Panel(METRICS[name], series, labels, marks=(0.0,)))
+    if not panels:
+        reasons = {a.absent[name] for a in agents for name in names if name in a.absent}
+        raise _nothing("retention", "; ".join(sorted(reasons)) or "no agent has it")
+    return Drawing(
+        "retention",
+        "Retention and forgetting",
+        "difference of z",
+        "",
+        tuple(panels),
+        "Higher retention, lower forgetting and lower recovery cost are better. Mean "
+        "and 95 % interval over runs.",
+    )
+
+
+def draw_improvement(shown: Shown) -> Drawing:
+    """The probability of being better than one agent."""
+    known = [agent for agent in shown.suite.agents if agent.improvement is not None]
+    if not known:
+        raise _nothing("improvement", "it takes two agents whose runs are known")
+    series = tuple(
+        _dots(agent.label, shown.colour(agent), [(n, agent.improvement)])
+        for n, agent in enumerate(known)
+        if agent.improvement is not None
+    )
+    labels = tuple(agent.label for agent in known)
+    return Drawing(
+        "improvement",
+        "Probability of improvement",
+        f"P(better than {shown.suite.versus})",
+        "",
+        (Panel("", series, labels, marks=(0.5,), limits=(0.0, 1.0)),),
+        "Mean over games of P(X > Y) + ½ P(X = Y); 95 % interval over runs.",
+    )
+
+
+def draw_stream(shown: Shown) -> Drawing:
+    """One run of each agent from the first frame to the last, games in colour."""
+    panels = []
+    for agent in shown.suite.agents:
+        runs = [run for run in shown.runs.get(agent.label, ()) if run.curves]
+        if runs:
+            panels.append(_stream_panel(agent.label, runs[0], shown))
+    if not panels:
+        raise _nothing("stream", "no run has its rows")
+    word = "z" if shown.has_z else f"reward per {shown.suite.frame_noun}"
+    return Drawing(
+        "stream",
+        "The stream",
+        shown.suite.frame_noun,
+        word,
+        tuple(panels),
+        f"From the first {shown.suite.frame_noun} to the last, one run per agent."
+        + _explain_gaps(shown),
+    )
+
+
+def _explain_gaps(shown: Shown) -> str:
+    """Why some visits have no line."""
+    without = [game for game in shown.suite.games if game in shown.scale.reasons]
+    if not shown.has_z or not without:
+        return ""
+    return f" No line: {', '.join(without)}, without z."
+
+
+def _stream_panel(label: str, run: MeasuredRun, shown: Shown) -> Panel:
+    """A line per visit, over a span of the game's colour."""
+    assert run.curves is not None
+    rates = point_rates(run.curves)
+    agent = next(agent for agent in shown.suite.agents if agent.label == label)
+    lines, spans, start = [], [], 0
+    for visit, values in zip(run.config.schedule, rates, strict=True):
+        end = start + visit.visit_frames
+        x = start + (np.arange(POINTS) + 0.5) / POINTS * visit.visit_frames
+        spans.append(Span(start, end, visit.game_id, game_colour(visit.game_id)))
+        if shown.has_z:
+            values = shown.scale.normalise_game(visit.game_id, values)
+        if not np.isnan(values).any():
+            lines.append(_bare_line(label, shown.colour(agent), x, values))
+        start = end
+    seed = "" if run.seed is None else f", seed {run.seed}"
+    marks = (0.0, 1.0) if shown.has_z else ()
+    return Panel(f"{label}{seed}", tuple(lines), marks=marks, spans=tuple(spans))
+
+
+def _bare_line(label: str, colour: str, x: Reals, y: Reals) -> Series:
+    nothing = (None,) * len(x)
+    return Series(label, colour, tuple(x.tolist()), tuple(y.tolist()), nothing, nothing)
+
+
+KINDS: Mapping[str, Callable[[Shown], Drawing]] = {
+    "curves": draw_curves,
+    "games": draw_games,
+    "profile": draw_profile,
+    "retention": draw_retention,
+    "stream": draw_stream,
+    "improvement": draw_improvement,
+    "predictions": draw_predictions,
+}
+
+
+def draw(kind: str, shown: Shown) -> Drawing:
+    """Makes a drawing of the given kind.
+
+    Raises:
+        UnknownNameError: There is no such kind.
+        ConfigError: The runs lack the data for it.
+    """
+    if kind not in KINDS:
+        raise UnknownNameError("kind of figure", kind, KINDS)
+    return KINDS[kind](shown)
+
+
+def _nothing(kind: str, why: str) -> ConfigError:
+    return ConfigError(f"--kind {kind}: nothing to draw: {why}")
+
+
+# --- data -----------------------------------------------------------------------
+
+
+def drawing_to_csv(drawing: Drawing) -> str:
+    """The numbers of a drawing, a line per point, with all their digits."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("panel", "series", "x", "y", "low", "high"))
+    for panel in drawing.panels:
+        for series in panel.series:
+            points = zip(series.x, series.y, series.low, series.high, strict=True)
+            for x, y, low, high in points:
+                if not math.isnan(y):  # the gap of a line
+                    place = panel.categories[round(y)] if panel.categories else y
+                    writer.writerow((panel.title, series.label, x, place, low, high))
+    return text.getvalue()

@@ -1,0 +1,237 @@
+"""Drawings -> figures for papers: PDF, PNG or SVG, with matplotlib.
+
+The same drawing gives the same bytes: no dates, fixed ids. Fonts are embedded in PDF
+and outlined in SVG. Sizes are those of a two-column paper.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+from longplay.errors import ConfigError, MissingExtraError
+from longplay.lab.report.draw.drawings import Drawing, Panel, Series, Span, number_marks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Columns = Literal[1, 2]
+
+FORMATS = ("pdf", "png", "svg")
+_WIDTH_IN = {1: 3.3, 2: 6.9}
+_PANEL_HEIGHT_IN = 1.5
+# Bands of more lines hide the lines.
+_MOST_BANDS = 3
+_CATEGORY_HEIGHT_IN = 0.13
+# A page has room for this, with a caption.
+_LARGEST_HEIGHT_IN = 8.0
+# Panels side by side: a few, or many of one figure.
+_MANY_PANELS = 8
+_ACROSS = {1: (2, 3), 2: (4, 5)}
+# In the order of `drawings.number_marks`.
+_DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 2)), (0, (6, 2, 1, 2)))
+_SYMBOLS = ("o", "s", "D", "^", "P", "X", "*")
+_STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 7,
+    "axes.titlesize": 7,
+    "axes.labelsize": 7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "xtick.labelsize": 6,
+    "ytick.labelsize": 6,
+    "legend.fontsize": 6,
+    "legend.frameon": False,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "longplay",
+}
+_NO_DATE: dict[str, dict[str, None]] = {
+    "pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None},
+    "svg": {"Date": None, "Creator": None},
+    "png": {"Software": None},
+}
+
+
+def render_paper(
+    drawing: Drawing, file_format: str, columns: Columns = 1, dpi: int = 300
+) -> bytes:
+    """Draws a figure.
+
+    Args:
+        drawing: What to draw.
+        file_format: One of `FORMATS`.
+        columns: Width in columns of a paper.
+        dpi: Pixels per inch of a PNG.
+
+    Raises:
+        ConfigError: The format is not known.
+        MissingExtraError: matplotlib is not installed.
+    """
+    if file_format not in FORMATS:
+        raise ConfigError(
+            f"expected a figure named *.pdf, *.png or *.svg, found .{file_format}"
+        )
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError.of("figures need matplotlib", "report") from error
+    with mpl.rc_context(_STYLE):
+        figure = _draw(Figure, drawing, columns)
+        buffer = io.BytesIO()
+        figure.savefig(
+            buffer, format=file_format, dpi=dpi, metadata=_NO_DATE[file_format]
+        )
+    return buffer.getvalue()
+
+
+def _draw(make_figure: type[Figure], drawing: Drawing, columns: Columns) -> Figure:
+    across, down = _arrange(drawing, columns)
+    height = sum(_heights(drawing, across, down)) + 0.5
+    figure = make_figure(figsize=(_WIDTH_IN[columns], height), layout="constrained")
+    grid = figure.subplots(
+        down,
+        across,
+        squeeze=False,
+        sharey=drawing.kind == "stream",
+        gridspec_kw={"height_ratios": _heights(drawing, across, down)},
+    )
+    marks = number_marks(drawing)
+    for n, axes in enumerate(grid.flat):
+        if n >= len(drawing.panels):
+            axes.set_axis_off()
+            continue
+        _draw_panel(axes, drawing.panels[n], marks)
+        if across > _ACROSS[columns][0]:
+            axes.title.set_size(6)
+        if drawing.kind == "stream" and columns == 1:
+            axes.locator_params(axis="x", nbins=5)
+        if drawing.kind == "curves":  # visits are whole
+            axes.set_xlim(0, math.ceil(axes.dataLim.x1))
+            axes.locator_params(axis="x", integer=True, nbins=4, min_n_ticks=1)
+    figure.supxlabel(drawing.x_label, fontsize=7)
+    figure.supylabel(drawing.y_label, fontsize=7)
+    _add_legend(figure, drawing)
+    return figure
+
+
+def _arrange(drawing: Drawing, columns: Columns) -> tuple[int, int]:
+    """Rows and columns of panels."""
+    count = len(drawing.panels)
+    most = 1 if drawing.kind == "stream" else _ACROSS[columns][count > _MANY_PANELS]
+    if drawing.panels[0].categories:
+        most = {1: 1, 2: 3}[columns]
+    across = min(most, count)
+    return across, math.ceil(count / across)
+
+
+def _heights(drawing: Drawing, across: int, down: int) -> list[float]:
+    """Inches of each row of panels."""
+    series = len(drawing.panels[0].series)
+    heights = []
+    for row in range(down):
+        panels = drawing.panels[row * across : (row + 1) * across]
+        tallest = max(len(panel.categories) for panel in panels)
+        lines = tallest * (
+            1 if drawing.kind in ("retention", "improvement") else series
+        )
+        heights.append(
+            max(0.8, _CATEGORY_HEIGHT_IN * (lines + 1)) if tallest else _PANEL_HEIGHT_IN
+        )
+    shrink = min(1.0, _LARGEST_HEIGHT_IN / sum(heights))
+    return [height * shrink for height in heights]
+
+
+def _draw_panel(axes: Axes, panel: Panel, marks: dict[str, int]) -> None:
+    axes.set_title(panel.title)
+    if not panel.categories:
+        axes.margins(x=0.01)
+    for span in panel.spans:
+        _draw_span(axes, span)
+    for value in panel.marks:
+        line = axes.axvline if panel.categories else axes.axhline
+        line(value, color="0.6", linewidth=0.6, linestyle=":", zorder=0)
+    for series in panel.series:
+        if panel.categories:
+            _draw_dots(axes, series, marks[series.label])
+        else:
+            has_band = len(marks) <= _MOST_BANDS
+            _draw_line(axes, series, marks[series.label], has_band=has_band)
+    if panel.limits is not None:
+        room = 0.03 * (panel.limits[1] - panel.limits[0])
+        bounds = (panel.limits[0] - room, panel.limits[1] + room)
+        (axes.set_xlim if panel.categories else axes.set_ylim)(bounds)
+    if panel.categories:
+        axes.set_yticks(range(len(panel.categories)), panel.categories)
+        axes.set_ylim(len(panel.categories) - 0.5, -0.5)
+        axes.tick_params(axis="y", length=0)
+        if panel.is_log:
+            axes.set_xscale("log")
+
+
+def _draw_span(axes: Axes, span: Span) -> None:
+    """A stretch in its colour, with its name: many colours look alike."""
+    axes.axvspan(span.start, span.end, color=span.colour, alpha=0.25, linewidth=0)
+    axes.text(
+        (span.start + span.end) / 2,
+        0.98,
+        span.label,
+        transform=axes.get_xaxis_transform(),
+        rotation=90,
+        fontsize=4.5,
+        color="0.3",
+        ha="center",
+        va="top",
+        zorder=0,
+    )
+
+
+def _draw_line(axes: Axes, series: Series, mark: int, *, has_band: bool) -> None:
+    dash = _DASHES[mark % len(_DASHES)]
+    axes.plot(series.x, series.y, color=series.colour, linewidth=1.0, linestyle=dash)
+    known = [
+        (x, low, high)
+        for x, low, high in zip(series.x, series.low, series.high, strict=True)
+        if low is not None and high is not None
+    ]
+    if known and has_band:
+        x, low, high = zip(*known, strict=True)
+        axes.fill_between(x, low, high, color=series.colour, alpha=0.2, linewidth=0)
+
+
+def _draw_dots(axes: Axes, series: Series, mark: int) -> None:
+    symbol = _SYMBOLS[mark % len(_SYMBOLS)]
+    for x, y, low, high in zip(
+        series.x, series.y, series.low, series.high, strict=True
+    ):
+        if low is not None and high is not None:
+            axes.plot((low, high), (y, y), color=series.colour, linewidth=0.9)
+        axes.plot(x, y, symbol, color=series.colour, markersize=2.8)
+
+
+def _add_legend(figure: Figure, drawing: Drawing) -> None:
+    """Agents, where panels do not name them already."""
+    from matplotlib.lines import Line2D
+
+    entries: dict[str, Any] = {}
+    marks = number_marks(drawing)
+    if drawing.kind not in ("retention", "improvement", "stream"):
+        for panel in drawing.panels:
+            for series in panel.series:
+                mark = marks[series.label]
+                style: dict[str, Any] = {"linestyle": _DASHES[mark % len(_DASHES)]}
+                if panel.categories:
+                    symbol = _SYMBOLS[mark % len(_SYMBOLS)]
+                    style = {"linestyle": "", "marker": symbol, "markersize": 4}
+                entries[series.label] = Line2D([], [], color=series.colour, **style)
+    if len(entries) > 1:
+        figure.legend(
+            list(entries.values()),
+            list(entries),
+            loc="outside upper center",
+            ncols=min(4, len(entries)),
+        )

@@ -1,0 +1,1 @@
+"""Numbers -> pages: report and leaderboard."""

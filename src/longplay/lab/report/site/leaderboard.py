@@ -1,0 +1,547 @@
+"""A folder of packs and experiments -> a static site and leaderboard.json.
+
+    index.html · style.css · page.js · leaderboard.json · packs/<16 hex>.longplay
+
+An entry is an agent on an unchanged suite of the catalogue, on all of its official
+seeds: an agent without one of the seeds is listed as incomplete, without averages.
+Refused runs are listed with the reason; they do not affect other entries. A run that
+contradicts an entry makes an entry of its own, and both are marked as disputed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import get_args
+
+from pydantic import Field
+
+from longplay.contract.files import (
+    hash_file,
+    make_directory,
+    write_document,
+    write_file,
+)
+from longplay.contract.fingerprint import contract_hash
+from longplay.contract.records import Document, ProofLevel
+from longplay.contract.versions import SCHEMA_VERSION
+from longplay.errors import show_name
+from longplay.lab.analysis.comparison import Request, compare, runs_by_label
+from longplay.lab.analysis.intervals import Estimate
+from longplay.lab.analysis.labels import describe_seeds
+from longplay.lab.analysis.records import AgentNumbers, SuiteComparison
+from longplay.lab.analysis.runs import AgentKey, FoundRuns, LeftOut, MeasuredRun
+from longplay.lab.report.site.pages import make_site_folder, render_page
+from longplay.lab.report.site.verdicts import Verdict
+from longplay.lab.report.tables import (
+    NOTHING,
+    Cell,
+    TextTable,
+    format_estimate,
+    head_metric,
+    order_metrics,
+)
+from longplay.plan import plan_run
+from longplay.scoring.anchors import Anchors
+from longplay.suites import SUITES, get_suite
+
+_LEVELS: tuple[str, ...] = get_args(ProofLevel)
+_PACKS = "packs"
+
+
+class Entry(Document):
+    """An agent on a suite.
+
+    What the packs only say of themselves is listed in `Leaderboard.said`.
+    """
+
+    rank: int | None = Field(description="By `lead`; null if it is incomplete.")
+    agent: str
+    agent_id: str | None
+    source_sha256: str | None = Field(description="Of the agent's source.")
+    isolation: str
+    tuning_frames: int | None
+    trust: str = Field(description="Of the run that is proven least.")
+    checked_by: tuple[str, ...] = Field(description="Commands behind `trust`.")
+    is_disputed: bool = Field(
+        default=False,
+        description="Other runs name the same agent, suite and seed.",
+    )
+    same_rows_as: tuple[str, ...] = Field(
+        default=(), description="Entries of other agents with a run of the same rows."
+    )
+    seeds: tuple[int, ...]
+    missing_seeds: tuple[int, ...] = Field(description="Official ones without a run.")
+    errored_seeds: tuple[int | None, ...] = Field(
+        description="Seeds of runs that ended with an error; left out of means."
+    )
+    numbers: dict[str, Estimate] = Field(description="None if it is incomplete.")
+    packs: dict[str, str] = Field(description="Seed -> address in the site.")
+
+
+class SuiteBoard(Document):
+    """The entries of a suite, the best first."""
+
+    suite: str
+    emulator: str | None
+    references: str | None
+    official_seeds: tuple[int, ...]
+    lead: str = Field(description="The number that entries are ranked by.")
+    headline: str
+    error: str | None
+    entries: tuple[Entry, ...]
+
+
+class Refusal(Document):
+    """A run in the folder that is not on the board."""
+
+    name: str = Field(description="Path in the folder.")
+    reason: str
+
+
+_SAID = ("agent", "agent_id", "source_sha256", "isolation", "tuning_frames")
+
+
+class Leaderboard(Document):
+    """leaderboard.json."""
+
+    schema_version: int = SCHEMA_VERSION
+    anchors: str
+    suites: tuple[SuiteBoard, ...]
+    refused: tuple[Refusal, ...]
+    single_games: int = Field(
+        default=0, description="Runs of one game alone, which are never ranked."
+    )
+    said: tuple[str, ...] = Field(
+        default=_SAID, description="Fields of entries that were not checked."
+    )
+
+
+# --- entries --------------------------------------------------------------------
+
+
+def judge_runs(
+    found: FoundRuns,
+    judge: Callable[[MeasuredRun], Verdict],
+    on_judge: Callable[[int, int], None] | None = None,
+) -> dict[Path, Verdict]:
+    """Judges the runs that could be on a board.
+
+    Args:
+        found: Runs, with all copies.
+        judge: May replay a run.
+        on_judge: Called with (runs judged, total runs) before each run.
+    """
+    judged = [run for run in found.runs if _is_candidate(run)]
+    verdicts = {}
+    for done, run in enumerate(judged):
+        if on_judge is not None:
+            on_judge(done, len(judged))
+        verdicts[run.path] = judge(run)
+    return verdicts
+
+
+def make_leaderboard(
+    found: FoundRuns, anchors: Anchors, verdicts: Mapping[Path, Verdict], folder: Path
+) -> Leaderboard:
+    """Ranks the agents of a folder.
+
+    Args:
+        found: Runs in the folder, with all copies, and those that could not be read.
+        anchors: The anchors that define z.
+        verdicts: Results of `judge_runs`.
+        folder: Paths of refused runs are relative to it.
+    """
+    refused = [(left.path, f"{left.kind}: {left.reason}") for left in found.left_out]
+    errored = [left for left in found.left_out if left.kind == "errored"]
+    ranked = [run for run in found.runs if not _is_single_game(run)]
+    accepted = []
+    for run in ranked:
+        reason = _find_refusal(run) or verdicts[run.path].problem
+        if reason is None:
+            accepted.append(run)
+        else:
+            refused.append((run.path, reason))
+    runs, disputed = _separate_disputes(accepted, folder)
+    members = FoundRuns(tuple(runs), ())
+    boards = [
+        _rank(
+            suite,
+            _mark_entries(runs_by_label(members, suite), disputed),
+            verdicts,
+            errored,
+        )
+        for suite in compare(members, Request(anchors)).suites
+    ]
+    return Leaderboard(
+        anchors=anchors.name,
+        suites=tuple(boards),
+        refused=tuple(
+            Refusal(
+                name=show_name(_relative(path, folder)),
+                reason=reason.replace(f"{folder}/", ""),
+            )
+            for path, reason in sorted(refused)
+        ),
+        single_games=len(found.runs) - len(ranked),
+    )
+
+
+def _is_candidate(run: MeasuredRun) -> bool:
+    return not _is_single_game(run) and _find_refusal(run) is None
+
+
+def _is_single_game(run: MeasuredRun) -> bool:
+    """Whether it is the run of a specialist: a baseline of transfer, not an entry."""
+    return run.conditions.suite not in SUITES and len(run.config.games) == 1
+
+
+def _find_refusal(run: MeasuredRun) -> str | None:
+    """Why a run cannot be on the board, regardless of its score."""
+    suite, config = run.conditions.suite, run.config
+    if suite not in SUITES:
+        return f"{show_name(suite)} is not a suite of the catalogue"
+    if run.seed not in get_suite(suite).official_seeds:
+        official = describe_seeds(get_suite(suite).official_seeds)
+        return f"seed {run.seed} is not one of the official seeds {official}"
+    references = SUITES[suite].references
+    plan = plan_run(suite, run.seed, reference_sha256=references)
+    expected = plan.config.benchmark_contract_hash
+    if {contract_hash(config), config.benchmark_contract_hash} != {expected}:
+        return f"its settings are not those of {suite}"
+    if not run.has_evidence:
+        return "no evidence: it has no digests or hashes, so it can only be claimed"
+    return None
+
+
+# --- disputes -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Submission:
+    """Runs of one agent in one folder, one per seed."""
+
+    agent: AgentKey
+    place: str
+    runs: dict[int | None, MeasuredRun]
+
+    def list_claims(self) -> list[tuple[int | None, str]]:
+        return [(seed, run.identity) for seed, run in self.runs.items()]
+
+
+def _separate_disputes(
+    runs: Iterable[MeasuredRun], folder: Path
+) -> tuple[list[MeasuredRun], set[AgentKey]]:
+    """Runs of which each agent has one per seed, and the agents that are disputed.
+
+    Copies of a run count once. Where different runs name the same agent, suite and
+    seed, each folder's runs get a key of their own, filled up with the runs of
+    folders that contradict no other: nobody can remove or change another's entry.
+    """
+    agents: dict[object, list[MeasuredRun]] = {}
+    for run in runs:
+        agents.setdefault((run.conditions, run.agent.agent_id), []).append(run)
+    kept: list[MeasuredRun] = []
+    disputed: set[AgentKey] = set()
+    for members in agents.values():
+        submissions = _drop_copies(_list_submissions(members, folder))
+        contested = _find_contested_seeds(submissions)
+        for key in dict.fromkeys(submission.agent for submission in submissions):
+            own = [s for s in submissions if s.agent == key]
+            entries = _make_entries(own, contested)
+            if any(not contested.isdisjoint(s.runs) for s in own):
+                disputed |= {entry.agent for entry in entries}
+            kept += [
+                replace(run, agent=entry.agent)
+                for entry in entries
+                for run in entry.runs.values()
+            ]
+    return kept, disputed
+
+
+def _list_submissions(
+    runs: Iterable[MeasuredRun], folder: Path
+) -> Iterator[_Submission]:
+    """One per agent and folder; more if a folder has several runs of one seed."""
+    places: dict[tuple[AgentKey, str], dict[int | None, dict[str, MeasuredRun]]] = {}
+    for run in runs:
+        seeds = places.setdefault((run.agent, _find_place(run.path, folder)), {})
+        seeds.setdefault(run.seed, {}).setdefault(run.identity, run)
+    for (agent, place), seeds in places.items():
+        versions = {seed: list(found.values()) for seed, found in seeds.items()}
+        for n in range(max(map(len, versions.values()))):
+            chosen = {seed: v[min(n, len(v) - 1)] for seed, v in versions.items()}
+            yield _Submission(agent, f"{place} #{n + 1}" if n else place, chosen)
+
+
+def _find_place(path: Path, folder: Path) -> str:
+    """The folder of a pack or run; of a run in an experiment, the experiment."""
+    parent = path.parent
+    return _relative(parent.parent if parent.name == "episodes" else parent, folder)
+
+
+def _drop_copies(submissions: Iterable[_Submission]) -> list[_Submission]:
+    """Drops submissions all of whose runs are in another one of the same agent."""
+    distinct: dict[tuple[AgentKey, frozenset[object]], _Submission] = {}
+    for submission in submissions:
+        claims = frozenset(submission.list_claims())
+        distinct.setdefault((submission.agent, claims), submission)
+    holders: dict[object, set[int]] = {}
+    for n, (agent, claimed) in enumerate(distinct):
+        for claim in claimed:
+            holders.setdefault((agent, claim), set()).add(n)
+    return [
+        submission
+        for (agent, claimed), submission in distinct.items()
+        if len(set.intersection(*(holders[agent, claim] for claim in claimed))) == 1
+    ]
+
+
+def _find_contested_seeds(submissions: Iterable[_Submission]) -> set[int | None]:
+    """The seeds of which there are different runs."""
+    identities: dict[int | None, set[str]] = {}
+    for submission in submissions:
+        for seed, identity in submission.list_claims():
+            identities.setdefault(seed, set()).add(identity)
+    return {seed for seed, found in identities.items() if len(found) > 1}
+
+
+def _make_entries(
+    submissions: Sequence[_Submission], contested: set[int | None]
+) -> list[_Submission]:
+    """One entry without a contested seed, else one per folder that has one."""
+    sides = [s for s in submissions if not contested.isdisjoint(s.runs)]
+    shared: dict[int | None, MeasuredRun] = {}
+    for submission in submissions:
+        if submission not in sides:
+            shared |= submission.runs
+    if len(sides) < 2:
+        runs = shared | (sides[0].runs if sides else {})
+        return [_Submission(submissions[0].agent, "", runs)]
+    return [
+        _Submission(
+            replace(side.agent, name=show_name(f"{side.agent.name} [{side.place}]")),
+            side.place,
+            shared | side.runs,
+        )
+        for side in sides
+    ]
+
+
+@dataclass(frozen=True)
+class _MarkedRuns:
+    """The runs of an entry, and what else the page says of it."""
+
+    runs: Sequence[MeasuredRun]
+    is_disputed: bool
+    same_rows_as: tuple[str, ...]
+
+
+def _mark_entries(
+    runs: Mapping[str, Sequence[MeasuredRun]], disputed: set[AgentKey]
+) -> dict[str, _MarkedRuns]:
+    """Label -> its runs, and the labels of other agents with the same rows."""
+    owners: dict[str | None, list[tuple[str, str | None]]] = {}
+    for label, members in runs.items():
+        for run in members:
+            owner = label, run.agent.agent_id
+            owners.setdefault(run.rows_sha256, []).append(owner)
+    owners.pop(None, None)
+    return {
+        label: _MarkedRuns(
+            members,
+            any(run.agent in disputed for run in members),
+            tuple(
+                dict.fromkeys(
+                    other
+                    for run in members
+                    for other, agent_id in owners.get(run.rows_sha256, ())
+                    if agent_id != run.agent.agent_id
+                )
+            ),
+        )
+        for label, members in runs.items()
+    }
+
+
+def _relative(path: Path, folder: Path) -> str:
+    if path.is_relative_to(folder):
+        return path.relative_to(folder).as_posix()
+    return path.name
+
+
+def _rank(
+    suite: SuiteComparison,
+    runs: Mapping[str, _MarkedRuns],
+    verdicts: Mapping[Path, Verdict],
+    errored: Sequence[LeftOut],
+) -> SuiteBoard:
+    official = get_suite(suite.suite).official_seeds
+    entries = []
+    for agent in suite.agents:
+        entry = _make_entry(agent, runs[agent.label], official, verdicts)
+        seeds = tuple(left.seed for left in errored if _is_of(left, suite, agent))
+        entries.append(entry.model_copy(update={"errored_seeds": seeds}))
+    sign = -1 if suite.lead_is_better == "more" else 1
+
+    def order(entry: Entry) -> tuple[bool, float, str]:
+        lead = entry.numbers.get(suite.lead)
+        return lead is None, 0.0 if lead is None else sign * lead.mean, entry.agent
+
+    entries.sort(key=order)
+    ranked = [
+        entry.model_copy(update={"rank": position})
+        if suite.lead in entry.numbers
+        else entry
+        for position, entry in enumerate(entries, start=1)
+    ]
+    return SuiteBoard(
+        suite=suite.suite,
+        emulator=suite.emulator,
+        references=suite.references,
+        official_seeds=official,
+        lead=suite.lead,
+        headline=suite.headline,
+        error=suite.error,
+        entries=tuple(ranked),
+    )
+
+
+def _is_of(left: LeftOut, suite: SuiteComparison, agent: AgentNumbers) -> bool:
+    """Whether a run that was left out is of this agent on this suite."""
+    if left.agent is None or left.suite != suite.suite:
+        return False
+    key = (left.agent.agent_id, left.agent.isolation, left.agent.tuning_frames)
+    return key == (agent.agent_id, agent.isolation, agent.tuning_frames)
+
+
+def _make_entry(
+    agent: AgentNumbers,
+    marked: _MarkedRuns,
+    official: Sequence[int],
+    verdicts: Mapping[Path, Verdict],
+) -> Entry:
+    runs = marked.runs
+    missing = tuple(seed for seed in official if seed not in agent.seeds)
+    found = [verdicts[run.path] for run in runs]
+    config = runs[0].config.agent.config if runs[0].config.agent else {}
+    source = config.get("files_sha256") or config.get("source_sha256")
+    return Entry(
+        rank=None,
+        agent=agent.label,
+        agent_id=agent.agent_id,
+        source_sha256=source if isinstance(source, str) else None,
+        isolation=agent.isolation,
+        tuning_frames=agent.tuning_frames,
+        trust=min((verdict.level for verdict in found), key=_LEVELS.index),
+        checked_by=tuple(sorted({v.made_by for v in found if v.made_by is not None})),
+        is_disputed=marked.is_disputed,
+        same_rows_as=marked.same_rows_as,
+        seeds=tuple(seed for seed in agent.seeds if seed is not None),
+        missing_seeds=missing,
+        errored_seeds=(),
+        numbers={} if missing else agent.numbers,
+        packs={
+            str(run.seed): f"{_PACKS}/{hash_file(run.path)[:16]}.longplay"
+            for run in runs
+            if run.path.is_file()
+        },
+    )
+
+
+# --- the site -------------------------------------------------------------------
+
+
+def write_leaderboard(
+    directory: Path, board: Leaderboard, runs: Iterable[MeasuredRun]
+) -> None:
+    """Writes the site, with the packs that it links to.
+
+    Raises:
+        OutputError: The folder exists and is not empty.
+        MissingExtraError: jinja2 is not installed.
+    """
+    make_site_folder(directory)
+    write_document(directory / "leaderboard.json", board)
+    linked = {
+        address
+        for suite in board.suites
+        for entry in suite.entries
+        for address in entry.packs.values()
+    }
+    if linked:
+        make_directory(directory / _PACKS)
+    for run in runs:
+        if run.path.is_file():
+            address = f"{_PACKS}/{hash_file(run.path)[:16]}.longplay"
+            if address in linked:
+                shutil.copyfile(run.path, directory / address)
+    sections = [(suite, make_board_table(suite)) for suite in board.suites]
+    entries = [entry for suite in board.suites for entry in suite.entries]
+    page = render_page(
+        "leaderboard.html",
+        board=board,
+        sections=sections,
+        has_disputes=any(entry.is_disputed for entry in entries),
+    )
+    write_file(directory / "index.html", page)
+
+
+def make_board_table(suite: SuiteBoard) -> TextTable:
+    """One row per entry."""
+    names = order_metrics(suite.error, (entry.numbers for entry in suite.entries))
+    heads = (head_metric(name, suite.headline, suite.error) for name in names)
+    marks = ("marks",) if any(map(_describe_marks, suite.entries)) else ()
+    checked = ("trust", "checked by", "packs")
+    said = ("says: isolation", "says: tuning frames", "says: source")
+    rows = [
+        (
+            Cell("–" if entry.rank is None else str(entry.rank), entry.rank),
+            Cell(entry.agent, entry.agent),
+            *(Cell(_describe_marks(entry), _describe_marks(entry)) for _ in marks),
+            _seeds_cell(entry),
+            *(_number_cell(entry.numbers.get(name)) for name in names),
+            Cell(entry.trust, entry.trust),
+            Cell(", ".join(entry.checked_by) or NOTHING),
+            Cell(describe_packs(entry), links=tuple(entry.packs.items())),
+            Cell(entry.isolation, entry.isolation),
+            _count_cell(entry.tuning_frames),
+            Cell((entry.source_sha256 or "built-in")[:12]),
+        )
+        for entry in suite.entries
+    ]
+    title = f"{suite.suite}, ale-py {suite.emulator or 'unknown'}"
+    columns = ("rank", "agent", *marks, "seeds", *heads, *checked, *said)
+    return TextTable(title, columns, tuple(rows), names=2 + len(marks))
+
+
+def _describe_marks(entry: Entry) -> str:
+    """What a reader should know before the rank; empty if nothing."""
+    parts = ["disputed"] if entry.is_disputed else []
+    if entry.same_rows_as:
+        parts.append(f"same rows as {', '.join(entry.same_rows_as)}")
+    return "; ".join(parts)
+
+
+def _number_cell(number: Estimate | None) -> Cell:
+    return Cell(format_estimate(number), None if number is None else number.mean)
+
+
+def describe_packs(entry: Entry) -> str:
+    """The seeds that can be downloaded."""
+    return ", ".join(entry.packs) or "–"
+
+
+def _seeds_cell(entry: Entry) -> Cell:
+    text = describe_seeds(entry.seeds)
+    if entry.missing_seeds:
+        text = f"incomplete: {describe_seeds(entry.missing_seeds)} missing"
+    if entry.errored_seeds:
+        text += f", {len(entry.errored_seeds)} errored"
+    return Cell(text, len(entry.seeds))
+
+
+def _count_cell(count: int | None) -> Cell:
+    return Cell("unknown" if count is None else f"{count:,}", count)

@@ -1,0 +1,458 @@
+"""A comparison -> tables as text, Markdown, LaTeX and CSV.
+
+A number is printed with the digits that its interval supports: two of the interval's
+half width. CSV has every digit, one line per number, so that reading it gives the exact
+numbers that were written.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from longplay.lab.analysis.intervals import Estimate
+from longplay.lab.analysis.labels import describe_seeds
+from longplay.lab.analysis.records import (
+    GAME_METRICS,
+    METRICS,
+    AgentNumbers,
+    Comparison,
+    SuiteComparison,
+)
+
+NOTHING = "–"
+
+CSV_COLUMNS = (
+    "suite",
+    "emulator",
+    "agent",
+    "agent_id",
+    "isolation",
+    "tuning_frames",
+    "seeds",
+    "game",
+    "metric",
+    "mean",
+    "low",
+    "high",
+    "n",
+    "method",
+)
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "±": r"$\pm$",
+    "−": "$-$",
+    "…": r"\ldots{}",
+    "–": "--",
+}
+_GREEK = frozenset(
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho "
+    "sigma tau upsilon phi chi psi omega".split()
+)
+_LARGE_GREEK = frozenset(
+    "gamma delta theta lambda xi pi sigma upsilon phi psi omega".split()
+)
+# What TeX's default encoding of input has, beside ASCII.
+_LATIN = range(0xA0, 0x180)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table.
+
+    Attributes:
+        text: The text shown.
+        value: The sort key; None is last.
+        links: (words, address) of downloads that stand in its place on a page.
+        page: Address of the page it leads to; empty for none.
+        live: Name by which a page changes its text; empty if it does not.
+    """
+
+    text: str
+    value: float | str | None = None
+    links: tuple[tuple[str, str], ...] = ()
+    page: str = ""
+    live: str = ""
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of text.
+
+    Attributes:
+        title: Its heading.
+        columns: Headings.
+        rows: One cell per column each.
+        names: Number of leading columns that contain names.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    names: int = 1
+
+    def widths(self) -> list[int]:
+        """Characters of the widest cell of each column."""
+        return [
+            max(len(column), *(len(row[n].text) for row in self.rows), 0)
+            for n, column in enumerate(self.columns)
+        ]
+
+    def split(self, width: int, gap: int = 2) -> list[TextTable]:
+        """Tables of at most that many characters, each with the name columns."""
+        sizes = [size + gap for size in self.widths()]
+        names = tuple(range(self.names))
+        blocks: list[list[int]] = [[]]
+        for n in range(self.names, len(self.columns)):
+            needed = sum(sizes[: self.names]) + sum(sizes[k] for k in blocks[-1])
+            if needed + sizes[n] > width and blocks[-1]:
+                blocks.append([])
+            blocks[-1].append(n)
+        return [self.choose((*names, *block)) for block in blocks]
+
+    def choose(self, positions: Sequence[int]) -> TextTable:
+        """Some of the columns."""
+        return TextTable(
+            self.title,
+            tuple(self.columns[n] for n in positions),
+            tuple(tuple(row[n] for n in positions) for row in self.rows),
+            sum(n < self.names for n in positions),
+        )
+
+
+# --- numbers as text ------------------------------------------------------------
+
+
+def format_estimate(estimate: Estimate | None) -> str:
+    """`0.312 ±0.045`; `0.31 (0.27…0.38)` where the interval is not symmetric."""
+    if estimate is None:
+        return NOTHING
+    half_width = estimate.half_width
+    # Runs that agree differ by rounding alone, which is not an interval.
+    if half_width is None or half_width <= 1e-9 * abs(estimate.mean):
+        return _format_alone(estimate.mean)
+    assert estimate.low is not None
+    assert estimate.high is not None
+    decimals = 1 - math.floor(math.log10(half_width))
+    mean = format_fixed(estimate.mean, decimals)
+    skew = abs(estimate.low + estimate.high - 2 * estimate.mean)
+    if skew <= 0.02 * half_width:
+        return f"{mean} ±{format_fixed(half_width, decimals)}"
+    low, high = (format_fixed(x, decimals) for x in (estimate.low, estimate.high))
+    return f"{mean} ({low}…{high})"
+
+
+def format_fixed(value: float, decimals: int) -> str:
+    """Rounded to so many decimals, or before the point if that is negative."""
+    text = f"{round(value, decimals):,.{max(0, decimals)}f}"
+    is_zero = not any(digit in text for digit in "123456789")
+    return text.removeprefix("-") if is_zero else text.replace("-", "−")
+
+
+def _format_alone(value: float) -> str:
+    """Three significant digits, and whole numbers whole."""
+    if value == 0:
+        return "0"
+    return format_fixed(value, max(0, 2 - math.floor(math.log10(abs(value)))))
+
+
+# --- tables ---------------------------------------------------------------------
+
+
+def make_agents_table(suite: SuiteComparison) -> TextTable:
+    """One row per agent; a metric that no agent has gets no column."""
+    names = order_metrics(suite.error, (agent.numbers for agent in suite.agents))
+    columns = ["agent", "runs", *(_head_metric(suite, name) for name in names)]
+    has_others = len(suite.agents) > 1
+    # In the order of the metrics themselves.
+    differences = {"headline": "headline_difference", suite.lead: "difference"}
+    shown = [
+        key
+        for name in names
+        if (key := differences.get(name)) is not None
+        and any(getattr(agent, key) for agent in suite.agents)
+    ]
+    heads = {key: _head_metric(suite, name) for name, key in differences.items()}
+    columns += [f"Δ {heads[key]}" for key in shown]
+    if has_others:
+        columns.append("P(better)")
+    rows = []
+    for agent in suite.agents:
+        row = [Cell(agent.label, agent.label), _runs_cell(agent)]
+        row += [_estimate_cell(agent.numbers.get(name)) for name in names]
+        row += [_estimate_cell(getattr(agent, key)) for key in shown]
+        if has_others:
+            row.append(_estimate_cell(agent.improvement))
+        rows.append(tuple(row))
+    return TextTable(suite.title, tuple(columns), tuple(rows))
+
+
+def order_metrics(
+    error: str | None, numbers: Iterable[Mapping[str, Estimate]]
+) -> list[str]:
+    """The metrics that some agent has; errors against rollout values come first."""
+    known = {name for own in numbers for name in own}
+    names = [name for name in METRICS if name in known]
+    if error == "value_nmse" and "error" in names:
+        names.sort(key=lambda name: name != "error")
+    return names
+
+
+def make_games_table(suite: SuiteComparison) -> TextTable:
+    """One row per game and agent."""
+    names = [
+        name
+        for name in GAME_METRICS
+        if any(name in game for agent in suite.agents for game in agent.games.values())
+    ]
+    rows = [
+        (
+            Cell(game, game),
+            Cell(agent.label, agent.label),
+            *(_estimate_cell(agent.games.get(game, {}).get(name)) for name in names),
+        )
+        for game in suite.games
+        for agent in suite.agents
+    ]
+    heads = (_head_game_metric(suite, name) for name in names)
+    title, columns = f"{suite.title}, by game", ("game", "agent", *heads)
+    return TextTable(title, columns, tuple(rows), names=2)
+
+
+def head_metric(name: str, headline: str, error: str | None) -> str:
+    """The heading of a column.
+
+    Args:
+        name: One of `METRICS`.
+        headline: Key of score.json that is the headline.
+        error: `nmse` or `value_nmse` on prediction suites.
+    """
+    if name == "headline":
+        return headline.replace("_", " ")
+    if name == "error" and error is not None:
+        return f"median {error.replace('_', ' ')}"
+    return METRICS[name]
+
+
+def _head_metric(suite: SuiteComparison, name: str) -> str:
+    return head_metric(name, suite.headline, suite.error)
+
+
+def _head_game_metric(suite: SuiteComparison, name: str) -> str:
+    if name == "rate":
+        return f"reward per {suite.frame_noun}"
+    if name == "error" and suite.error is not None:
+        return suite.error.replace("_", " ")
+    return GAME_METRICS[name]
+
+
+def _estimate_cell(estimate: Estimate | None) -> Cell:
+    value = None if estimate is None else estimate.mean
+    return Cell(format_estimate(estimate), value)
+
+
+def _runs_cell(agent: AgentNumbers) -> Cell:
+    """`5`, `5/7` where two do not count, or `5/7, 1 errored`."""
+    counted, lost = len(agent.seeds), sum(map(len, agent.left_out.values()))
+    text = f"{counted}/{counted + lost}" if lost else str(counted)
+    if errored := len(agent.left_out.get("errored", ())):
+        text += f", {errored} errored"
+    return Cell(text, counted)
+
+
+def describe_suite(suite: SuiteComparison) -> Iterator[str]:
+    """Notes that belong to the table."""
+    for agent in suite.agents:
+        if agent.left_out:
+            kinds = ", ".join(
+                f"{len(seeds)} {kind} (seed {describe_seeds(seeds)})"
+                for kind, seeds in agent.left_out.items()
+            )
+            yield f"{agent.label}: {kinds}; not in the means"
+    yield from suite.notes
+    if 0 < len(suite.games_without_z) < len(suite.games):
+        yield f"games without z: {', '.join(suite.games_without_z)}"
+    elif suite.games_without_z:
+        yield f"no z: {next(iter(suite.games_without_z.values()))}"
+    if not suite.games_without_z.keys() >= set(suite.games):
+        yield from _explain_absent(suite)
+    if len(suite.agents) > 1:
+        yield f"Δ and P(better) are against {suite.versus}"
+
+
+def _explain_absent(suite: SuiteComparison) -> Iterator[str]:
+    """Why numbers are missing, once for all that miss for the same reasons."""
+    found: dict[str, list[str]] = {}
+    for name, words in METRICS.items():
+        reasons = {a.absent[name] for a in suite.agents if name in a.absent}
+        if reasons:
+            found.setdefault("; ".join(sorted(reasons)), []).append(words)
+    for reasons_text, names in found.items():
+        yield f"no {', '.join(names)}: {reasons_text}"
+
+
+# --- LaTeX ----------------------------------------------------------------------
+
+
+def render_markdown(table: TextTable) -> str:
+    """A table for a page of docs."""
+    rule = "|---" * table.names + "|--:" * (len(table.columns) - table.names) + "|"
+    rows = [[cell.text for cell in row] for row in table.rows]
+    lines = [
+        " | ".join(text.replace("|", "\\|") for text in cells)
+        for cells in (table.columns, *rows)
+    ]
+    return "\n".join([f"| {lines[0]} |", rule, *(f"| {x} |" for x in lines[1:]), ""])
+
+
+def escape_latex(text: str) -> str:
+    """Text, escaped for LaTeX; a character that TeX lacks is named by its number."""
+    return "".join(_LATEX.get(c) or _spell_latex(c) for c in text)
+
+
+def _spell_latex(character: str) -> str:
+    if character.isascii() or ord(character) in _LATIN:
+        return character
+    script, *words = unicodedata.name(character, "no name").split()
+    if script == "GREEK" and words[1:2] == ["LETTER"] and len(words) == 3:
+        name = {"LAMDA": "lambda"}.get(words[2], words[2].lower())
+        is_large = words[0] == "CAPITAL"
+        # Other letters look like Latin ones and have no command.
+        commands = _LARGE_GREEK if is_large else _GREEK
+        if name in commands:
+            return rf"$\{name.capitalize() if is_large else name}$"
+    return f"[U+{ord(character):04X}]"
+
+
+def render_latex(table: TextTable) -> str:
+    """A `tabular` for the package booktabs."""
+    heads = " & ".join(map(_latex_head, table.columns))
+    rows = [
+        " & ".join(escape_latex(cell.text) for cell in row) + r" \\"
+        for row in table.rows
+    ]
+    numbers = len(table.columns) - table.names
+    lines = [
+        f"% {table.title}".replace("\n", " "),
+        rf"\begin{{tabular}}{{{'l' * table.names}{'r' * numbers}}}",
+        r"\toprule",
+        rf"{heads} \\",
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_head(text: str) -> str:
+    return escape_latex(text).replace("P(", "$P$(")
+
+
+def comparison_to_latex(comparison: Comparison, *, with_games: bool = False) -> str:
+    """One table per suite."""
+    tables = []
+    for suite in comparison.suites:
+        tables.append(make_agents_table(suite))
+        if with_games:
+            tables.append(make_games_table(suite))
+    return "\n".join(map(render_latex, tables))
+
+
+# --- CSV ------------------------------------------------------------------------
+
+
+def comparison_to_csv(comparison: Comparison) -> str:
+    """Every number of a comparison, a line each, with all its digits."""
+    return _numbers_to_csv(comparison.suites)
+
+
+def suite_to_csv(suite: SuiteComparison, *, by_game: bool) -> str:
+    """The numbers of the table of agents, or of games, in the same format."""
+    return _numbers_to_csv((suite,), lambda game: bool(game) == by_game)
+
+
+def _numbers_to_csv(
+    suites: Sequence[SuiteComparison],
+    keeps: Callable[[str], bool] = lambda _: True,
+) -> str:
+    rows = [
+        _csv_row(suite, agent, game, metric, estimate)
+        for suite in suites
+        for agent in suite.agents
+        for game, metric, estimate in _list_estimates(agent)
+        if keeps(game)
+    ]
+    return _write_csv(CSV_COLUMNS, rows)
+
+
+def table_to_csv(table: TextTable) -> str:
+    """The cells of a table of text, whole where a page shortens them."""
+    rows = [
+        [cell.text if cell.value is None else cell.value for cell in row]
+        for row in table.rows
+    ]
+    return _write_csv(table.columns, rows)
+
+
+def _write_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _list_estimates(agent: AgentNumbers) -> Iterator[tuple[str, str, Estimate]]:
+    """(game or nothing, metric, estimate)."""
+    for metric, estimate in agent.numbers.items():
+        yield "", metric, estimate
+    if agent.difference is not None:
+        yield "", "difference", agent.difference
+    if agent.headline_difference is not None:
+        yield "", "headline_difference", agent.headline_difference
+    if agent.improvement is not None:
+        yield "", "improvement", agent.improvement
+    for game, numbers in agent.games.items():
+        for metric, estimate in numbers.items():
+            yield game, metric, estimate
+
+
+def _csv_row(
+    suite: SuiteComparison,
+    agent: AgentNumbers,
+    game: str,
+    metric: str,
+    estimate: Estimate,
+) -> list[object]:
+    """The csv module writes None as nothing and a float as `repr` does."""
+    return [
+        suite.suite,
+        suite.emulator,
+        agent.label,
+        agent.agent_id,
+        agent.isolation,
+        agent.tuning_frames,
+        " ".join("?" if seed is None else str(seed) for seed in agent.seeds),
+        game,
+        metric,
+        estimate.mean,
+        estimate.low,
+        estimate.high,
+        estimate.n,
+        estimate.method,
+    ]

@@ -1,0 +1,1 @@
+"""Many agents, many suites, tuning."""

@@ -1,0 +1,182 @@
+"""Runs that were ticked, or those of an experiment -> the figures of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from longplay.contract.rundir import RunDirectory
+from longplay.lab.analysis.comparison import Request, compare, runs_by_label
+from longplay.lab.analysis.records import Comparison, SuiteComparison
+from longplay.lab.analysis.runs import FoundRuns, MeasuredRun
+from longplay.lab.report.draw.drawings import Drawing, Shown, drawing_to_csv
+from longplay.lab.report.draw.figures import make_figure
+from longplay.lab.report.site.sections import (
+    PageFigure,
+    draw_all,
+    table_differences,
+    table_drawing,
+    table_provenance,
+)
+from longplay.lab.report.site.verdicts import open_pack, read_recorded_trust
+from longplay.lab.report.tables import (
+    TextTable,
+    comparison_to_csv,
+    describe_suite,
+    make_agents_table,
+    make_games_table,
+)
+from longplay.lab.viewer.index import RunEntry
+from longplay.lab.viewer.kept import PageNotFoundError
+from longplay.lab.viewer.site import Site
+from longplay.scoring.normalisation import make_scale
+
+# A comparison reads the rows of all its runs.
+MOST_COMPARED = 200
+
+Drawer = Callable[[Shown], Iterable[Drawing]]
+
+
+@dataclass(frozen=True)
+class SuiteSection:
+    """The part of a page about one suite."""
+
+    id: str
+    suite: SuiteComparison
+    agents: TextTable
+    games: TextTable
+    notes: tuple[str, ...]
+    figures: tuple[PageFigure, ...]
+    provenance: TextTable
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Runs, and how they compare."""
+
+    found: FoundRuns
+    comparison: Comparison
+
+    def show(self, site: Site, suite: SuiteComparison) -> Shown:
+        """A table of the comparison, with its runs and its scale."""
+        scale = make_scale(site.anchors, suite.suite, suite.games, suite.emulator)
+        return Shown(suite, runs_by_label(self.found, suite), scale)
+
+
+def compare_entries(site: Site, entries: Sequence[RunEntry]) -> Compared:
+    """Compares runs, as `longplay compare` does."""
+    found = site.read_runs(list(entries))
+    return Compared(found, compare(found, Request(site.anchors)))
+
+
+def make_sections(
+    site: Site, compared: Compared, draw: Drawer, address: str, query: str
+) -> list[SuiteSection]:
+    """One section per table of a comparison.
+
+    Args:
+        site: The viewer.
+        compared: The comparison.
+        draw: The figures to show of a table.
+        address: Where CSV files of figures are: `<address>/<suite>/<kind>.csv`.
+        query: Added to these addresses.
+    """
+    sections = []
+    for number, suite in enumerate(compared.comparison.suites):
+        shown = compared.show(site, suite)
+        figures = [
+            PageFigure(
+                f"figure-{number}-{drawing.kind}",
+                drawing.title,
+                drawing.caption,
+                make_figure(drawing),
+                {"CSV": f"{address}/{number}/{drawing.kind}.csv{query}"},
+                table_drawing(drawing),
+            )
+            for drawing in draw(shown)
+        ]
+        sections.append(
+            SuiteSection(
+                f"suite-{number}",
+                suite,
+                make_agents_table(suite),
+                make_games_table(suite),
+                tuple(describe_suite(suite)),
+                tuple(figures),
+                table_provenance(shown.runs, read_trust_of),
+            )
+        )
+    return sections
+
+
+def read_trust_of(run: MeasuredRun) -> str:
+    """The trust level of a run, without reading its rows."""
+    is_pack = run.path.is_file()
+    documents = open_pack(run.path) if is_pack else RunDirectory(run.path)
+    return read_recorded_trust(documents)
+
+
+def find_entries(site: Site, run_ids: Sequence[str]) -> list[RunEntry]:
+    """The runs of a request, each once.
+
+    Raises:
+        PageNotFoundError: An id is unknown, or there are none or too many.
+    """
+    ids = list(dict.fromkeys(run_ids))
+    if not ids:
+        raise PageNotFoundError("tick two or more runs in the list to compare them")
+    if len(ids) > MOST_COMPARED:
+        raise PageNotFoundError(f"expected at most {MOST_COMPARED} runs to compare")
+    return [site.find_run(run_id) for run_id in ids]
+
+
+def render_comparison(site: Site, run_ids: Sequence[str]) -> bytes:
+    """The page of a comparison."""
+    entries = find_entries(site, run_ids)
+    compared = compare_entries(site, entries)
+    query = "?" + urlencode([("run", entry.id) for entry in entries])
+    return site.render(
+        "compare.html",
+        comparison=compared.comparison,
+        sections=make_sections(site, compared, draw_all, "/compare", query),
+        differences=_table_settings(compared.found.runs),
+        cards=[site.cards.read(entry) for entry in entries],
+        numbers=f"/compare.csv{query}",
+    )
+
+
+def _table_settings(runs: Sequence[MeasuredRun]) -> TextTable | None:
+    """Everything in which the configs of the runs differ."""
+    configs = {}
+    for run in runs:
+        config = run.config.model_dump(mode="json")
+        ours = ("suite", "seed", "config_effective", "agent", "versions", "git")
+        label = f"{run.agent.name}, seed {run.seed}"
+        while label in configs:
+            label += "′"
+        configs[label] = {name: config.get(name) for name in ours}
+    return table_differences(configs)
+
+
+def comparison_csv(site: Site, run_ids: Sequence[str]) -> str:
+    """Every number of a comparison."""
+    compared = compare_entries(site, find_entries(site, run_ids))
+    return comparison_to_csv(compared.comparison)
+
+
+def figure_csv(
+    site: Site, entries: Sequence[RunEntry], draw: Drawer, number: int, kind: str
+) -> str:
+    """The numbers of one figure.
+
+    Raises:
+        PageNotFoundError: There is no such figure.
+    """
+    compared = compare_entries(site, entries)
+    suites = compared.comparison.suites
+    if number < len(suites):
+        for drawing in draw(compared.show(site, suites[number])):
+            if drawing.kind == kind:
+                return drawing_to_csv(drawing)
+    raise PageNotFoundError("the comparison has no such figure")

@@ -1,0 +1,107 @@
+"""An episode or a visit of a run, frame by frame."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from longplay.console.base import ACTION_NAMES, OBSERVATION_SHAPE
+from longplay.contract.records import ScheduledVisit
+from longplay.lab.viewer.index import RunEntry, path_to_text
+from longplay.lab.viewer.kept import PageNotFoundError
+from longplay.lab.viewer.replays import CHUNK_FRAMES, Chunk
+from longplay.lab.viewer.site import Site
+from longplay.tracks.catalogue import track_of
+
+# ALE plays 60 emulator frames per second.
+_EMULATOR_FPS = 60
+
+
+@dataclass(frozen=True)
+class Clip:
+    """What the page plays.
+
+    Attributes:
+        kind: episode or visit.
+        number: Which one.
+        first: Its first frame.
+        end: The frame after its last one.
+        frame: The frame to show first.
+        fps: Frames per second at normal speed.
+        game: The game.
+    """
+
+    kind: str
+    number: int
+    first: int
+    end: int
+    frame: int
+    fps: float
+    game: str
+
+
+def render_clip(
+    site: Site, entry: RunEntry, kind: str, number: int, frame: int | None
+) -> bytes:
+    """The page of an episode or a visit.
+
+    Args:
+        site: The viewer.
+        entry: The run.
+        kind: episode or visit.
+        number: Which one.
+        frame: The frame to show first; None for the first one.
+    """
+    run, card = entry.open(), site.cards.read(entry)
+    frames = site.replays.find_clip(entry, kind, number)
+    if frame is not None and frame not in frames:
+        raise PageNotFoundError(
+            f"{kind} {number} has the frames {frames.start:,} to {frames.stop - 1:,}"
+        )
+    config = run.config
+    clip = Clip(
+        kind,
+        number,
+        frames.start,
+        frames.stop,
+        frames.start if frame is None else frame,
+        _EMULATOR_FPS / (config.frame_skip or 1),
+        _find_game(config.played_schedule, frames.start),
+    )
+    track = track_of(config)
+    return site.render(
+        "episode.html",
+        card=card,
+        entry=entry,
+        clip=clip,
+        noun=track.frame_noun,
+        predicts=track.predicts,
+        chunk_frames=CHUNK_FRAMES,
+        height=OBSERVATION_SHAPE[0],
+        width=OBSERVATION_SHAPE[1],
+        actions=ACTION_NAMES,
+        experiment=site.index.read().experiments.get(entry.experiment_id or ""),
+        delay=config.delay,
+        interval=config.decision_interval,
+        command=_video_command(entry, kind, number),
+    )
+
+
+def _video_command(entry: RunEntry, kind: str, number: int) -> str:
+    words = ["longplay", "video", path_to_text(entry.path), f"--{kind}", str(number)]
+    return shlex.join([*words, "-o", f"{kind}-{number}.mp4"])
+
+
+def _find_game(schedule: Sequence[ScheduledVisit], frame: int) -> str:
+    for visit in schedule:
+        if frame < visit.visit_frames:
+            return visit.game_id
+        frame -= visit.visit_frames
+    return ""
+
+
+def chunk_to_json(chunk: Chunk) -> dict[str, Any]:
+    """The rows of a chunk, as the text that is in the log."""
+    return {"rows": list(chunk.rows), "returns": list(chunk.returns)}

@@ -1,0 +1,161 @@
+"""One experiment: its score with interval, games, curves, plan and provenance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from longplay.errors import ConfigError
+from longplay.lab.report.draw.colours import agent_colour
+from longplay.lab.report.draw.drawings import (
+    POINTS,
+    Drawing,
+    Panel,
+    Series,
+    Shown,
+    draw,
+    point_rates,
+)
+from longplay.lab.report.site.sections import run_command
+from longplay.lab.report.tables import Cell, TextTable
+from longplay.lab.viewer.cards import RunCard
+from longplay.lab.viewer.compare_page import compare_entries, make_sections
+from longplay.lab.viewer.index import ExperimentEntry
+from longplay.lab.viewer.list_page import live_texts
+from longplay.lab.viewer.site import Site
+from longplay.lab.viewer.wording import (
+    describe_progress,
+    describe_state,
+    text_cell,
+    value_cell,
+)
+
+# Middles of the points of a visit, and its end.
+_PLACES = np.append((np.arange(POINTS) + 0.5) / POINTS, 1.0)
+_KINDS = ("games", "retention", "predictions")
+
+
+def draw_experiment(shown: Shown) -> Iterator[Drawing]:
+    """The figures of an experiment: curves per seed first."""
+    if any(run.curves for runs in shown.runs.values() for run in runs):
+        yield draw_seeds(shown)
+    for kind in _KINDS:
+        try:
+            yield draw(kind, shown)
+        except ConfigError:  # says that there is nothing to draw; the notes say why
+            continue
+
+
+def draw_seeds(shown: Shown) -> Drawing:
+    """Reward rate over the visits of each game, a line per run."""
+    runs = [run for members in shown.runs.values() for run in members if run.curves]
+    panels = []
+    for game in shown.suite.games:
+        series = []
+        for number, run in enumerate(runs):
+            assert run.curves is not None
+            visits = [v.visit_idx for v in run.config.schedule if v.game_id == game]
+            # A point without a value behind each visit: lines do not join visits.
+            rates = np.pad(
+                point_rates(run.curves)[visits],
+                ((0, 0), (0, 1)),
+                constant_values=np.nan,
+            )
+            x = np.arange(len(visits))[:, np.newaxis] + _PLACES
+            nothing = (None,) * rates.size
+            series.append(
+                Series(
+                    f"seed {run.seed}",
+                    agent_colour(number),
+                    tuple(x.ravel().tolist()),
+                    tuple(rates.ravel().tolist()),
+                    nothing,
+                    nothing,
+                )
+            )
+        panels.append(Panel(game, tuple(series)))
+    return Drawing(
+        "seeds",
+        "Learning curves",
+        "visits of the game",
+        f"reward per {shown.suite.frame_noun}",
+        tuple(panels),
+        "Reward rate within the visits of each game, one line per seed.",
+    )
+
+
+def render_experiment(site: Site, entry: ExperimentEntry) -> bytes:
+    """The page of an experiment."""
+    cards = [site.cards.read(run) for run in entry.runs]
+    readable = [card.entry for card in cards if card.state == "COMPLETED"]
+    sections, commands = [], []
+    if readable:
+        compared = compare_entries(site, readable)
+        address = f"/experiments/{entry.id}"
+        sections = make_sections(site, compared, draw_experiment, address, "")
+        for section in sections:
+            runs = compared.show(site, section.suite).runs
+            commands += [run_command(name, found) for name, found in runs.items()]
+    return site.render(
+        "experiment.html",
+        entry=entry,
+        cards=cards,
+        runs=_table_runs(entry, cards),
+        live=any(card.is_live for card in cards),
+        sections=sections,
+        settings=_table_plan(entry),
+        commands=commands,
+    )
+
+
+def _table_runs(entry: ExperimentEntry, cards: Sequence[RunCard]) -> TextTable:
+    rows = [_run_row(card) for card in cards]
+    started = {card.seed for card in cards}
+    for seed in entry.plan.seeds if entry.plan else ():
+        if seed not in started:
+            nothing = (text_cell(None),) * 5
+            rows.append(
+                (Cell(f"seed {seed}", seed), text_cell("not started"), *nothing)
+            )
+    headline = next((card.headline for card in cards if card.headline), "score")
+    columns = ("run", "state", "progress", headline.replace("_", " "), "z", "trust")
+    return TextTable("runs", (*columns, "problem"), tuple(rows), names=2)
+
+
+def _run_row(card: RunCard) -> tuple[Cell, ...]:
+    run_id = card.entry.id
+    name = card.entry.path.name if card.seed is None else f"seed {card.seed}"
+    return (
+        Cell(name, card.seed, page=f"/runs/{run_id}"),
+        Cell(describe_state(card.state), card.state, live=f"{run_id}-state"),
+        Cell(describe_progress(card), card.share, live=f"{run_id}-progress"),
+        value_cell(card.score),
+        value_cell(card.normalised),
+        text_cell(card.trust),
+        text_cell(card.problem),
+    )
+
+
+def _table_plan(entry: ExperimentEntry) -> list[tuple[str, str]]:
+    """The plan as names and values."""
+    if entry.plan is None:
+        return []
+    plan = entry.plan.model_dump(mode="json")
+    return [
+        (name, value if isinstance(value, str) else json.dumps(value))
+        for name, value in plan.items()
+        if value not in (None, (), [], {})
+    ]
+
+
+def experiment_news(site: Site, entry: ExperimentEntry) -> dict[str, Any]:
+    """What changes on the page of an experiment with runs in progress."""
+    cards = [site.cards.read(run) for run in entry.runs]
+    texts: dict[str, str] = {}
+    for card in cards:
+        texts |= live_texts(card) if card.is_live else {}
+    states = "-".join((str(len(cards)), *(card.state for card in cards)))
+    return {"texts": texts, "version": states}

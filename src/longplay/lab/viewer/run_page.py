@@ -1,0 +1,408 @@
+"""One run: the stream as a timeline, its games, its numbers and its evidence."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from longplay.contract.curves import ratio
+from longplay.contract.files import read_document
+from longplay.contract.records import EpisodeRow, RunConfig, Score, TuningRecord
+from longplay.contract.rundir import PACK_SUFFIX, RunDirectory
+from longplay.lab.analysis.records import METRICS
+from longplay.lab.report.draw.colours import game_colour
+from longplay.lab.report.draw.drawings import Drawing, Series, drawing_to_csv
+from longplay.lab.report.draw.figures import make_figure
+from longplay.lab.report.site.sections import run_command
+from longplay.lab.report.tables import NOTHING, Cell, TextTable, head_metric
+from longplay.lab.viewer.cards import measure_alone
+from longplay.lab.viewer.index import RunEntry, path_to_text
+from longplay.lab.viewer.list_page import live_texts
+from longplay.lab.viewer.site import ShownRun, Site
+from longplay.lab.viewer.timeline import (
+    Played,
+    count_bins,
+    draw_episodes,
+    draw_metric,
+    draw_rate,
+    draw_timeline,
+    episode_address,
+)
+from longplay.lab.viewer.wording import (
+    describe_learning,
+    describe_progress,
+    describe_state,
+    format_value,
+    text_cell,
+    value_cell,
+)
+from longplay.lab.viewer.zoom import Zoom, read_zoom
+from longplay.runs.status import describe_age
+from longplay.scoring.rates import VisitTotals
+from longplay.tracks.catalogue import track_of
+
+EPISODES_PER_PAGE = 100
+# Keys of score.json that have a table of their own, or none.
+_NOT_LISTED = ("reward_rate",)
+
+
+@dataclass(frozen=True)
+class EpisodeTable:
+    """A part of the episodes of a run."""
+
+    table: TextTable
+    page: int
+    pages: int
+
+
+def render_run(site: Site, entry: RunEntry, page: int) -> bytes:
+    """The page of a run.
+
+    Args:
+        site: The viewer.
+        entry: The run.
+        page: Which part of its episodes to list, from 1.
+    """
+    with site.show_run(entry, with_curves=False) as shown:
+        episodes = _list_episodes(entry, shown, page)
+    run, card = shown.run, shown.card
+    found = site.read_runs([entry])
+    measured = found.runs[0] if found.runs else None
+    return site.render(
+        "run.html",
+        card=card,
+        entry=entry,
+        experiment=site.index.read().experiments.get(entry.experiment_id or ""),
+        state=describe_state(card.state),
+        progress=describe_progress(card),
+        learning=describe_learning(card),
+        heartbeat=describe_age(card.heartbeat_utc) if card.heartbeat_utc else NOTHING,
+        unpack=_unpack_command(entry) if entry.is_pack else None,
+        score=_table_score(run.score),
+        numbers=_table_numbers(run, measure_alone(measured, site.anchors))
+        if measured
+        else None,
+        games=_table_games(run),
+        visits=_table_visits(entry, run),
+        episodes=episodes,
+        tuning=_read_tuning(run),
+        evidence=_list_evidence(run, card.trust),
+        facts=_list_facts(run),
+        command=run_command(card.agent, [measured]) if measured else None,
+        colours={game: game_colour(game) for game in run.config.games},
+        left_out=[left.reason for left in found.left_out],
+    )
+
+
+def _list_episodes(entry: RunEntry, shown: ShownRun, page: int) -> EpisodeTable | None:
+    if shown.episodes is None:
+        return None
+    rows = shown.episodes
+    pages = max(1, math.ceil(len(rows) / EPISODES_PER_PAGE))
+    page = min(max(page, 1), pages)
+    part = rows[(page - 1) * EPISODES_PER_PAGE : page * EPISODES_PER_PAGE]
+    noun = track_of(shown.run.config).frame_noun
+    columns = ("episode", "game", f"first {noun}", f"{noun}s", "return", "ended by")
+    table = TextTable(
+        f"{len(rows):,} episodes",
+        columns,
+        tuple(_episode_cells(entry, row) for row in part),
+        names=2,
+    )
+    return EpisodeTable(table, page, pages)
+
+
+def _episode_cells(entry: RunEntry, row: EpisodeRow) -> tuple[Cell, ...]:
+    return (
+        Cell(
+            str(row.episode_id),
+            row.episode_id,
+            page=episode_address(entry.id, row.episode_id),
+        ),
+        Cell(row.game_id, row.game_id),
+        Cell(f"{row.start_global_frame_idx:,}", row.start_global_frame_idx),
+        Cell(f"{row.length:,}", row.length),
+        value_cell(row.return_),
+        text_cell(row.ended_by),
+    )
+
+
+def _unpack_command(entry: RunEntry) -> str:
+    folder = entry.path.name.removesuffix(PACK_SUFFIX)
+    return shlex.join(["longplay", "unpack", path_to_text(entry.path), "-o", folder])
+
+
+# --- numbers --------------------------------------------------------------------
+
+
+def _table_score(score: Score | None) -> TextTable | None:
+    """The numbers of score.json that are about the whole run."""
+    if score is None:
+        return None
+    rows = [
+        (Cell(name.replace("_", " "), name), Cell(_plain(value), _sortable(value)))
+        for name, value in score.model_dump(mode="json").items()
+        if not isinstance(value, (dict, list)) and name not in _NOT_LISTED
+    ]
+    return TextTable("score.json", ("number", "value"), tuple(rows))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return NOTHING if value is None else str(value)
+    return f"{value:,}" if isinstance(value, int) else format_value(value)
+
+
+def _sortable(value: Any) -> float | str | None:
+    return value if isinstance(value, (int, float, str)) else None
+
+
+def _table_numbers(run: RunDirectory, numbers: dict[str, float]) -> TextTable:
+    """The numbers of `longplay compare`, of this run alone."""
+    track = track_of(run.config)
+    rows = [
+        (Cell(head_metric(name, track.headline, None), name), value_cell(numbers[name]))
+        for name in METRICS
+        if name in numbers
+    ]
+    return TextTable("normalised", ("number", "value"), tuple(rows))
+
+
+def _table_games(run: RunDirectory) -> TextTable:
+    """Reward per frame of every game and cycle, with forgetting and plasticity."""
+    config, score = run.config, run.score
+    schedule = config.played_schedule
+    cycles = sorted({visit.cycle_idx for visit in schedule})
+    rates = _visit_rates(run)
+    found: dict[tuple[str, int], list[float]] = {}
+    for visit, rate in zip(schedule, rates, strict=False):
+        if not math.isnan(rate):
+            found.setdefault((visit.game_id, visit.cycle_idx), []).append(float(rate))
+    keys = ("per_game_scores", "per_game_forgetting", "per_game_plasticity")
+    heads = ("score", "forgetting", "plasticity")
+    known = [
+        (head, getattr(score, key))
+        for head, key in zip(heads, keys, strict=True)
+        if score is not None
+    ]
+    rows = [
+        (
+            Cell(game, game),
+            *(_mean_cell(found.get((game, cycle), ())) for cycle in cycles),
+            *(value_cell(values.get(game)) for _, values in known),
+        )
+        for game in config.games
+    ]
+    noun = track_of(config).frame_noun
+    columns = (*(f"cycle {n}" for n in cycles), *(head for head, _ in known))
+    return TextTable(f"reward per {noun}", ("game", *columns), tuple(rows))
+
+
+def _visit_rates(run: RunDirectory) -> list[float]:
+    """Reward per frame of the visits that were started, from the summary."""
+    if run.summary is None:
+        return []
+    totals = VisitTotals.from_summary(run.summary)
+    rates: list[float] = ratio(totals.rewards, totals.frames).tolist()
+    return rates
+
+
+def _mean_cell(values: Sequence[float]) -> Cell:
+    return value_cell(float(np.mean(values)) if values else None)
+
+
+def _table_visits(entry: RunEntry, run: RunDirectory) -> TextTable:
+    """Every visit, with a link that plays it from its first frame."""
+    played = {v.visit_idx: v for v in run.summary.visits} if run.summary else {}
+    noun = track_of(run.config).frame_noun
+    first, rows = 0, []
+    for visit in run.config.played_schedule:
+        seen = played.get(visit.visit_idx)
+        address = f"/runs/{entry.id}/visits/{visit.visit_idx}" if seen else ""
+        rows.append(
+            (
+                Cell(str(visit.visit_idx), visit.visit_idx, page=address),
+                Cell(visit.game_id, visit.game_id),
+                Cell(str(visit.cycle_idx), visit.cycle_idx),
+                Cell(f"{first:,}", first),
+                Cell(f"{visit.visit_frames:,}", visit.visit_frames),
+                value_cell(seen.reward_sum if seen else None),
+                value_cell(seen.episodes if seen else None),
+            )
+        )
+        first += visit.visit_frames
+    columns = ("visit", "game", "cycle", f"first {noun}", f"{noun}s", "reward")
+    return TextTable("visits", (*columns, "episodes"), tuple(rows), names=2)
+
+
+def _read_tuning(run: RunDirectory) -> str | None:
+    path = run.path / "tuning.json"
+    if not run.config.is_tuning or not path.is_file():
+        return None
+    found = read_document(path, TuningRecord)
+    if found.value is None:
+        return f"no value: {found.reason}"
+    units = " and ".join(dict.fromkeys(found.units.values()))
+    return f"{units} {format_value(found.value)}"
+
+
+# --- evidence -------------------------------------------------------------------
+
+
+def _list_evidence(run: RunDirectory, trust: str) -> list[tuple[str, str]]:
+    """What was validated and verified, when, by what."""
+    record = run.verification
+    if record is None:
+        how = shlex.join(["longplay", "verify", path_to_text(run.path)])
+        return [("trust", "claimed: it was not verified"), ("to verify it", how)]
+    result = "passed" if record.passed else "failed"
+    versions = ", ".join(f"{name} {found}" for name, found in record.versions.items())
+    rows = [
+        ("trust", trust),
+        ("verified by", f"{record.method}, {result}, {record.frames:,} frames"),
+        ("with", versions),
+    ]
+    path = run.path / "verification.json"
+    if path.is_file():
+        moment = datetime.fromtimestamp(path.stat().st_mtime, UTC)
+        rows.append(("when", f"{moment:%Y-%m-%d %H:%M} UTC, by the file's date"))
+    if record.first_difference is not None:
+        rows.append(("first difference", str(record.first_difference)))
+    findings = ", ".join(f"{kind}: {n}" for kind, n in record.findings.items())
+    rows.append(("validated", findings or "every row, no findings"))
+    if record.passed and trust == "claimed":
+        rows.append(("note", "its files are not the files that were verified"))
+    return rows
+
+
+def _list_facts(run: RunDirectory) -> list[tuple[str, str]]:
+    """Provenance and settings."""
+    config = run.config
+    rows = [("contract hash", config.benchmark_contract_hash)]
+    if config.agent is not None:
+        rows.append(("agent id", config.agent.agent_id))
+        rows.append(("agent", json.dumps(config.agent.config)))
+    if config.versions is not None:
+        versions = (f"{name} {found}" for name, found in config.versions.items())
+        rows.append(("versions", ", ".join(versions)))
+    if config.git is not None and config.git.commit is not None:
+        dirty = " (dirty)" if config.git.is_dirty else ""
+        rows.append(("git", f"{config.git.commit}{dirty}"))
+    if run.summary is not None:
+        rows.append(("played", f"{run.summary.started_utc} – {run.summary.ended_utc}"))
+        rows.append(("chain head", run.summary.chain_head or NOTHING))
+    return [*rows, *_list_settings(config)]
+
+
+def _list_settings(config: RunConfig) -> list[tuple[str, str]]:
+    given = config.config_effective or {}
+    return [(name, json.dumps(value)) for name, value in given.items()]
+
+
+# --- the timeline ---------------------------------------------------------------
+
+
+def _gather(entry: RunEntry, shown: ShownRun, zoom: Zoom | None = None) -> Played:
+    return Played(
+        entry.id,
+        shown.run.config,
+        shown.curves,
+        shown.episodes,
+        shown.metrics,
+        _visit_rates(shown.run),
+        zoom,
+    )
+
+
+@contextmanager
+def _draw_part(
+    site: Site, entry: RunEntry, frames: range | None
+) -> Iterator[tuple[Played, Drawing]]:
+    """The timeline, a part of it in finer bins if frames are given."""
+    with site.show_run(entry, with_curves=True) as shown:
+        part = range(shown.run.config.total_frames)
+        if frames is not None:
+            part = part[frames.start : frames.stop]
+        zoom = None
+        if frames is not None and part:
+            zoom = Zoom(part) if entry.is_pack else read_zoom(entry.path, part)
+        played = _gather(entry, shown, zoom)
+        yield played, draw_timeline(played)
+
+
+def timeline_figure(
+    site: Site, entry: RunEntry, frames: range | None = None
+) -> dict[str, Any]:
+    """The timeline as a figure, and where it continues.
+
+    Args:
+        site: The viewer.
+        entry: The run.
+        frames: The part that is shown larger, and so in finer bins; None for none.
+    """
+    with _draw_part(site, entry, frames) as (played, drawing):
+        return {
+            **make_figure(drawing),
+            "caption": drawing.caption,
+            "next": _positions(played),
+        }
+
+
+def timeline_csv(site: Site, entry: RunEntry, frames: range | None = None) -> str:
+    """The numbers of the timeline; arguments as of `timeline_figure`."""
+    with _draw_part(site, entry, frames) as (_, drawing):
+        return drawing_to_csv(drawing)
+
+
+def _positions(played: Played) -> dict[str, int]:
+    """How many points of each kind were sent so far."""
+    rows = max((len(points.frames) for points in played.metrics.values()), default=0)
+    bins = 0 if played.curves is None else count_bins(played.config, played.curves)
+    episodes = 0 if played.episodes is None else len(played.episodes)
+    return {"rate": bins, "episodes": episodes, "metrics": rows}
+
+
+def run_news(site: Site, entry: RunEntry, after: dict[str, int]) -> dict[str, Any]:
+    """What was added to a run since its page was last updated.
+
+    Args:
+        site: The viewer.
+        entry: The run.
+        after: The points that the page has, as sent in `next`.
+    """
+    card = site.cards.read(entry)
+    if not card.is_live:
+        return {"texts": live_texts(card), "version": card.state}
+    with site.show_run(entry, with_curves=True) as shown:
+        played = _gather(entry, shown)
+    assert played.curves is not None
+    assert played.episodes is not None
+    added = [
+        draw_rate(played.config, played.curves, after["rate"]),
+        draw_episodes(entry.id, played.episodes, after["episodes"]),
+        *(draw_metric(n, p, after["metrics"]) for n, p in played.metrics.items()),
+    ]
+    return {
+        "texts": live_texts(card),
+        "version": card.state,
+        "points": {series.key: _points_of(series) for series in added if series.x},
+        "next": _positions(played),
+    }
+
+
+def _points_of(series: Series) -> dict[str, list[Any]]:
+    points: dict[str, list[Any]] = {
+        "x": list(series.x),
+        "y": [None if math.isnan(y) else y for y in series.y],
+    }
+    if series.links:
+        points["customdata"] = list(series.links)
+    return points

@@ -1,0 +1,123 @@
+"""Paths -> a web server that shows them. The only module that imports uvicorn."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from longplay.errors import ConfigError, MissingExtraError
+from longplay.scoring.anchors import shipped_anchors
+
+LOCAL = "127.0.0.1"
+DEFAULT_PORT = 8450
+# Another viewer may have the default port.
+_PORTS_TO_TRY = 20
+_MOST_CONNECTIONS = 64
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """How to serve.
+
+    Attributes:
+        host: Address to listen on.
+        port: None for the first free one from `DEFAULT_PORT` on.
+    """
+
+    host: str = LOCAL
+    port: int | None = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can connect."""
+        return self.host in (LOCAL, "localhost", "::1")
+
+
+def serve(
+    paths: Sequence[Path], options: ServerOptions, announce: Callable[[str], None]
+) -> None:
+    """Serves pages about the runs at some paths until it is interrupted.
+
+    Args:
+        paths: Runs, experiments, studies, packs, or folders of them.
+        options: How to serve.
+        announce: Called with the address of the first page, once it can be opened.
+
+    Raises:
+        NotARunError: A path holds no run.
+        ConfigError: The address cannot be used.
+        MissingExtraError: starlette or uvicorn is not installed.
+    """
+    try:
+        import uvicorn
+
+        from longplay.lab.viewer.app import make_app
+    except ImportError as error:
+        raise MissingExtraError.of(
+            "the viewer needs starlette and uvicorn", "view"
+        ) from error
+    from longplay.lab.report.draw.figures import load_plotly
+    from longplay.lab.viewer.guard import Access
+    from longplay.lab.viewer.index import Index
+    from longplay.lab.viewer.site import Site
+
+    site = Site(Index(paths), shipped_anchors())
+    site.read_cards()  # so that the first page opens at once
+    with _bind(options) as listening:
+        port = listening.getsockname()[1]
+        token = None if options.is_local else secrets.token_urlsafe(24)
+        names = {
+            LOCAL,
+            "localhost",
+            "::1",
+            options.host.lower(),
+            socket.gethostname().lower(),
+        }
+        app = make_app(site, Access(port, frozenset(names), token))
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            http="h11",
+            server_header=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_keep_alive=5,
+        )
+        threading.Thread(target=load_plotly, daemon=True).start()
+        announce(_address(options.host, port, token))
+        uvicorn.Server(config).run(sockets=[listening])
+
+
+def _bind(options: ServerOptions) -> socket.socket:
+    """A socket that listens; the port is taken before the address is announced."""
+    last = DEFAULT_PORT + _PORTS_TO_TRY
+    ports = range(DEFAULT_PORT, last) if options.port is None else (options.port,)
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    reason = ""
+    for port in ports:
+        listening = socket.socket(family, socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((options.host, port))
+            listening.listen(_MOST_CONNECTIONS)
+        except OSError as error:
+            listening.close()
+            reason = str(error.strerror or error)
+        else:
+            return listening
+    raise ConfigError(
+        f"cannot listen on {options.host}:{ports[-1]}: {reason}; choose another --port"
+    )
+
+
+def _address(host: str, port: int, token: str | None) -> str:
+    if host in ("0.0.0.0", "::"):  # every address of this machine
+        host = socket.gethostname()
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{port}/" + (f"?token={token}" if token else "")

@@ -1,1 +1,0 @@
-"""How references are made; the only part of `reference` that imports torch."""

@@ -1,0 +1,309 @@
+"""What figures show, before they are drawn and after."""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+import json
+import re
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from longplay.errors import ConfigError, UnknownNameError
+from longplay.lab.analysis.comparison import Request, compare
+from longplay.lab.analysis.runs import RunReader
+from longplay.lab.report.draw.colours import (
+    OKABE_ITO,
+    RANDOM_COLOUR,
+    agent_colour,
+    game_colour,
+)
+from longplay.lab.report.draw.drawings import (
+    KINDS,
+    POINTS,
+    Drawing,
+    Panel,
+    Series,
+    Shown,
+    draw,
+    drawing_to_csv,
+)
+from longplay.lab.report.draw.figures import make_figure
+from longplay.lab.report.draw.paper import render_paper
+from longplay.scoring.normalisation import make_scale
+from longplay.suites import SUITES
+from made_up_anchors import NO_ANCHORS
+
+PLAY_KINDS = ("curves", "games", "profile", "retention", "stream", "improvement")
+GOLDEN = Path(__file__).parents[2] / "golden"
+
+
+@pytest.fixture(scope="module")
+def predictions() -> Shown:
+    found = RunReader().read([GOLDEN / "prediction-v1"])
+    (suite,) = compare(found, Request(NO_ANCHORS)).suites
+    scale = make_scale(NO_ANCHORS, suite.suite, suite.games)
+    return Shown(suite, {suite.agents[0].label: found.runs}, scale)
+
+
+def make_drawing(kind, compared, predictions) -> Drawing:
+    return draw(kind, predictions if kind == "predictions" else compared.shown)
+
+
+# --- numbers --------------------------------------------------------------------
+
+
+def test_curves_are_the_rewards(compared):
+    """Alpha's reward at frame t of a visit is 1 + 2 t / 60 + seed / 10."""
+    drawing = draw("curves", compared.shown)
+    assert [panel.title for panel in drawing.panels] == list(compared.shown.suite.games)
+    alpha = [s for s in drawing.panels[0].series if s.label == "alpha"]
+    assert len(alpha) == 2
+    for visit, series in enumerate(alpha):
+        assert series.x == pytest.approx(visit + (np.arange(POINTS) + 0.5) / POINTS)
+        middle = 3 * np.arange(POINTS) + 1
+        assert series.y == pytest.approx(1.1 + 2 * middle / 60)
+        assert all(
+            low < y < high
+            for low, y, high in zip(series.low, series.y, series.high, strict=True)
+        )
+
+
+def test_games_show_z_with_marks_at_random_and_the_upper_anchor(compared):
+    (panel,) = draw("games", compared.shown).panels
+    assert panel.categories == compared.shown.suite.games
+    assert panel.marks == (0.0, 1.0)
+    alpha = panel.series[0]
+    expected = compared.shown.suite.agents[0].games["centipede"]["average"]
+    assert alpha.x[0] == expected.mean
+    assert (alpha.low[0], alpha.high[0]) == (expected.low, expected.high)
+
+
+def test_stream_covers_the_run_and_names_its_games(compared):
+    drawing = draw("stream", compared.shown)
+    assert [panel.title for panel in drawing.panels] == [
+        "alpha, seed 0",
+        "<b>beta</b> & co, seed 0",
+    ]
+    panel = drawing.panels[0]
+    schedule = compared.found.runs[0].config.schedule
+    assert [span.label for span in panel.spans] == [v.game_id for v in schedule]
+    assert (panel.spans[0].start, panel.spans[-1].end) == (0, 360)
+    # z of reward 1 + 2 / 60 in the first window of three frames.
+    assert panel.series[0].y[0] == pytest.approx((1 + 2 / 60 - 1) / 2)
+
+
+def test_profile_retention_and_improvement_are_the_comparison(compared):
+    suite = compared.shown.suite
+    (profile,) = draw("profile", compared.shown).panels
+    assert profile.series[0].y == tuple(s.mean for s in suite.agents[0].profile.shares)
+    kept, lost, cost = draw("retention", compared.shown).panels
+    assert kept.series[1].x == (suite.agents[1].numbers["retention"].mean,)
+    assert lost.series[0].x == (suite.agents[0].numbers["forgetting"].mean,)
+    assert cost.series[0].x == (suite.agents[0].numbers["recovery"].mean,)
+    (improvement,) = draw("improvement", compared.shown).panels
+    assert improvement.categories == ("<b>beta</b> & co",)
+    assert improvement.series[0].x == (suite.agents[1].improvement.mean,)
+
+
+def test_predictions_show_errors(predictions):
+    (panel,) = draw("predictions", predictions).panels
+    assert panel.is_log
+    assert panel.categories == ("space_invaders", "breakout")
+    assert panel.series[0].x == pytest.approx((10.1276185, 32.26296622))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_data_of_a_drawing_comes_back_exactly(kind, compared, predictions):
+    drawing = make_drawing(kind, compared, predictions)
+    rows = list(csv.DictReader(io.StringIO(drawing_to_csv(drawing))))
+    points = [
+        (panel.title, series.label, x, low)
+        for panel in drawing.panels
+        for series in panel.series
+        for x, low in zip(series.x, series.low, strict=True)
+    ]
+    found = [
+        (r["panel"], r["series"], float(r["x"]), float(r["low"]) if r["low"] else None)
+        for r in rows
+    ]
+    assert found == points
+
+
+# --- refusals -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("profile", "nothing to draw: no game has z"),
+        ("retention", "nothing to draw: no game of this suite has z"),
+        ("predictions", "nothing to draw: it is not a prediction suite"),
+    ],
+)
+def test_figures_that_runs_do_not_have(compared, kind, message):
+    (suite,) = compare(compared.found, Request(NO_ANCHORS)).suites
+    scale = make_scale(NO_ANCHORS, suite.suite, suite.games)
+    with pytest.raises(ConfigError, match=message):
+        draw(kind, Shown(suite, compared.shown.runs, scale))
+
+
+def test_figures_that_need_rows_or_two_agents(compared):
+    suite = compared.shown.suite
+    alone = suite.model_copy(update={"agents": suite.agents[:1]})
+    with pytest.raises(ConfigError, match="it takes two agents"):
+        draw("improvement", Shown(alone, compared.shown.runs, compared.shown.scale))
+    for kind in ("curves", "stream"):
+        with pytest.raises(ConfigError, match="no run has its rows"):
+            draw(kind, Shown(suite, {}, compared.shown.scale))
+
+
+def test_unknown_kind(compared):
+    with pytest.raises(UnknownNameError, match="did you mean 'curves'"):
+        draw("curve", compared.shown)
+
+
+def test_predictions_have_a_kind_of_their_own(predictions):
+    with pytest.raises(ConfigError, match="prediction suites have --kind predictions"):
+        draw("games", predictions)
+
+
+# --- colours --------------------------------------------------------------------
+
+
+def test_games_have_colours_of_their_own():
+    games = {game for suite in SUITES.values() for game in suite.games}
+    assert len({game_colour(game) for game in games}) == len(games)
+    assert game_colour("pong") == game_colour("pong")
+    assert re.fullmatch("#[0-9a-f]{6}", game_colour("an unknown game"))
+
+
+def test_agents_have_the_colours_of_okabe_and_ito():
+    assert [agent_colour(n) for n in range(8)] == list(OKABE_ITO)
+    assert agent_colour(8) == agent_colour(0)
+
+
+def test_random_is_grey_and_takes_no_colour(compared):
+    first, second = compared.shown.suite.agents[:2]
+    agents = (first.model_copy(update={"label": "random"}), second)
+    suite = compared.shown.suite.model_copy(update={"agents": agents})
+    shown = Shown(suite, compared.shown.runs, compared.shown.scale)
+    colours = [shown.colour(agent) for agent in agents]
+    assert colours == [RANDOM_COLOUR, OKABE_ITO[0]]
+
+
+# --- matplotlib -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_same_drawing_gives_the_same_bytes(kind, compared, predictions):
+    drawing = make_drawing(kind, compared, predictions)
+    first = render_paper(drawing, "png", 2)
+    assert first == render_paper(drawing, "png", 2)
+    assert first.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("columns", "width"), [(1, 990), (2, 2070)])
+def test_width_is_that_of_a_paper(compared, columns, width):
+    png = render_paper(draw("curves", compared.shown), "png", columns)
+    assert int.from_bytes(png[16:20]) == width
+
+
+def test_pdf_embeds_its_fonts_and_has_no_date(compared):
+    drawing = draw("curves", compared.shown)
+    pdf = render_paper(drawing, "pdf")
+    assert pdf == render_paper(drawing, "pdf")
+    assert b"/FontFile2" in pdf
+    assert b"/CreationDate" not in pdf
+
+
+def test_svg_is_the_same_every_time_and_needs_no_font(compared):
+    drawing = draw("games", compared.shown)
+    svg = render_paper(drawing, "svg")
+    assert svg == render_paper(drawing, "svg")
+    assert b"<text" not in svg
+    assert b"<dc:date>" not in svg
+
+
+def test_colours_are_in_the_figure(compared):
+    svg = render_paper(draw("profile", compared.shown), "svg").decode().lower()
+    assert OKABE_ITO[0].lower() in svg
+    assert OKABE_ITO[1].lower() in svg
+
+
+@pytest.mark.parametrize(("agents", "bands"), [(3, 3), (4, 0)])
+def test_bands_of_many_agents_are_left_out(agents, bands):
+    x, y = (0.1, 0.9), (1.0, 2.0)
+    series = tuple(
+        Series(f"{n}", OKABE_ITO[n], x, y, (0.5, 1.0), (2.0, 3.0))
+        for n in range(agents)
+    )
+    drawing = Drawing("curves", "", "", "", (Panel("pong", series),))
+    assert render_paper(drawing, "svg", 2).count(b"FillBetweenPoly") == bands
+
+
+def test_unknown_format(compared):
+    with pytest.raises(ConfigError, match=r"found \.jpg"):
+        render_paper(draw("games", compared.shown), "jpg")
+
+
+# --- plotly ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pages_show_the_same_numbers(kind, compared, predictions):
+    drawing = make_drawing(kind, compared, predictions)
+    figure = make_figure(drawing)
+    assert json.dumps(figure) == json.dumps(make_figure(drawing))
+    named = [trace for trace in figure["data"] if "name" in trace]
+    series = [one for panel in drawing.panels for one in panel.series]
+    names = [html.escape(one.label, quote=False) for one in series]
+    assert [trace["name"] for trace in named] == names
+    assert "<b>" not in json.dumps(figure)
+    for trace, one in zip(named, series, strict=True):
+        assert trace["x"] == pytest.approx(one.x)
+        assert trace["y"] == pytest.approx(one.y)
+    told = [trace["name"] for trace in named if trace["showlegend"]]
+    assert len(told) == len(set(told)) == len({one.label for one in series})
+
+
+def test_spans_and_marks_are_drawn(compared):
+    figure = make_figure(draw("stream", compared.shown))
+    shapes = figure["layout"]["shapes"]
+    spans = [shape for shape in shapes if shape["type"] == "rect"]
+    assert len(spans) == 12
+    assert len(shapes) - len(spans) == 4
+
+
+def test_figure_is_small(compared):
+    data = json.dumps(make_figure(draw("curves", compared.shown)))
+    assert len(data) < 60_000
+    assert len(zlib.compress(data.encode())) < 10_000
+
+
+def test_series_of_a_panel_differ_without_colour(compared):
+    names = [agent.label for agent in compared.shown.suite.agents]
+    assert len(names) >= 2
+    lines = {
+        trace["name"]: trace["line"]["dash"]
+        for trace in make_figure(draw("curves", compared.shown))["data"]
+        if "name" in trace
+    }
+    assert len(set(lines.values())) == len(lines) == len(names)
+    dots = {
+        trace["name"]: trace["marker"]["symbol"]
+        for trace in make_figure(draw("games", compared.shown))["data"]
+    }
+    assert len(set(dots.values())) == len(dots) == len(names)
+
+
+def test_series_alone_in_their_panels_are_drawn_alike():
+    point = ((1.0,), (2.0,), (None,), (None,))
+    panels = [Panel(n, (Series(n, "#000000", *point),)) for n in ("a", "b")]
+    drawing = Drawing("timeline", "", "x", "y", tuple(panels))
+    dashes = [trace["line"]["dash"] for trace in make_figure(drawing)["data"]]
+    assert dashes == ["solid", "solid"]

@@ -1,0 +1,93 @@
+"""The server itself: its address, its token, and how it ends."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from longplay.errors import ConfigError
+from longplay.lab.viewer.server import DEFAULT_PORT, ServerOptions, _bind
+
+Start = Callable[..., tuple["subprocess.Popen[str]", str]]
+
+
+@pytest.fixture
+def start(finished_run: Path) -> Iterator[Start]:
+    """Starts `longplay view` and returns its process and first line."""
+    started = []
+
+    def start(*options: str) -> tuple[subprocess.Popen[str], str]:
+        command = [sys.executable, "-m", "longplay", "view", str(finished_run)]
+        process = subprocess.Popen(
+            [*command, "--no-open", "--port", "0", *options],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        return process, process.stdout.readline()
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def fetch(address: str, **headers: str) -> int:
+    request = urllib.request.Request(address, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+
+
+def test_local_server_starts_and_ends_with_ctrl_c(start: Start):
+    process, line = start()
+    found = re.fullmatch(r"(http://127\.0\.0\.1:\d+/)  \(Ctrl-C stops\)\n", line)
+    assert found is not None
+    assert fetch(found[1]) == 200
+    assert fetch(found[1], Host="evil.example") == 421
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=60) == 0
+
+
+def test_other_machines_need_the_token(start: Start):
+    _, line = start("--host", "0.0.0.0")
+    found = re.fullmatch(r"http://.*:(\d+)/\?token=([\w-]{32})  .*\n", line)
+    assert found is not None
+    address = f"http://127.0.0.1:{found[1]}/"
+    assert fetch(address) == 401
+    assert fetch(f"{address}?token={found[2][:-1]}x") == 401
+    assert fetch(address, Cookie=f"longplay_token={found[2]}") == 200
+
+
+def test_next_free_port_is_taken():
+    with _bind(ServerOptions()) as first, _bind(ServerOptions()) as second:
+        ports = [taken.getsockname()[1] for taken in (first, second)]
+    assert ports[0] < ports[1] < DEFAULT_PORT + 20
+
+
+def test_taken_port_is_refused():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigError, match=rf"127\.0\.0\.1:{port}: Address already"):
+            _bind(ServerOptions(port=port))
+
+
+def test_path_without_runs_is_refused(invoke, tmp_path):
+    answer = invoke("view", tmp_path, "--no-open")
+    assert answer.exit_code == 2
+    assert "expected a run" in answer.stderr
