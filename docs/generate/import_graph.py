@@ -36,6 +36,7 @@ BENCHMARK = (
     "agents",
     "tracks",
     "plan",
+    "probes",
     "claims",
     "validation",
     "runs",

@@ -16,6 +16,7 @@ from longplay.cli.guard import (
     Debug,
     Directory,
     Json,
+    ProbedRun,
     Quiet,
     check_output,
     error_to_json,
@@ -32,6 +33,7 @@ from longplay.cli.isolation import (
     StepTimeout,
     make_isolation,
 )
+from longplay.cli.probing import opened_run
 from longplay.cli.progress import ProgressLine
 from longplay.cli.study_checks import Check, check_study
 from longplay.contract.rundir import (
@@ -89,6 +91,7 @@ def verify(
     agent_env: AgentEnv = None,
     step_timeout: StepTimeout = None,
     agent_memory: AgentMemory = None,
+    of: ProbedRun = None,
     debug: Debug = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -117,7 +120,8 @@ def verify(
             )
         check_study(directory, lambda run_dir: _check(run_dir, how), as_json=as_json)
         return
-    _verify_experiment(directory, how, as_json)
+    with opened_run(of) as origin:
+        _verify_experiment(directory, replace(how, origin=origin), as_json)
 
 
 def _verify_experiment(directory: Path, how: _Judging, as_json: bool) -> None:
@@ -174,6 +178,8 @@ class _Judging:
     isolation: Isolation | None
     agent: str | None
     quiet: bool
+    # Of probes: the run that they are probes of.
+    origin: Path | None = None
 
 
 def _refuse(options: Mapping[str, object]) -> None:
@@ -207,12 +213,14 @@ def _judge(run_dir: Path, how: _Judging) -> Verification:
                 workers=how.workers,
                 observer=progress,
                 replay_observer=progress.show_replay,
+                origin=how.origin,
             )
         return verification.verify_run(
             run_dir,
             workers=how.workers,
             visits=how.visits,
             observer=progress.show_replay,
+            origin=how.origin,
         )
 
 
@@ -223,7 +231,10 @@ def _judge_pack(path: Path, how: _Judging) -> Verification:
         ProgressLine(quiet=how.quiet) as progress,
         stdout_kept_clean(),
         replayed_pack(
-            path, workers=how.workers, observer=progress.show_replay
+            path,
+            workers=how.workers,
+            observer=progress.show_replay,
+            origin=how.origin,
         ) as verification,
     ):
         return replace(verification, run_dir=path)

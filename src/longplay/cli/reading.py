@@ -21,11 +21,13 @@ from longplay.cli.guard import (
     Directory,
     DirectoryOrStudy,
     Json,
+    ProbedRun,
     check_output,
     print_json,
     print_runs,
     print_tables,
 )
+from longplay.cli.probing import opened_run
 from longplay.cli.score_tables import show_score
 from longplay.cli.settings import parse_agent_args
 from longplay.cli.study_checks import Check, check_study
@@ -47,12 +49,15 @@ if TYPE_CHECKING:
     from longplay.validation import Report
 
 
-def validate(directory: DirectoryOrStudy, as_json: Json = False) -> None:
+def validate(
+    directory: DirectoryOrStudy, of: ProbedRun = None, as_json: Json = False
+) -> None:
     """Check every row of a run against the contract."""
     if is_study(directory):
         check_study(directory, _check_run, as_json=as_json)
         return
-    reports = [_validate(run_dir) for run_dir in find_runs(directory)]
+    with opened_run(of) as origin:
+        reports = [_validate(run_dir, origin) for run_dir in find_runs(directory)]
     if as_json:
         print_runs([report.to_json() for report in reports])
     else:
@@ -62,10 +67,10 @@ def validate(directory: DirectoryOrStudy, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def _validate(run_dir: Path) -> Report:
+def _validate(run_dir: Path, origin: Path | None = None) -> Report:
     from longplay.validation import validate_run
 
-    return validate_run(run_dir, workers=os.cpu_count() or 1)
+    return validate_run(run_dir, workers=os.cpu_count() or 1, origin=origin)
 
 
 def _check_run(run_dir: Path) -> Check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,9 @@ from longplay.cli.layout import add_row, format_number, make_facts, make_table
 from longplay.cli.result_lines import shipped_to_json
 from longplay.cli.score_tables import show_score
 from longplay.contract.files import read_document
-from longplay.contract.records import RunConfig, TuningRecord
+from longplay.contract.records import ProbeRecord, RunConfig, TuningRecord
 from longplay.contract.rundir import RunDirectory
+from longplay.lab.analysis.intervals import standard_error
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import prediction_baselines
 from longplay.tracks.catalogue import track_of
@@ -33,10 +35,31 @@ def show_run(run: RunDirectory) -> list[RenderableType]:
         return show_score(run.score, run.config)
     if run.config.is_tuning:
         return [_show_tuning(run)]
+    if run.config.probe is not None:
+        return [_show_probe(run)]
     why: str = run.status.state if run.status else "no status"
     if not run.config.is_longplay:
         why = "run of another tool; score it with `longplay score`"
     return [Text(f"{run.path.name}: not scored ({why})", "yellow")]
+
+
+def _show_probe(run: RunDirectory) -> RenderableType:
+    """The result of a probe: its games, each a mean over branches."""
+    path, probe = run.path / "probe.json", run.config.probe
+    assert probe is not None
+    title = f"{run.path.name}: probe of {probe.of.suite}, seed {probe.of.seed}"
+    if not path.is_file():
+        return Text(f"{title}, no result", "yellow")
+    found: dict[str, list[float]] = {}
+    for branch in read_document(path, ProbeRecord).branches:
+        values = found.setdefault(branch.game_id, [])
+        values += [] if branch.x is None else [branch.x]
+    table = make_table(title, "game", "branches", "mean", "standard error")
+    for game, values in found.items():
+        mean = statistics.fmean(values) if values else None
+        row = (str(len(values)), format_number(mean))
+        add_row(table, game, *row, format_number(standard_error(values)))
+    return table
 
 
 def _show_tuning(run: RunDirectory) -> Text:

@@ -50,7 +50,13 @@ REPLAYED_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.j
 # Runs of longplay before 0.2 have no curves.
 ROW_FILES = (*REPLAYED_FILES, CURVES_FILE)
 # The files that a verification covers.
-VERIFIED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
+VERIFIED_FILES = (
+    "config.json",
+    *ROW_FILES,
+    "run_summary.json",
+    "score.json",
+    "probe.json",
+)
 
 PACK_SUFFIX = ".longplay"
 STUDY_FILE = "study.json"

@@ -172,6 +172,16 @@ class Job:
         isolation = Isolation.from_record(self.request.agent_isolation)
         return config.load(self.agent_spec, self.request.agent_files, isolation)
 
+    def play(
+        self, agent: LoadedAgent | None = None, observer: Observer = ignore_progress
+    ) -> RunResult:
+        """Plays and validates it, as `play_job`."""
+        return play_job(self, agent, observer)
+
+    def judge(self, rows: RunRows | None = None) -> RunResult:
+        """Validates it after it was completed, as `judge_run`."""
+        return judge_run(self, rows=rows)
+
     def fail(self, error: LongplayError, *, is_refused: bool = False) -> RunResult:
         """The result of a run that failed."""
         return RunResult(
@@ -259,14 +269,14 @@ def _play_tracked(
         raise
     except LongplayError as error:
         if is_announced:
-            _mark_failed(job.run_dir, error)
+            mark_failed(job.run_dir, error)
         return job.fail(error)
     result = judge_run(job, validation_workers, session.rows)
     return replace(result, resumed_from=session.resumed_from)
 
 
-def _mark_failed(run_dir: Path, error: LongplayError) -> None:
-    """Says so of a run that failed before its session could say it."""
+def mark_failed(run_dir: Path, error: LongplayError) -> None:
+    """Records that a run failed before its session started."""
     # The disk may still refuse; the error that came first is the one that counts.
     with contextlib.suppress(LongplayError):
         status = read_status(run_dir)

@@ -70,7 +70,13 @@ class AgentKey:
 
 
 LeftOutKind = Literal[
-    "missing", "errored", "unfinished", "tuning", "unreadable", "contradicting"
+    "missing",
+    "errored",
+    "unfinished",
+    "tuning",
+    "probe",
+    "unreadable",
+    "contradicting",
 ]
 
 
@@ -281,8 +287,8 @@ def _find_missing(group: RunGroup, seeds: set[int | None]) -> Iterator[LeftOut]:
 
 def _find_problem(run: RunDirectory) -> tuple[LeftOutKind, str] | None:
     """Why a run does not count; None if it does."""
-    if run.config.is_tuning:
-        return "tuning", f"stopped at frame {run.config.stop_frame} for tuning"
+    if other := _find_other_purpose(run.config):
+        return other
     state = run.status.state if run.status else "COMPLETED"
     if run.status is not None and state in ("FAILED", "STALE"):
         error = run.status.error
@@ -293,6 +299,15 @@ def _find_problem(run: RunDirectory) -> tuple[LeftOutKind, str] | None:
         return "unfinished", "not scored; `longplay score` does it"
     if not run.score.complete or run.score.frames < run.config.total_frames:
         return "unfinished", "its score covers a part of the run"
+    return None
+
+
+def _find_other_purpose(config: RunConfig) -> tuple[LeftOutKind, str] | None:
+    """What a run was played for, if not for a result."""
+    if config.probe is not None:
+        return "probe", f"a probe of {config.probe.state}, not a result"
+    if config.is_tuning:
+        return "tuning", f"stopped at frame {config.stop_frame} for tuning"
     return None
 
 

@@ -1,0 +1,243 @@
+"""The command probe: how well saved states of agents play the games of their runs."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.text import Text
+
+from longplay.cli.guard import (
+    Json,
+    Quiet,
+    check_output,
+    print_json,
+    print_note,
+    print_tables,
+    print_warning,
+    stdout_dropped,
+    stdout_kept_clean,
+)
+from longplay.cli.isolation import (
+    AgentEnv,
+    AgentMemory,
+    Isolate,
+    SandboxAllow,
+    StepTimeout,
+    make_isolation,
+)
+from longplay.cli.layout import add_row, make_table
+from longplay.cli.progress import ProgressLine, format_seconds
+from longplay.cli.running import RayAddress, RayWorkers, Retries, StallTimeout, Where
+from longplay.cli.supervision import announce_directory
+from longplay.contract.rundir import is_pack
+from longplay.errors import RunCancelled, RunPreempted
+
+if TYPE_CHECKING:
+    from longplay.experiments.probing import ProbedRun, ProbeResult, Probing
+    from longplay.runs.status import RunView
+
+
+@contextlib.contextmanager
+def opened_run(path: Path | None) -> Iterator[Path | None]:
+    """The run directory at a path; that of a pack exists until the context ends."""
+    from longplay.verify.pack import unpack_run
+
+    if path is None or not is_pack(path):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="longplay-") as folder:
+        yield unpack_run(path, Path(folder) / "run")
+
+
+def probe(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="PATH…", help="Runs, experiments, packs, or folders of them."
+        ),
+    ],
+    games: Annotated[
+        str,
+        typer.Option(
+            metavar="due|all",
+            help="After each visit, ask for the game just played and the next one, or "
+            "for every game.",
+        ),
+    ] = "due",
+    branches: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="K", help="Branches of each game (default: 8; predictors 2)."
+        ),
+    ] = None,
+    frames: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Frames or timesteps of a branch (default: 500 decisions).",
+        ),
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="The agent, unless it is built in.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Folder of the probes (default: probes/ of the experiment).",
+        ),
+    ] = None,
+    isolate: Isolate = None,
+    sandbox_allow: SandboxAllow = None,
+    agent_env: AgentEnv = None,
+    step_timeout: StepTimeout = None,
+    agent_memory: AgentMemory = None,
+    ray: RayWorkers = None,
+    ray_address: RayAddress = None,
+    retries: Retries = 1,
+    stall_timeout: StallTimeout = 600.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Measure what agents have learned, kept and forgotten, with copies of them."""
+    from longplay.experiments.probing import ProbeRequest, Probing, find_probed_runs
+
+    check_output("--output", output)
+    where = Where.choose(ray, ray_address, retries, stall_timeout)
+    limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
+    is_given = isolate is not None or any(limit is not None for limit in limits)
+    isolation = make_isolation(isolate, *limits) if is_given else None
+    request = ProbeRequest(
+        games,  # type: ignore[arg-type] # refuses any other text
+        branches,
+        frames,
+        agent,
+        isolation,
+        output,
+    )
+    runs = find_probed_runs(paths, request, print_warning)
+    if dry_run:
+        _show_plan(runs, as_json)
+        return
+    for run in runs:
+        announce_directory(run.folder)
+    with (
+        ProgressLine(quiet=quiet) as progress,
+        stdout_kept_clean(),
+        stdout_dropped() if where.is_ray else contextlib.nullcontext(),
+    ):
+        probing = Probing(runs, progress, (lambda _: None) if quiet else print_note)
+        results = _play(probing, where, progress, runs)
+    _show_results(results, as_json)
+
+
+def _play(
+    probing: Probing, where: Where, progress: ProgressLine, runs: list[ProbedRun]
+) -> list[ProbeResult]:
+    from longplay.runs.signals import defer_preemption
+
+    def show(views: list[RunView]) -> None:
+        done = sum(view.state == "COMPLETED" for view in views)
+        active = [f"{v.run_dir.name}" for v in views if v.state == "RUNNING"]
+        progress.show_words(
+            " · ".join([f"{done}/{len(views)} probes complete", *active])
+        )
+
+    try:
+        if where.is_ray:
+            return probing.play_on_ray(
+                where.ray_workers,
+                address=where.ray_address,
+                retries=where.retries,
+                stall_timeout_s=where.stall_timeout_s,
+                on_change=show,
+            )
+        with defer_preemption():
+            return probing.play()
+    except (RunCancelled, RunPreempted) as error:
+        error.run_dir = runs[0].folder
+        error.continue_with = "the same command"
+        raise
+
+
+def _show_plan(runs: list[ProbedRun], as_json: bool) -> None:
+    if as_json:
+        print_json([_plan_to_json(run) for run in runs])
+        return
+    table = make_table(
+        "", "run", "states", "branches", "frames each", "time", "states again"
+    )
+    for run in runs:
+        add_row(
+            table,
+            str(run.path),
+            str(len(run.cells)),
+            f"{run.branches:,}",
+            f"{run.size.frames:,}",
+            "–" if run.expected_s is None else format_seconds(run.expected_s),
+            format_seconds(run.making_s) if run.making_s else "–",
+        )
+    print_tables(table)
+
+
+def _plan_to_json(run: ProbedRun) -> dict[str, Any]:
+    return {
+        "run": str(run.path),
+        "directory": str(run.folder),
+        "cells": {state: list(games) for state, games in run.cells.items()},
+        "branches": run.size.branches,
+        "frames": run.size.frames,
+        "expected_s": run.expected_s,
+        "making_states_s": run.making_s,
+    }
+
+
+def _show_results(results: list[ProbeResult], as_json: bool) -> None:
+    """Shows how probes ended; exits 1 if one is not complete and valid."""
+    if as_json:
+        print_json([_result_to_json(result) for result in results])
+    else:
+        for result in results:
+            print_tables(*_describe_failures(result))
+            print_tables(Text(f" {result.directory}", "dim"))
+    if not all(result.is_valid for result in results):
+        raise typer.Exit(1)
+
+
+def _result_to_json(result: ProbeResult) -> dict[str, Any]:
+    return {
+        "run": str(result.run),
+        "directory": str(result.directory),
+        "probes": [
+            {
+                "state": played.run_dir.name,
+                "ended": played.state,
+                "valid": played.is_valid,
+                "error": played.error,
+                "resumed_from": played.resumed_from,
+            }
+            for played in result.probes
+        ],
+    }
+
+
+def _describe_failures(result: ProbeResult) -> list[Text]:
+    lines = []
+    for played in result.probes:
+        if played.error is not None:
+            lines.append(f"{played.run_dir.name}: {played.error}")
+        elif played.report is not None and not played.report.is_valid:
+            finding = played.report.findings.shown[0]
+            lines.append(f"{played.run_dir.name}: not valid: {finding}")
+    return [Text(line, "red") for line in lines]
