@@ -23,14 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.columns import Column, RowReader
+from longplay.contract.config import RunConfig, ScheduledVisit
 from longplay.contract.findings import Finding, FindingLog
-from longplay.contract.records import (
-    CurveRow,
-    EventRow,
-    PredictionRow,
-    RunConfig,
-    ScheduledVisit,
-)
+from longplay.contract.rows import CurveRow, EventRow, PredictionRow
 from longplay.errors import DocumentError
 
 Reals = NDArray[np.float64]

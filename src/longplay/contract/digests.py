@@ -20,9 +20,10 @@ import msgspec
 import numpy as np
 
 from longplay.contract.columns import Chunk, Column
+from longplay.contract.config import ScheduledVisit
 from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
 from longplay.contract.findings import Finding, FindingLog
-from longplay.contract.records import DigestRow, EventRow, ScheduledVisit
+from longplay.contract.rows import DigestRow, EventRow
 
 BLOCK_FRAMES = 256
 NO_CHAIN = bytes(32)

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.columns import Chunk, Column
+from longplay.contract.config import RunConfig
 from longplay.contract.curves import WindowSums
 from longplay.contract.findings import Finding, FindingLog, Kind, Mask
-from longplay.contract.records import RunConfig
 from longplay.contract.spans import SpanTable
 
 _VISIT_SUMS = (

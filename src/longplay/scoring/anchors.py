@@ -18,9 +18,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.contract.files import read_document
-from longplay.contract.records import Document
-from longplay.contract.versions import SCHEMA_VERSION
 
 ANCHORS_NAME = "anchors-1"
 

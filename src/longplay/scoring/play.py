@@ -17,13 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.columns import RowReader
+from longplay.contract.config import RunConfig, ScheduledVisit
 from longplay.contract.files import iter_rows, open_regular
-from longplay.contract.records import (
-    PredictionRow,
-    RunConfig,
-    ScheduledVisit,
-    TimestepRow,
-)
+from longplay.contract.rows import PredictionRow, TimestepRow
 from longplay.contract.rules import ForecastColumns, SparseColumn
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError, IncompleteRunError

@@ -28,13 +28,11 @@ from pathlib import Path
 
 import msgspec
 
+from longplay.contract.config import RunConfig
 from longplay.contract.digests import BLOCK_FRAMES
+from longplay.contract.documents import RunSummary
 from longplay.contract.files import open_regular
-from longplay.contract.records import (
-    EpisodeRow,
-    RunConfig,
-    RunSummary,
-)
+from longplay.contract.rows import EpisodeRow
 from longplay.contract.rundir import PACK_SUFFIX, RunDirectory, find_run
 from longplay.errors import (
     AgentError,

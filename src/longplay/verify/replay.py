@@ -30,15 +30,10 @@ import msgspec
 import numpy as np
 
 from longplay.console.base import Observation
+from longplay.contract.config import GLOBAL_ACTION_SET, RunConfig
 from longplay.contract.digests import BLOCK_FRAMES, NO_CHAIN, Chain, ends_block
 from longplay.contract.files import open_regular
-from longplay.contract.records import (
-    GLOBAL_ACTION_SET,
-    LARGEST_VALUE,
-    DigestRow,
-    EventRow,
-    RunConfig,
-)
+from longplay.contract.rows import LARGEST_VALUE, DigestRow, EventRow
 from longplay.errors import (
     CannotVerifyError,
     ConsoleError,

@@ -27,15 +27,10 @@ import numpy as np
 
 from longplay.agents.isolation.levels import Isolation
 from longplay.console.machines import find_machine, machine_of
+from longplay.contract.config import GLOBAL_ACTION_SET, RunConfig
 from longplay.contract.digests import BLOCK_FRAMES
+from longplay.contract.documents import Difference, ProofLevel, VerificationRecord
 from longplay.contract.files import write_document
-from longplay.contract.records import (
-    GLOBAL_ACTION_SET,
-    Difference,
-    ProofLevel,
-    RunConfig,
-    VerificationRecord,
-)
 from longplay.contract.rundir import ROW_FILES, RunDirectory, find_run, has_evidence
 from longplay.errors import (
     CannotVerifyError,
