@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from longplay.contract.columns import Chunk, Column
-from longplay.contract.config import ScheduledVisit
+from longplay.contract.config import ScheduledVisit, visit_spans
 from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
 from longplay.contract.findings import Finding, FindingLog
 from longplay.contract.rows import DigestRow, EventRow
@@ -45,12 +45,11 @@ def ends_block(event: EventRow) -> bool:
 
 def iter_blocks(schedule: Sequence[ScheduledVisit]) -> Iterator[Block]:
     """All blocks of a schedule, in order."""
-    start = 0
-    for visit in schedule:
-        for first in range(0, visit.visit_frames, BLOCK_FRAMES):
-            end = min(first + BLOCK_FRAMES, visit.visit_frames)
-            yield Block(start + end - 1, visit.visit_idx, end - 1, end - first)
-        start += visit.visit_frames
+    for visit, span in zip(schedule, visit_spans(schedule), strict=True):
+        for first in range(0, len(span), BLOCK_FRAMES):
+            block = span[first : first + BLOCK_FRAMES]
+            last = first + len(block) - 1
+            yield Block(block[-1], visit.visit_idx, last, len(block))
 
 
 class Chain:

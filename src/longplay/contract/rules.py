@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.columns import Chunk, Column
-from longplay.contract.config import RunConfig
+from longplay.contract.config import RunConfig, visit_spans
 from longplay.contract.curves import WindowSums
 from longplay.contract.findings import Finding, FindingLog, Kind, Mask
 from longplay.contract.spans import SpanTable
@@ -80,9 +80,9 @@ class EventRules:
         self.games = tuple(dict.fromkeys(visit.game_id for visit in visits))
         self._visit_games = np.array([self.games.index(v.game_id) for v in visits])
         self._visit_cycles = np.array([visit.cycle_idx for visit in visits])
-        frames = np.array([visit.visit_frames for visit in visits], np.int64)
-        self._visit_ends = np.cumsum(frames)
-        self._visit_starts = self._visit_ends - frames
+        spans = visit_spans(visits)
+        self._visit_starts = np.array([span.start for span in spans], np.int64)
+        self._visit_ends = np.array([span.stop for span in spans], np.int64)
 
         self.episodes = SpanTable("episode_id")
         self.segments = SpanTable("segment_id")
