@@ -19,10 +19,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from longplay.contract.columns import Chunk, Column
+from longplay.contract.columns import Chunk
 from longplay.contract.config import ScheduledVisit, visit_spans
 from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
-from longplay.contract.findings import Finding, FindingLog
+from longplay.contract.findings import Finding, FindingLog, RowPlace
 from longplay.contract.rows import DigestRow, EventRow
 
 BLOCK_FRAMES = 256
@@ -99,11 +99,5 @@ def check_digests(
     for position, name in enumerate(Block._fields[:3]):
         found = rows.columns[name][:both]
         expected = np.array([block[position] for block in blocks[:both]], np.int64)
-
-        def describe(
-            row: int, expected: Column = expected, found: Column = found
-        ) -> str:
-            return f"expected {expected[row]}, found {found[row]}"
-
-        bad = found != expected
-        findings.add_rows("digest row", file, name, bad, rows.lines, describe)
+        place = RowPlace(file, name, rows.lines)
+        findings.add_rows("digest row", place, found != expected, expected, found)
