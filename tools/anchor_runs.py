@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longplay.contract.records import RunConfig
+from longplay.contract.config import RunConfig
 from longplay.errors import ConfigError
 from longplay.lab.analysis.intervals import standard_error
 from longplay.lab.analysis.runs import MeasuredRun

@@ -20,9 +20,8 @@ from typing import Literal
 
 from pydantic import Field
 
+from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.contract.files import read_document
-from longplay.contract.records import Document
-from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import ConfigError
 
 ANCHORS_NAME = "anchors-1"
