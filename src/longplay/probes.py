@@ -20,16 +20,16 @@ from typing import Literal
 
 import msgspec
 
-from longplay.contract.files import iter_rows, open_regular, shorten
-from longplay.contract.findings import Finding
-from longplay.contract.records import (
+from longplay.contract.config import (
     PendingPercept,
     ProbeConfig,
     ProbeOrigin,
-    RequiredEventRow,
     RunConfig,
     ScheduledVisit,
 )
+from longplay.contract.files import iter_rows, open_regular, shorten
+from longplay.contract.findings import Finding
+from longplay.contract.rows import RequiredEventRow
 from longplay.contract.rundir import RunDirectory, name_state
 from longplay.errors import ConfigError, DocumentError, IncompleteRunError
 from longplay.plan import RunPlan, plan_again, plan_probe

@@ -23,9 +23,9 @@ from pathlib import Path
 from longplay.agents.isolation.levels import Isolation
 from longplay.agents.source.config import AgentConfig
 from longplay.agents.source.loading import LoadedAgent
+from longplay.contract.documents import AgentIsolation, IsolationLevel
 from longplay.contract.files import make_directory, write_document
 from longplay.contract.layout import find_run_groups, probes_of
-from longplay.contract.records import AgentIsolation, IsolationLevel
 from longplay.contract.rundir import KEPT_AGENT, RunDirectory, is_pack, is_run
 from longplay.errors import ConfigError, IncompleteRunError, NotARunError, RunFailed
 from longplay.experiments.conclusion import lock_experiment

@@ -15,17 +15,11 @@ from pathlib import Path
 from pydantic import Field
 
 from longplay.agents.source.saved import check_state
+from longplay.contract.config import PendingPercept, ProbeConfig, ProbeOrigin
+from longplay.contract.documents import SCHEMA_VERSION, Document, FileDigest
 from longplay.contract.files import read_document
 from longplay.contract.layout import find_probed_run
-from longplay.contract.records import (
-    Document,
-    FileDigest,
-    PendingPercept,
-    ProbeConfig,
-    ProbeOrigin,
-)
 from longplay.contract.rundir import KEPT_AGENT
-from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import CannotVerifyError, DocumentError
 
 MADE_STATES = "made_states.json"
