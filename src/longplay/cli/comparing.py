@@ -25,7 +25,7 @@ from longplay.contract.files import write_document, write_file
 from longplay.errors import ConfigError, NotARunError
 
 if TYPE_CHECKING:
-    from longplay.lab.analysis.records import Comparison
+    from longplay.lab.analysis.records import Comparison, SuiteComparison
     from longplay.lab.analysis.runs import FoundRuns, RunReader
     from longplay.lab.report.site.leaderboard import Leaderboard
     from longplay.lab.report.tables import TextTable
@@ -69,6 +69,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare agents: score differences with confidence intervals."""
+    from longplay.lab.report.memory_tables import memory_to_latex
     from longplay.lab.report.tables import comparison_to_csv, comparison_to_latex
 
     check_output("--csv", csv)
@@ -80,6 +81,7 @@ def compare(
         write_file(csv, comparison_to_csv(comparison).encode())
     if latex is not None:
         text = comparison_to_latex(comparison, with_games=games)
+        text += memory_to_latex(comparison, with_games=games)
         write_file(latex, text.encode())
     if output is not None:
         write_document(output, comparison)
@@ -269,12 +271,15 @@ def _compare(
     found: FoundRuns, against: str | None, suite: str | None, versus: str | None
 ) -> Comparison:
     from longplay.lab.analysis.comparison import Request, compare
+    from longplay.lab.probes.numbers import add_memory
+    from longplay.lab.report.site.verdicts import open_pack
     from longplay.scoring.anchors import shipped_anchors
 
     if against not in (None, "baselines"):
         raise ConfigError(f"--against: expected baselines, found {against!r}")
     request = Request(shipped_anchors(), suite, versus, against is not None)
-    return compare(found, request)
+    comparison = compare(found, request)
+    return add_memory(comparison, found, request.anchors, open_pack)
 
 
 def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
@@ -328,6 +333,23 @@ def print_games_of(directory: Path) -> None:
             _print_table(agents)
         games = make_games_table(suite)
         _print_table(games.choose((0, *range(2, len(games.columns)))))
+        _print_memory(suite, with_games=False)
+
+
+def print_memory_of(paths: list[Path]) -> None:
+    """Prints the numbers of probes of some runs."""
+    found = read_runs(paths, quiet=True)
+    for suite in _compare(found, None, None, None).suites:
+        _print_memory(suite, with_games=True)
+
+
+def _print_memory(suite: SuiteComparison, *, with_games: bool) -> None:
+    from longplay.lab.report.memory_tables import describe_memory, list_memory_tables
+
+    for table in list_memory_tables(suite, with_games=with_games):
+        _print_table(table)
+    for line in describe_memory(suite):
+        print_tables(Padding(Text(line, "dim"), (0, 0, 0, 1)))
 
 
 def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
@@ -345,6 +367,7 @@ def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
             _print_table(table)
         for line in describe_suite(suite):
             print_tables(Padding(Text(line, "dim"), (0, 0, 0, 1)))
+        _print_memory(suite, with_games=with_games)
     suites = {suite.suite for suite in comparison.suites}
     for left in comparison.left_out:
         if left.agent is None or left.suite not in suites:  # counted in no table

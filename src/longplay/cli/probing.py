@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from longplay.cli.comparing import print_memory_of
 from longplay.cli.guard import (
     Json,
     Quiet,
@@ -140,6 +141,10 @@ def probe(
         probing = Probing(runs, progress, (lambda _: None) if quiet else print_note)
         results = _play(probing, where, progress, runs)
     _show_results(results, as_json)
+    if not as_json and output is None:
+        print_memory_of([result.run for result in results])
+    if not all(result.is_valid for result in results):
+        raise typer.Exit(1)
 
 
 def _play(
@@ -204,15 +209,13 @@ def _plan_to_json(run: ProbedRun) -> dict[str, Any]:
 
 
 def _show_results(results: list[ProbeResult], as_json: bool) -> None:
-    """Shows how probes ended; exits 1 if one is not complete and valid."""
+    """Shows how probes ended."""
     if as_json:
         print_json([_result_to_json(result) for result in results])
     else:
         for result in results:
             print_tables(*_describe_failures(result))
             print_tables(Text(f" {result.directory}", "dim"))
-    if not all(result.is_valid for result in results):
-        raise typer.Exit(1)
 
 
 def _result_to_json(result: ProbeResult) -> dict[str, Any]:

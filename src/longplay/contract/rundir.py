@@ -28,6 +28,7 @@ from longplay.contract.curves import (
 )
 from longplay.contract.documents import (
     Document,
+    ProbeRecord,
     RunStatus,
     RunSummary,
     Score,
@@ -222,6 +223,24 @@ class RunDirectory:
         if not path.exists():
             return None
         return read_document(path, self.config.score_type if self.has_config else Score)
+
+    @cached_property
+    def probe(self) -> ProbeRecord | None:
+        """probe.json of a complete probe; None of any other run.
+
+        Raises:
+            DocumentError: It is damaged, or not the one that run_summary.json records.
+        """
+        path = self.path / "probe.json"
+        if self.config.probe is None or not path.is_file():
+            return None
+        recorded = None if self.summary is None else self.summary.score_sha256
+        if hashlib.sha256(read_bounded(path)).hexdigest() != recorded:
+            raise DocumentError(
+                f"{path}: expected the file that run_summary.json records, found "
+                "another; see `longplay validate`"
+            )
+        return read_document(path, ProbeRecord)
 
     @cached_property
     def status(self) -> RunStatus | None:

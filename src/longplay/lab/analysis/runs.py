@@ -118,6 +118,7 @@ class MeasuredRun:
         identity: Equal for two copies of the same run.
         has_evidence: Whether it has the digests and hashes that verification needs.
         rows_sha256: SHA-256 of events.jsonl in run_summary.json.
+        chain_head: Last chain value of its digests, by which probes name it.
     """
 
     path: Path
@@ -131,6 +132,7 @@ class MeasuredRun:
     identity: str
     has_evidence: bool
     rows_sha256: str | None = None
+    chain_head: str | None = None
 
     @property
     def track(self) -> Track:
@@ -259,6 +261,7 @@ class RunReader:
             identity=_identify(run),
             has_evidence=has_evidence(run.summary),
             rows_sha256=None if events is None else events.sha256,
+            chain_head=None if run.summary is None else run.summary.chain_head,
         )
 
 

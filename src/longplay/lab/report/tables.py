@@ -21,6 +21,7 @@ from longplay.lab.analysis.records import (
     METRICS,
     AgentNumbers,
     Comparison,
+    MemoryNumbers,
     SuiteComparison,
 )
 
@@ -147,13 +148,21 @@ def format_estimate(estimate: Estimate | None) -> str:
         return _format_alone(estimate.mean)
     assert estimate.low is not None
     assert estimate.high is not None
-    decimals = 1 - math.floor(math.log10(half_width))
-    mean = format_fixed(estimate.mean, decimals)
     skew = abs(estimate.low + estimate.high - 2 * estimate.mean)
     if skew <= 0.02 * half_width:
-        return f"{mean} ±{format_fixed(half_width, decimals)}"
+        return format_with_error(estimate.mean, half_width)
+    decimals = 1 - math.floor(math.log10(half_width))
+    mean = format_fixed(estimate.mean, decimals)
     low, high = (format_fixed(x, decimals) for x in (estimate.low, estimate.high))
     return f"{mean} ({low}…{high})"
+
+
+def format_with_error(mean: float, error: float | None) -> str:
+    """`0.312 ±0.045`, with two digits of the error; without one if there is none."""
+    if error is None or error <= 1e-9 * abs(mean):
+        return _format_alone(mean)
+    decimals = 1 - math.floor(math.log10(error))
+    return f"{format_fixed(mean, decimals)} ±{format_fixed(error, decimals)}"
 
 
 def format_fixed(value: float, decimals: int) -> str:
@@ -193,10 +202,10 @@ def make_agents_table(suite: SuiteComparison) -> TextTable:
     rows = []
     for agent in suite.agents:
         row = [Cell(agent.label, agent.label), _runs_cell(agent)]
-        row += [_estimate_cell(agent.numbers.get(name)) for name in names]
-        row += [_estimate_cell(getattr(agent, key)) for key in shown]
+        row += [estimate_cell(agent.numbers.get(name)) for name in names]
+        row += [estimate_cell(getattr(agent, key)) for key in shown]
         if has_others:
-            row.append(_estimate_cell(agent.improvement))
+            row.append(estimate_cell(agent.improvement))
         rows.append(tuple(row))
     return TextTable(suite.title, tuple(columns), tuple(rows))
 
@@ -223,7 +232,7 @@ def make_games_table(suite: SuiteComparison) -> TextTable:
         (
             Cell(game, game),
             Cell(agent.label, agent.label),
-            *(_estimate_cell(agent.games.get(game, {}).get(name)) for name in names),
+            *(estimate_cell(agent.games.get(game, {}).get(name)) for name in names),
         )
         for game in suite.games
         for agent in suite.agents
@@ -260,7 +269,8 @@ def _head_game_metric(suite: SuiteComparison, name: str) -> str:
     return GAME_METRICS[name]
 
 
-def _estimate_cell(estimate: Estimate | None) -> Cell:
+def estimate_cell(estimate: Estimate | None) -> Cell:
+    """A cell with an estimate and its interval."""
     value = None if estimate is None else estimate.mean
     return Cell(format_estimate(estimate), value)
 
@@ -430,6 +440,15 @@ def _list_estimates(agent: AgentNumbers) -> Iterator[tuple[str, str, Estimate]]:
     for game, numbers in agent.games.items():
         for metric, estimate in numbers.items():
             yield game, metric, estimate
+    yield from _list_probed(agent.memory)
+
+
+def _list_probed(memory: MemoryNumbers | None) -> Iterator[tuple[str, str, Estimate]]:
+    """The same of the numbers of probes."""
+    if memory is not None:
+        for game, numbers in {"": memory.numbers, **memory.games}.items():
+            for metric, estimate in numbers.items():
+                yield game, f"probe_{metric}", estimate
 
 
 def _csv_row(
