@@ -121,7 +121,8 @@ def plot(
     kind: Annotated[
         str,
         typer.Option(
-            help="curves, games, profile, retention, stream, improvement, predictions."
+            help="curves, games, profile, retention, stream, improvement, predictions, "
+            "memory, matrix."
         ),
     ] = "curves",
     against: Against = None,
@@ -138,7 +139,8 @@ def plot(
 ) -> None:
     """Draw one figure for a paper."""
     from longplay.lab.analysis.comparison import runs_by_label
-    from longplay.lab.report.draw.drawings import Shown, draw, drawing_to_csv
+    from longplay.lab.report.draw.drawings import Shown, drawing_to_csv
+    from longplay.lab.report.draw.kinds import draw
     from longplay.lab.report.draw.paper import render_paper
     from longplay.scoring.anchors import shipped_anchors
     from longplay.scoring.normalisation import make_scale
@@ -272,14 +274,14 @@ def _compare(
 ) -> Comparison:
     from longplay.lab.analysis.comparison import Request, compare
     from longplay.lab.probes.numbers import add_memory
-    from longplay.lab.report.site.verdicts import open_pack
+    from longplay.lab.report.site.verdicts import open_probe
     from longplay.scoring.anchors import shipped_anchors
 
     if against not in (None, "baselines"):
         raise ConfigError(f"--against: expected baselines, found {against!r}")
     request = Request(shipped_anchors(), suite, versus, against is not None)
     comparison = compare(found, request)
-    return add_memory(comparison, found, request.anchors, open_pack)
+    return add_memory(comparison, found, request.anchors, open_probe)
 
 
 def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:

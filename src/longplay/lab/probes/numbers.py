@@ -33,7 +33,12 @@ from longplay.lab.analysis.records import (
 )
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun
 from longplay.lab.probes.memory import Memory, Pair, find_memory
-from longplay.lab.probes.reading import PackOpener, RunProbes, read_probes
+from longplay.lab.probes.reading import (
+    ProbeOpener,
+    RunProbes,
+    open_directory,
+    read_probes,
+)
 from longplay.scoring.anchors import Anchors
 from longplay.scoring.normalisation import make_scale
 
@@ -67,7 +72,7 @@ def add_memory(
     comparison: Comparison,
     found: FoundRuns,
     anchors: Anchors,
-    open_pack: PackOpener | None = None,
+    open_probe: ProbeOpener = open_directory,
 ) -> Comparison:
     """A comparison with the numbers of probes, where runs have them.
 
@@ -75,13 +80,13 @@ def add_memory(
         comparison: Of these runs.
         found: The runs.
         anchors: The anchors that define z.
-        open_pack: Reads packed probes; None leaves them out.
+        open_probe: Opens a probe.
 
     Raises:
         DocumentError: A probe is damaged.
     """
     suites = tuple(
-        _add_to_suite(suite, runs_by_label(found, suite), anchors, open_pack)
+        _add_to_suite(suite, runs_by_label(found, suite), anchors, open_probe)
         for suite in comparison.suites
     )
     return comparison.model_copy(update={"suites": suites})
@@ -91,7 +96,7 @@ def _add_to_suite(
     suite: SuiteComparison,
     runs: Mapping[str, Sequence[MeasuredRun]],
     anchors: Anchors,
-    open_pack: PackOpener | None,
+    open_probe: ProbeOpener,
 ) -> SuiteComparison:
     spans = find_spans(suite, anchors)
     unit: Unit = "reward per frame" if spans is None else "z"
@@ -99,7 +104,7 @@ def _add_to_suite(
         unit = "-mse / variance"
     agents = []
     for agent in suite.agents:
-        probed = list(_read_all(runs.get(agent.label, ()), spans, open_pack))
+        probed = list(_read_all(runs.get(agent.label, ()), spans, open_probe))
         memory = measure_memory(probed, suite.games, unit, spans) if probed else None
         agents.append(agent.model_copy(update={"memory": memory}))
     return suite.model_copy(update={"agents": tuple(agents)})
@@ -117,10 +122,10 @@ def find_spans(suite: SuiteComparison, anchors: Anchors) -> dict[str, float] | N
 def _read_all(
     runs: Sequence[MeasuredRun],
     spans: Mapping[str, float] | None,
-    open_pack: PackOpener | None,
+    open_probe: ProbeOpener,
 ) -> Iterator[Probed]:
     for run in runs:
-        probes = read_probes(run.path, run.chain_head, open_pack)
+        probes = read_probes(run.path, run.chain_head, open_probe)
         if probes is not None:
             schedule = run.config.played_schedule
             memory = find_memory(schedule, probes.matrix, spans)

@@ -14,12 +14,17 @@ from pathlib import Path
 import numpy as np
 
 from longplay.contract.layout import probes_of
-from longplay.contract.rundir import RunDirectory, is_pack, is_run, natural_key
+from longplay.contract.rundir import RunDirectory, is_run, natural_key
 from longplay.errors import DocumentError
 from longplay.lab.probes.memory import Matrix
 
-# Reads the documents of a pack, probe.json among them.
-PackOpener = Callable[[Path], RunDirectory]
+# Opens a probe, a run directory or a pack; None if it is neither, or must not be read.
+ProbeOpener = Callable[[Path], RunDirectory | None]
+
+
+def open_directory(path: Path) -> RunDirectory | None:
+    """Opens a probe that is a run directory; packs are left out."""
+    return RunDirectory(path) if is_run(path) else None
 
 
 @dataclass(frozen=True)
@@ -40,14 +45,14 @@ class RunProbes:
 
 
 def read_probes(
-    path: Path, chain_head: str | None, open_pack: PackOpener | None = None
+    path: Path, chain_head: str | None, open_probe: ProbeOpener = open_directory
 ) -> RunProbes | None:
     """Reads the probes of a run; None if it has none that are complete.
 
     Args:
         path: The run directory or the pack.
         chain_head: The last chain value of its digests.
-        open_pack: Reads packed probes; None leaves them out.
+        open_probe: Opens a probe.
 
     Raises:
         DocumentError: A probe is damaged, or the probes have different sizes.
@@ -57,7 +62,7 @@ def read_probes(
     matrix: dict[tuple[str, str], list[float | None]] = {}
     places: dict[str, Path] = {}
     sizes: set[tuple[int, int]] = set()
-    for place, run in _find_probes(probes_of(path), open_pack):
+    for place, run in _find_probes(probes_of(path), open_probe):
         probe = run.config.probe
         if probe is None or probe.of.chain_head != chain_head:
             continue
@@ -83,15 +88,13 @@ def read_probes(
 
 
 def _find_probes(
-    folder: Path, open_pack: PackOpener | None
+    folder: Path, open_probe: ProbeOpener
 ) -> Iterator[tuple[Path, RunDirectory]]:
     """The complete probes of a folder, in the order of their names."""
     if not folder.is_dir():
         return
     for place in sorted(folder.iterdir(), key=lambda path: natural_key(path.name)):
-        if is_pack(place) and open_pack is not None:
-            yield place, open_pack(place)
-        elif is_run(place):
-            run = RunDirectory(place)
-            if run.status is not None and run.status.state == "COMPLETED":
-                yield place, run
+        run = open_probe(place)
+        status = None if run is None else run.status
+        if run is not None and status is not None and status.state == "COMPLETED":
+            yield place, run

@@ -10,8 +10,10 @@ from longplay.contract.rundir import RunDirectory
 from longplay.lab.analysis.comparison import Request, compare, runs_by_label
 from longplay.lab.analysis.records import Comparison, SuiteComparison
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun
+from longplay.lab.probes.numbers import add_memory
 from longplay.lab.report.draw.drawings import Drawing, Shown, drawing_to_csv
 from longplay.lab.report.draw.figures import make_figure
+from longplay.lab.report.memory_tables import describe_memory, list_memory_tables
 from longplay.lab.report.site.sections import (
     PageFigure,
     draw_all,
@@ -49,6 +51,7 @@ class SuiteSection:
     notes: tuple[str, ...]
     figures: tuple[PageFigure, ...]
     provenance: TextTable
+    probes: tuple[TextTable, ...]
 
 
 @dataclass(frozen=True)
@@ -61,13 +64,15 @@ class Compared:
     def show(self, site: Site, suite: SuiteComparison) -> Shown:
         """A table of the comparison, with its runs and its scale."""
         scale = make_scale(site.anchors, suite.suite, suite.games, suite.emulator)
-        return Shown(suite, runs_by_label(self.found, suite), scale)
+        runs = runs_by_label(self.found, suite)
+        return Shown(suite, runs, scale, site.link_probe)
 
 
 def compare_entries(site: Site, entries: Sequence[RunEntry]) -> Compared:
     """Compares runs, as `longplay compare` does."""
     found = site.read_runs(list(entries))
-    return Compared(found, compare(found, Request(site.anchors)))
+    comparison = compare(found, Request(site.anchors))
+    return Compared(found, add_memory(comparison, found, site.anchors, site.open_probe))
 
 
 def make_sections(
@@ -102,9 +107,10 @@ def make_sections(
                 suite,
                 make_agents_table(suite),
                 make_games_table(suite),
-                tuple(describe_suite(suite)),
+                (*describe_suite(suite), *describe_memory(suite)),
                 tuple(figures),
                 table_provenance(shown.runs, read_trust_of),
+                tuple(list_memory_tables(suite, with_games=True)),
             )
         )
     return sections

@@ -16,9 +16,9 @@ from longplay.lab.report.draw.drawings import (
     Panel,
     Series,
     Shown,
-    draw,
     point_rates,
 )
+from longplay.lab.report.draw.kinds import draw
 from longplay.lab.report.site.sections import run_command
 from longplay.lab.report.tables import Cell, TextTable
 from longplay.lab.viewer.cards import RunCard
@@ -35,7 +35,7 @@ from longplay.lab.viewer.wording import (
 
 # Middles of the points of a visit, and its end.
 _PLACES = np.append((np.arange(POINTS) + 0.5) / POINTS, 1.0)
-_KINDS = ("games", "retention", "predictions")
+_KINDS = ("games", "retention", "predictions", "memory", "matrix")
 
 
 def draw_experiment(shown: Shown) -> Iterator[Drawing]:

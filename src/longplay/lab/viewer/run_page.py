@@ -96,6 +96,7 @@ def render_run(site: Site, entry: RunEntry, page: int) -> bytes:
         visits=_table_visits(entry, run),
         episodes=episodes,
         tuning=_read_tuning(run),
+        probe=_describe_probe(run),
         evidence=_list_evidence(run, card.trust),
         facts=_list_facts(run),
         command=run_command(card.agent, [measured]) if measured else None,
@@ -243,6 +244,17 @@ def _table_visits(entry: RunEntry, run: RunDirectory) -> TextTable:
         first += visit.visit_frames
     columns = ("visit", "game", "cycle", f"first {noun}", f"{noun}s", "reward")
     return TextTable("visits", (*columns, "episodes"), tuple(rows), names=2)
+
+
+def _describe_probe(run: RunDirectory) -> str | None:
+    probe = run.config.probe
+    if probe is None:
+        return None
+    noun = track_of(run.config).frame_noun
+    return (
+        f"state {probe.state} of the agent of {probe.of.suite}, seed {probe.of.seed}: "
+        f"{probe.branches} branches of {probe.frames:,} {noun}s per game, each a visit"
+    )
 
 
 def _read_tuning(run: RunDirectory) -> str | None:

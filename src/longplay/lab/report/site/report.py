@@ -21,6 +21,7 @@ from longplay.lab.analysis.runs import FoundRuns
 from longplay.lab.report.draw.drawings import Drawing, Shown, drawing_to_csv
 from longplay.lab.report.draw.figures import make_figure, plotly_script
 from longplay.lab.report.draw.paper import render_paper
+from longplay.lab.report.memory_tables import describe_memory, list_memory_tables
 from longplay.lab.report.site.pages import make_site_folder, render_page
 from longplay.lab.report.site.sections import (
     PageFigure,
@@ -67,6 +68,7 @@ class Section:
     figures: tuple[PageFigure, ...]
     differences: Linked | None
     provenance: Linked
+    probes: tuple[Linked, ...]
 
 
 @dataclass(frozen=True)
@@ -136,12 +138,16 @@ def _write_section(
         games=place.write_table(
             "by-game", make_games_table(suite), suite_to_csv(suite, by_game=True)
         ),
-        notes=tuple(describe_suite(suite)),
+        notes=(*describe_suite(suite), *describe_memory(suite)),
         figures=tuple(figures),
         differences=(
             None if differences is None else place.write_table("settings", differences)
         ),
         provenance=place.write_table("provenance", table_provenance(runs, given.trust)),
+        probes=tuple(
+            place.write_table(f"probes-{number}", table)
+            for number, table in enumerate(list_memory_tables(suite, with_games=True))
+        ),
     )
 
 

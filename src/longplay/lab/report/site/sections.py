@@ -17,13 +17,8 @@ from longplay.contract.documents import AgentIsolation
 from longplay.errors import ConfigError
 from longplay.lab.analysis.labels import describe_seeds
 from longplay.lab.analysis.runs import MeasuredRun
-from longplay.lab.report.draw.drawings import (
-    KINDS,
-    Drawing,
-    Shown,
-    draw,
-    drawing_to_csv,
-)
+from longplay.lab.report.draw.drawings import Drawing, Shown, drawing_to_csv
+from longplay.lab.report.draw.kinds import KINDS, draw
 from longplay.lab.report.tables import NOTHING, Cell, TextTable
 
 # A run -> its trust level: claimed, replayed or re-executed.
