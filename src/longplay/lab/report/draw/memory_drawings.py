@@ -77,7 +77,7 @@ def draw_matrix(shown: Shown) -> Drawing:
         "matrix",
         "States and games",
         "",
-        "state",
+        "",
         panels,
         f"How well each state plays each game: {_value_label(shown, agents)}, mean "
         "over branches and runs. Darker is better, game by game; empty cells were not "
