@@ -128,7 +128,7 @@ pictures: $(INSTALLED_DEV) ## regenerate the pictures of README and docs (minute
 	OMP_NUM_THREADS=1 $(BIN)/python tools/viewer_pictures.py
 
 doctor-traces: $(INSTALLED_DEV) ## regenerate the traces that `longplay doctor` compares with
-	$(BIN)/python -m longplay.verify.doctor
+	$(BIN)/python tools/doctor_traces.py
 
 forgeries: $(INSTALLED_DEV) ## forge runs, and write docs/trust.md's table of what is caught (minutes)
 	$(BIN)/python docs/generate/forgeries.py

@@ -91,17 +91,6 @@ def read_bounded(path: Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> byt
     return content
 
 
-def check_bounded(path: Path, largest_bytes: int) -> None:
-    """Checks a file that another library is about to read.
-
-    Raises:
-        OSError: It cannot be read.
-        DocumentError: It is not a regular file, or it is too large.
-    """
-    with open_regular(path) as file:
-        _check_size(path, os.fstat(file.fileno()).st_size, largest_bytes)
-
-
 def _check_size(path: Path, size_bytes: int, largest_bytes: int) -> None:
     if size_bytes > largest_bytes:
         raise DocumentError(

@@ -114,20 +114,3 @@ def find_recorded_visit(
         )
     arrays = read_safetensors(folder / name, facts.streams_sha256)
     return RecordedVisit(**pick_visit(arrays, seed, _DTYPES, name))
-
-
-def read_recorded_visits(
-    game_id: str, data: Path | None = None
-) -> dict[int, RecordedVisit]:
-    """All recordings of a game, by seed.
-
-    Raises:
-        DocumentError: A file is missing, damaged or about another reference.
-    """
-    folder = data or find_data()
-    facts = read_reference_document(folder / f"{game_id}.streams.json", StreamFacts)
-    found = {
-        seed: find_recorded_visit(game_id, seed, facts.visit_idx, folder)
-        for seed in facts.seeds
-    }
-    return {seed: visit for seed, visit in found.items() if visit is not None}

@@ -1,7 +1,5 @@
 """Checks that this machine's emulator behaves like the one the scores were made with.
 
-    python -m longplay.verify.doctor             regenerates data/traces.json
-
 For every game of the suites longplay ships a trace: 2,000 fixed actions on a fixed
 emulator seed, with the sum of rewards and a rolling CRC-32 of the memory recorded every
 100 frames. The doctor plays the same actions here. It also checks everything else that
@@ -22,19 +20,19 @@ import numpy as np
 from longplay.console.ale import ALE_VERSION, AleConsole, read_rom
 from longplay.contract.config import GLOBAL_ACTION_SET, ScheduledVisit
 from longplay.contract.documents import SCHEMA_VERSION, Document
-from longplay.contract.files import read_document, write_document
+from longplay.contract.files import read_document
 from longplay.errors import ConfigError
 from longplay.plan import plan_run
 from longplay.stream import Mechanics, Stream
 from longplay.suites import SUITES
 
-_TRACES = Path(__file__).parent / "data" / "traces.json"
+TRACES = Path(__file__).parent / "data" / "traces.json"
 _FRAMES = 2_000
 _NOTE_EVERY = 100
 _EMULATOR_SEED = 2044266242
 _STICKY = 0.25
 # The suite whose schedule is drawn again, and the one that must fit on the disk.
-_SCHEDULE_SUITE = "stream-8x3-v1"
+SCHEDULE_SUITE = "stream-8x3-v1"
 _DISK_SUITE = "stream-3x2-v1"
 
 State = Literal["ok", "note", "differs"]
@@ -113,7 +111,7 @@ def diagnose(folder: Path, watch: Callable[[str], None] = _watch_nothing) -> Dia
         folder: Where runs would be written.
         watch: Called with each game before it is played.
     """
-    traces = read_document(_TRACES, Traces)
+    traces = read_document(TRACES, Traces)
     games = []
     for game_id in list_suite_games():
         watch(game_id)
@@ -160,7 +158,7 @@ def _compare_version(
 
 
 def _examine_schedule(expected: str) -> Symptom:
-    found = plan_run(_SCHEDULE_SUITE).config.benchmark_contract_hash
+    found = plan_run(SCHEDULE_SUITE).config.benchmark_contract_hash
     state: State = "ok" if found == expected else "differs"
     meaning = "schedules are drawn differently here: runs are not comparable"
     return Symptom(
@@ -249,20 +247,3 @@ def trace_game(game_id: str) -> GameTrace:
 def choose_action(frame: int) -> int:
     """The fixed actions: all of them in turn, each held for four frames."""
     return frame // 4 * 7 % len(GLOBAL_ACTION_SET)
-
-
-def make_traces() -> Traces:
-    """Plays the fixed actions on every game of the suites."""
-    return Traces(
-        versions={
-            "python": platform.python_version(),
-            "ale_py": ALE_VERSION,
-            "numpy": np.__version__,
-        },
-        schedule_hash=plan_run(_SCHEDULE_SUITE).config.benchmark_contract_hash,
-        games={game_id: trace_game(game_id) for game_id in list_suite_games()},
-    )
-
-
-if __name__ == "__main__":
-    write_document(_TRACES, make_traces())
