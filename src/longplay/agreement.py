@@ -6,7 +6,8 @@ a false suite name are found even if the contract hash matches.
 
 `check_agreement` checks everything that can be checked without reading rows, before an
 export writes a line: the plan, request and experiment against the settings, totals
-against the visits, and files against the lengths and hashes in run_summary.json.
+against the visits, their rewards against the curves, and files against the lengths and
+hashes in run_summary.json.
 `validate` and `verify` read the rows as well.
 """
 
@@ -20,6 +21,7 @@ from typing import Any
 
 from longplay.console.machines import machine_of
 from longplay.contract.config import RunConfig
+from longplay.contract.curves import CURVES_FILE, parse_curve_rows
 from longplay.contract.digests import read_last_chain
 from longplay.contract.documents import (
     ControlScore,
@@ -28,7 +30,7 @@ from longplay.contract.documents import (
     RunSummary,
     Score,
 )
-from longplay.contract.files import hash_file, read_document, shorten
+from longplay.contract.files import hash_file, read_bounded, read_document, shorten
 from longplay.contract.findings import Finding, Kind
 from longplay.contract.fingerprint import agent_id
 from longplay.contract.layout import (
@@ -206,6 +208,7 @@ def _find_contradictions(
     if summary is not None and summary.rows is not None:
         yield from _check_sizes(run, summary)
         yield from check_chain_head(run.path, summary)
+        yield from _check_rewards(run.path / CURVES_FILE, summary)
     if run.status is not None and is_complete:
         yield from check_status(run.config, run.status)
         if summary is not None:
@@ -270,6 +273,17 @@ def check_chain_head(run_dir: Path, summary: RunSummary) -> Iterator[Finding]:
     if path.is_file():
         pairs = {"chain_head": (read_last_chain(path), summary.chain_head)}
         yield from compare("summary", "run_summary.json", path.name, pairs)
+
+
+def _check_rewards(curves: Path, summary: RunSummary) -> Iterator[Finding]:
+    """Checks the rewards of the visits against the sums over their windows."""
+    rows = parse_curve_rows(read_bounded(curves)) if curves.is_file() else []
+    for position, (visit, row) in enumerate(zip(summary.visits, rows, strict=False)):
+        total = math.fsum(row.reward_sums)
+        # Rewards that are not whole numbers were added in another order.
+        if not math.isclose(total, visit.reward_sum, rel_tol=1e-9, abs_tol=1e-6):
+            pairs = {f"visits.{position}.reward_sum": (total, visit.reward_sum)}
+            yield from compare("summary", "run_summary.json", CURVES_FILE, pairs)
 
 
 def check_status(config: RunConfig, status: RunStatus) -> Iterator[Finding]:
