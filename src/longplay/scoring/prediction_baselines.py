@@ -23,6 +23,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from msgspec import convert
+
 from longplay.scoring.metrics import mean_or_none
 
 # Keys of the shipped data -> names for people, from weakest to strongest.
@@ -150,12 +152,10 @@ def read_network(entry: Mapping[str, Any]) -> PrivilegedNetwork | None:
     figures = entry.get("network")
     if figures is None:
         return None
-    return PrivilegedNetwork(
-        _read_error(figures["errors"]["value_nmse"]),
-        {
-            game: _read_error(own["value_nmse"])
-            for game, own in figures["games"].items()
-        },
+    own = {game: row["value_nmse"] for game, row in figures["games"].items()}
+    return convert(
+        {"value_nmse": figures["errors"]["value_nmse"], "games": own},
+        PrivilegedNetwork,
     )
 
 
@@ -168,20 +168,9 @@ def read_suite(suite_id: str, entry: Mapping[str, Any]) -> list[PredictorBaselin
             emulator=entry["versions"]["ale_py"],
             rollouts_sha256=entry.get("rollouts_sha256"),
             seeds=tuple(entry["seeds"]),
-            errors=_read_errors(figures["errors"]),
-            median_nmse=_read_error(figures["errors"]["median_nmse"]),
-            games={game: _read_errors(row) for game, row in figures["games"].items()},
+            errors=convert(figures["errors"], MeasuredErrors),
+            median_nmse=convert(figures["errors"]["median_nmse"], MeasuredError),
+            games=convert(figures["games"], dict[str, MeasuredErrors]),
         )
         for name, figures in entry["predictors"].items()
     ]
-
-
-def _read_errors(row: Mapping[str, Any]) -> MeasuredErrors:
-    names = ("mse", "nmse", "return_mse", "value_nmse")
-    return MeasuredErrors(
-        **{name: _read_error(row[name]) for name in names if name in row}
-    )
-
-
-def _read_error(entry: Mapping[str, Any]) -> MeasuredError:
-    return MeasuredError(entry["mean"], tuple(entry["seeds"]))
