@@ -27,7 +27,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from io import BufferedReader
 from math import isfinite
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -430,12 +429,7 @@ class DiskReserve:
         """Frees the space."""
         self._path.unlink(missing_ok=True)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 

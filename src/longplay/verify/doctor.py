@@ -123,34 +123,35 @@ def diagnose(folder: Path, watch: Callable[[str], None] = _watch_nothing) -> Dia
 
 
 def _examine_machine(traces: Traces, folder: Path) -> Iterator[Symptom]:
-    made_with = traces.versions
-    yield _compare_version(
-        "Python",
-        platform.python_version(),
-        made_with["python"],
-        "note",
-        "scores do not depend on it; an agent may",
+    versions: tuple[tuple[str, str, State, str], ...] = (
+        (
+            "Python",
+            platform.python_version(),
+            "note",
+            "scores do not depend on it; an agent may",
+        ),
+        (
+            "ale-py",
+            ALE_VERSION,
+            "differs",
+            "this version may emulate differently; see the games below",
+        ),
+        (
+            "numpy",
+            np.__version__,
+            "note",
+            "agents may draw different numbers; see the schedule below for suites",
+        ),
     )
-    yield _compare_version(
-        "ale-py",
-        ALE_VERSION,
-        made_with["ale_py"],
-        "differs",
-        "this version may emulate differently; see the games below",
-    )
-    yield _compare_version(
-        "numpy",
-        np.__version__,
-        made_with["numpy"],
-        "note",
-        "agents may draw different numbers; see the schedule below for suites",
-    )
+    for name, found, state, meaning in versions:
+        made_with = traces.versions[name.lower().replace("-", "_")]
+        yield _compare(name, found, made_with, meaning, state)
     yield _examine_schedule(traces.schedule_hash)
     yield _examine_disk(folder)
 
 
-def _compare_version(
-    name: str, found: str, expected: str, state: State, meaning: str
+def _compare(
+    name: str, found: str, expected: str, meaning: str, state: State = "differs"
 ) -> Symptom:
     if found == expected:
         return Symptom(name, "ok", found, expected)
@@ -159,15 +160,8 @@ def _compare_version(
 
 def _examine_schedule(expected: str) -> Symptom:
     found = plan_run(SCHEDULE_SUITE).config.benchmark_contract_hash
-    state: State = "ok" if found == expected else "differs"
     meaning = "schedules are drawn differently here: runs are not comparable"
-    return Symptom(
-        "schedule",
-        state,
-        found[:16],
-        expected[:16],
-        "" if state == "ok" else meaning,
-    )
+    return _compare("schedule", found[:16], expected[:16], meaning)
 
 
 def _examine_disk(folder: Path) -> Symptom:
