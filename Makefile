@@ -80,8 +80,7 @@ format: $(INSTALLED_DEV) ## format, and fix the lint errors ruff can fix
 	$(BIN)/ruff check --fix .
 
 schema: $(INSTALLED_DEV) ## regenerate the JSON Schemas and the field tables in docs/
-	$(BIN)/python -m longplay.contract.schema
-	$(BIN)/python -m longplay.eval_log.schema
+	$(BIN)/python docs/generate/schemas.py
 
 facts: $(INSTALLED_DEV) schema ## regenerate all parts of docs/ that come from code
 	$(BIN)/python docs/generate/import_graph.py

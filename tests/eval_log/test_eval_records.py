@@ -29,7 +29,7 @@ from longplay.eval_log.records import (
     Verifier,
     make_experiment_id,
 )
-from longplay.eval_log.schema import EVAL_LOG
+from schemas import EVAL_LOG
 
 MARKS = ("type_", "schema_version")
 
