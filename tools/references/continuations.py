@@ -22,9 +22,8 @@ import numpy as np
 from longplay.console.ale import ALE_VERSION, AleConsole
 from longplay.console.base import Console
 from longplay.errors import ConsoleError
-from longplay.reference.policy import Chooser, FixedPolicy
+from longplay.reference.policy import Chooser, FixedPolicy, ValueFunction
 from longplay.reference.ram import RamPair, pair_ram
-from longplay.reference.values import ValueFunction
 from longplay.seeds import ContinuationSeeds
 from references.branching import BranchingAleConsole
 from references.stickiness import AleDraws, StickyDraws
