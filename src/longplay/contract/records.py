@@ -10,7 +10,7 @@ that has only the contract's required keys can be read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -264,6 +264,15 @@ class ScheduledVisit(Document):
     cycle_idx: int = Field(ge=0, le=_LARGEST_COUNT, description="Cycle, from 0.")
     game_id: str = Field(min_length=1, description="Game of the visit.")
     visit_frames: Count = Field(description="Exact number of frames.")
+
+
+def visit_spans(schedule: Iterable[ScheduledVisit]) -> tuple[range, ...]:
+    """The frames of the run that each visit covers, in the order of the schedule."""
+    spans, start = [], 0
+    for visit in schedule:
+        spans.append(range(start, start + visit.visit_frames))
+        start += visit.visit_frames
+    return tuple(spans)
 
 
 class ScoringDefaults(Document):
