@@ -10,7 +10,8 @@ recorder can continue.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
@@ -45,6 +46,10 @@ _reward_of = attrgetter("reward")
 _is_decision_of = attrgetter("is_decision_frame")
 _game_reward_of = attrgetter("game_reward")
 _emulator_frames_of = attrgetter("emulator_frames")
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def utc_now() -> str:
@@ -172,6 +177,8 @@ class Recorder:
         self._earlier_windows: dict[str, list[float]] = {}
         self._started_utc = utc_now()
         self.last_return: float | None = None
+        # Called before rows leave the buffer; it may drop some.
+        self.before_flush: Callable[[], None] = _do_nothing
 
     @classmethod
     def create(cls, run_dir: Path) -> Recorder:
@@ -241,6 +248,17 @@ class Recorder:
         """Buffers one frame; it is written with its block."""
         self._event_rows.append(event)
 
+    def drop_from(self, frame: int) -> None:
+        """Drops the buffered rows of a frame and of all later ones."""
+        kept = bisect_left(self._event_rows, frame, key=attrgetter("global_frame_idx"))
+        del self._event_rows[kept:]
+        self._episode_rows = [
+            row for row in self._episode_rows if row.end_global_frame_idx < frame
+        ]
+        self._segment_rows = [
+            row for row in self._segment_rows if row.end_global_frame_idx < frame
+        ]
+
     def write_ends(
         self, episode: EpisodeRow | None, segment: SegmentRow | None
     ) -> None:
@@ -266,7 +284,14 @@ class Recorder:
         self._files.digests.append(_encode_lines([row]))
 
     def flush(self) -> None:
-        """Writes the buffered rows; events first, as the others refer to them."""
+        """Writes the buffered rows; if `before_flush` fails, those that it left."""
+        try:
+            self.before_flush()
+        finally:
+            self._write_buffer()
+
+    def _write_buffer(self) -> None:
+        """Writes the rows; events first, as the others refer to them."""
         events, episodes, segments = (
             self._event_rows,
             self._episode_rows,

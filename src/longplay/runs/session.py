@@ -367,8 +367,8 @@ class Session:
 
     def _kept_states(self) -> KeptStates:
         visits = len(self._stream.schedule)
-        is_isolated = self._participant.is_remote
-        return KeptStates(self._run_dir, self._options, visits, is_isolated)
+        saves_generators = self._participant.saves_generators
+        return KeptStates(self._run_dir, self._options, visits, saves_generators)
 
     def _keep_state(
         self, visit_idx: int | None, saved: Path, generators: GlobalRandomState
