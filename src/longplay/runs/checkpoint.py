@@ -64,8 +64,8 @@ class CheckpointRecord(Document):
     sha256: dict[str, str]
     # SHA-256 of each file that the agent saved; None if it cannot save.
     agent_sha256: dict[str, str] | None
-    # Of `random`, `numpy.random` and torch; None in checkpoints of longplay 0.1.
-    global_random: GlobalRandomState | None = None
+    # Of `random`, `numpy.random` and torch.
+    global_random: GlobalRandomState
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,6 @@ class Checkpoint:
     def frame(self) -> int:
         """The next frame to be played."""
         return self.record.stream.global_frame_idx
-
-    def restore_global_random(self) -> None:
-        """Restores the global generators to their state at the checkpoint."""
-        if self.record.global_random is not None:
-            self.record.global_random.restore()
 
 
 class CheckpointWriter:
