@@ -187,7 +187,7 @@ class RayPool:
             _check_address(self._address)
             ray.init(address=self._address, **quiet)
             return
-        tell_started = self._cleanup.enter_context(end_with_this_process())
+        self._cleanup.enter_context(end_with_this_process())
         # Loopback only, and no dashboard: no server should be reachable.
         ray.init(
             address="local",
@@ -196,7 +196,6 @@ class RayPool:
             _node_ip_address="127.0.0.1",
             **quiet,
         )
-        tell_started()
 
     # --- jobs in, results out -----------------------------------------------------
 
