@@ -170,6 +170,8 @@ class Recorder:
         self._episode_rows: list[EpisodeRow] = []
         self._segment_rows: list[SegmentRow] = []
         self._segment_count = 0
+        # Lengths of the files when they were last synced.
+        self._synced_bytes = [-1] * len(files)
         self._tally: _VisitTally | None = None
         self._visit_bytes = 0
         self._visits: list[VisitSummary] = []
@@ -339,8 +341,10 @@ class Recorder:
 
     def sync(self) -> None:
         """Waits until every row written is on the disk."""
-        for file in self._files:
-            file.sync()
+        for file, synced_bytes in zip(self._files, self._synced_bytes, strict=True):
+            if file.size_bytes != synced_bytes:
+                file.sync()
+        self._synced_bytes = [file.size_bytes for file in self._files]
         self.metric_rows.sync()
 
     def close(self) -> None:
