@@ -240,7 +240,7 @@ class Recorder:
 
     def write_frame(self, event: EventRow, stream: Stream) -> None:
         """Records the frame that a stream just played, and everything it ended."""
-        self.write(event)
+        self._event_rows.append(event)
         if event.terminated or event.truncated:
             self.write_ends(stream.ended_episode, stream.ended_segment)
         if ends_block(event):
