@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from longplay.contract.records import ScheduledVisit
+from longplay.contract.config import ScheduledVisit
 from longplay.stream import Mechanics, Stream
 
 QUIET = (0.0, False, 3)

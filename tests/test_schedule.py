@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longplay.contract.records import ScheduledVisit, visit_spans
+from longplay.contract.config import ScheduledVisit, visit_spans
 from longplay.schedule import make_schedule
 from longplay.suites import SUITES, Suite
 

@@ -19,8 +19,9 @@ from pydantic import ValidationError
 from longplay.agents.global_random import GlobalRandom, GlobalRandomState
 from longplay.agents.source.loading import LoadedAgent
 from longplay.agents.surroundings import Surroundings, kept_surroundings
+from longplay.contract.config import RunConfig
+from longplay.contract.documents import RunState
 from longplay.contract.files import DiskReserve, describe_invalid, write_document
-from longplay.contract.records import RunConfig, RunState
 from longplay.contract.rundir import RunDirectory
 from longplay.contract.usage import UsageSummary
 from longplay.errors import (

@@ -21,9 +21,10 @@ import numpy as np
 
 from longplay.agents.source.loading import LoadedAgent
 from longplay.console.machines import machine_of
+from longplay.contract.config import RunConfig
+from longplay.contract.documents import RunState, RunSummary
 from longplay.contract.files import hash_file, make_directory, write_document
 from longplay.contract.layout import RUN_REQUEST, RunRequest
-from longplay.contract.records import RunConfig, RunState, RunSummary
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import LongplayError
 from longplay.plan import RunPlan

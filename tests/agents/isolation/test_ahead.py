@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from longplay.agents.isolation.ahead import AheadConsole
 from longplay.console.base import Console
-from longplay.contract.records import EventRow, ScheduledVisit, TimestepRow
+from longplay.contract.config import ScheduledVisit
+from longplay.contract.rows import EventRow, TimestepRow
 from longplay.driver import ActionDriver
 from longplay.errors import AgentError, ConsoleError
 from longplay.stream import Mechanics, Stream
