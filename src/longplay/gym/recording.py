@@ -71,7 +71,7 @@ class RecordedExperiment:
             plans = (*self._read_plans(plan), plan)
             experiment = replace(experiment, plans=plans)
             experiment.write_plan()
-        return Recording(experiment, plan, stream)
+        return Recording.start(experiment, plan, stream)
 
     def _read_plans(self, new: RunPlan) -> list[RunPlan]:
         """The runs that the experiment has already."""
@@ -84,19 +84,32 @@ class RecordedExperiment:
 class Recording:
     """Records one run."""
 
-    def __init__(self, experiment: Experiment, plan: RunPlan, stream: Stream) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        plan: RunPlan,
+        stream: Stream,
+        writer: RunWriter,
+        recorder: Recorder,
+    ) -> None:
         self._experiment = experiment
         self._plan, self._stream = plan, stream
-        run_dir, agent = experiment.run_dir(plan), experiment.agent
-        config = complete_config(plan, agent)
-        self._writer = RunWriter.create(plan, request_run(plan, agent), run_dir)
-        write_document(run_dir / "config.json", config)
-        self._recorder = Recorder.create(run_dir)
+        self._writer, self._recorder = writer, recorder
         self._started_s = monotonic()
         self._next_heartbeat_s = self._started_s + HEARTBEAT_S
-        self._writer.begin(0, stream.visit.game_id)
         self._is_visit_open = False
         self._is_complete = False
+
+    @classmethod
+    def start(cls, experiment: Experiment, plan: RunPlan, stream: Stream) -> Recording:
+        """Creates the files of the run."""
+        run_dir, agent = experiment.run_dir(plan), experiment.agent
+        config = complete_config(plan, agent)
+        writer = RunWriter.create(plan, request_run(plan, agent), run_dir)
+        write_document(run_dir / "config.json", config)
+        recorder = Recorder.create(run_dir)
+        writer.begin(0, stream.visit.game_id)
+        return cls(experiment, plan, stream, writer, recorder)
 
     def write(self, event: EventRow) -> None:
         """Records the frame that the stream just played."""

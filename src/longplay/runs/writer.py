@@ -119,7 +119,8 @@ class RunWriter:
         """Creates the folder of a run, with its request and status QUEUED."""
         make_directory(run_dir, exist_ok=True)
         write_document(run_dir / RUN_REQUEST, request)
-        return cls(run_dir, StatusWriter(run_dir, plan.total_frames, retries))
+        status = StatusWriter.create(run_dir, plan.total_frames, retries)
+        return cls(run_dir, status)
 
     def begin(self, frame: int, game_id: str) -> None:
         """Marks the run as RUNNING, from a frame on."""
