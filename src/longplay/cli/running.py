@@ -247,7 +247,7 @@ def run(
     overrides |= flatten_settings(catalogued, parse_settings(settings or []))
     if shuffle_games is not None:
         overrides["shuffle_games"] = shuffle_games
-    from longplay.experiments.experiment import plan_seeds, request_experiment
+    from longplay.experiments.experiment import Experiment, plan_seeds
 
     all_seeds = [FIRST_TUNING_SEED if seed is None else seed]
     if seeds is not None:
@@ -264,7 +264,7 @@ def run(
             "--agent: expected a name, file.py[:attr], module:attr or package.module"
         )
     with print_to_terminal() if debug else stdout_kept_clean():
-        experiment = request_experiment(
+        experiment = Experiment.create(
             plans,
             agent,
             out=out,
@@ -272,10 +272,11 @@ def run(
             agent_files=agent_files or (),
             isolation=isolation,
         )
-    experiment.tuning_frames = tuning_frames
+    experiment = replace(
+        experiment, tuning_frames=tuning_frames, options=options, needs=needs
+    )
     if resume:
         experiment = experiment.open_or_create()
-    experiment.options, experiment.needs = options, needs
     are_given = seed is not None or seeds is not None
     note = describe_seeds(plans[0].suite_name, all_seeds, are_given=are_given)
     if stop_after is not None and are_given:
@@ -465,7 +466,7 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Retry failed, stale, cancelled and queued runs, from a checkpoint if possible."""
-    from longplay.experiments.experiment import Experiment, Mode
+    from longplay.experiments.experiment import Experiment
 
     where = Where.choose(ray, ray_address, retries, stall_timeout)
     needs = _make_needs(where, cpus, gpus, memory_gb)
@@ -473,13 +474,12 @@ def retry(
     is_given = isolate is not None or any(limit is not None for limit in limits)
     isolation = make_isolation(isolate, *limits) if is_given else None
     with print_to_terminal() if debug else stdout_kept_clean():
-        experiment = Experiment.open(directory, agent, Mode.RETRY, isolation)
+        experiment = Experiment.open(directory, agent, isolation)
     refuse_debugging(debug, experiment.agent.isolation)
-    experiment.options = make_run_options(
-        checkpoint_every, keep_agent, keep_agent_bytes, track
+    options = make_run_options(checkpoint_every, keep_agent, keep_agent_bytes, track)
+    experiment = replace(
+        experiment, options=options, needs=needs, plays_completed=completed
     )
-    experiment.needs = needs
-    experiment.plays_completed = completed
     _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
 
 
@@ -499,11 +499,11 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Resume stopped runs; the result is bit-identical to an uninterrupted run."""
-    from longplay.experiments.experiment import Experiment, Mode, view_runs
+    from longplay.experiments.experiment import Experiment, view_runs
 
     try:
         with print_to_terminal() if debug else stdout_kept_clean():
-            experiment = Experiment.open(directory, agent, Mode.RESUME)
+            experiment = Experiment.resume(directory, agent)
         refuse_debugging(debug, experiment.agent.isolation)
     except AgentLoadError:
         views = view_runs(directory, stall_timeout)
@@ -511,9 +511,8 @@ def resume(
             raise
         _show_results(directory, views, [], as_json)  # nothing to play, no agent needed
         return
-    experiment.options = make_run_options(
-        checkpoint_every, keep_agent, keep_agent_bytes, track
-    )
+    options = make_run_options(checkpoint_every, keep_agent, keep_agent_bytes, track)
+    experiment = replace(experiment, options=options)
     where = Where(None, None, 0, stall_timeout, is_debugged=debug)
     _play(experiment, where, quiet, as_json)
 
