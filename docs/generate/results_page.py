@@ -21,18 +21,11 @@ from longplay.lab.report.draw.drawings import RunsOfAgents, Shown, draw
 from longplay.lab.report.draw.paper import render_paper
 from longplay.lab.report.site.sections import run_command
 from longplay.lab.report.site.verdicts import open_pack
-from longplay.lab.report.tables import (
-    NOTHING,
-    Cell,
-    TextTable,
-    format_estimate,
-    head_metric,
-    make_agents_table,
-    render_markdown,
-)
+from longplay.lab.report.tables import format_estimate, head_metric, make_agents_table
 from longplay.scoring.anchors import shipped_anchors
 from longplay.scoring.normalisation import make_scale
 from longplay.suites import SUITES
+from longplay.tables import NOTHING, Cell, TextTable, render_markdown
 from references.reference_tables import fill_marked
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,6 @@ from longplay.lab.report.site.sections import (
 )
 from longplay.lab.report.site.verdicts import open_pack, read_recorded_trust
 from longplay.lab.report.tables import (
-    TextTable,
     comparison_to_csv,
     describe_suite,
     make_agents_table,
@@ -31,6 +30,7 @@ from longplay.lab.viewer.index import RunEntry
 from longplay.lab.viewer.kept import PageNotFoundError
 from longplay.lab.viewer.site import Site
 from longplay.scoring.normalisation import make_scale
+from longplay.tables import TextTable
 
 # A comparison reads the rows of all its runs.
 MOST_COMPARED = 200

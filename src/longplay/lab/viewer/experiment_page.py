@@ -20,7 +20,6 @@ from longplay.lab.report.draw.drawings import (
     point_rates,
 )
 from longplay.lab.report.site.sections import run_command
-from longplay.lab.report.tables import Cell, TextTable
 from longplay.lab.viewer.cards import RunCard
 from longplay.lab.viewer.compare_page import compare_entries, make_sections
 from longplay.lab.viewer.index import ExperimentEntry
@@ -32,6 +31,7 @@ from longplay.lab.viewer.wording import (
     text_cell,
     value_cell,
 )
+from longplay.tables import Cell, TextTable
 
 # Middles of the points of a visit, and its end.
 _PLACES = np.append((np.arange(POINTS) + 0.5) / POINTS, 1.0)

@@ -22,7 +22,7 @@ from longplay.lab.report.draw.colours import game_colour
 from longplay.lab.report.draw.drawings import Drawing, Series, drawing_to_csv
 from longplay.lab.report.draw.figures import make_figure
 from longplay.lab.report.site.sections import run_command
-from longplay.lab.report.tables import NOTHING, Cell, TextTable, head_metric
+from longplay.lab.report.tables import head_metric
 from longplay.lab.viewer.cards import measure_alone
 from longplay.lab.viewer.index import RunEntry, path_to_text
 from longplay.lab.viewer.list_page import live_texts
@@ -47,6 +47,7 @@ from longplay.lab.viewer.wording import (
 from longplay.lab.viewer.zoom import Zoom, read_zoom
 from longplay.runs.status import describe_age
 from longplay.scoring.rates import VisitTotals
+from longplay.tables import NOTHING, Cell, TextTable
 from longplay.tracks.catalogue import track_of
 
 EPISODES_PER_PAGE = 100

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from longplay.lab.report.tables import NOTHING, Cell
 from longplay.lab.viewer.cards import UNREADABLE, RunCard
+from longplay.tables import NOTHING, Cell
 
 # A state is told by a sign and a word; its colour only repeats them.
 _SIGNS = {

@@ -31,17 +31,15 @@ from longplay.lab.report.site.sections import (
     table_provenance,
 )
 from longplay.lab.report.tables import (
-    TextTable,
     comparison_to_csv,
     describe_suite,
     make_agents_table,
     make_games_table,
-    render_latex,
     suite_to_csv,
-    table_to_csv,
 )
 from longplay.scoring.anchors import Anchors
 from longplay.scoring.normalisation import make_scale
+from longplay.tables import TextTable, render_csv, render_latex
 
 # Of pictures on a page; `longplay plot` makes those of a paper.
 _PAGE_DPI = 150
@@ -155,7 +153,7 @@ class _Place:
     def write_table(self, kind: str, table: TextTable, numbers: str = "") -> Linked:
         """Writes a table as CSV and LaTeX; its CSV may have more than it shows."""
         files = {"CSV": f"{self.name}/{kind}.csv", "LaTeX": f"{self.name}/{kind}.tex"}
-        content = numbers or table_to_csv(table)
+        content = numbers or render_csv(table)
         write_file(self.directory / files["CSV"], content.encode())
         write_file(self.directory / files["LaTeX"], render_latex(table).encode())
         return Linked(table, files)

@@ -24,7 +24,7 @@ from longplay.lab.report.draw.drawings import (
     draw,
     drawing_to_csv,
 )
-from longplay.lab.report.tables import NOTHING, Cell, TextTable
+from longplay.tables import NOTHING, Cell, TextTable
 
 # A run -> its trust level: claimed, replayed or re-executed.
 TrustReader = Callable[[MeasuredRun], str]
