@@ -243,7 +243,7 @@ def render_plain(table: TextTable) -> str:
 
 def indent(text: str, style: str = "dim") -> Padding:
     """A paragraph below a table, indented with all its lines."""
-    return Padding(Text(text, style), (0, 0, 0, 1))
+    return Padding(Text(text, style), (0, 0, 0, 1), expand=False)
 
 
 def make_facts(*rows: tuple[str, str]) -> Padding:

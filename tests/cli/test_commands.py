@@ -321,7 +321,7 @@ def slow_agent(tmp_path: Path) -> Path:
 
 
 PROGRESS = re.compile(
-    r"(centipede|ms_pacman|qbert) · visit \d/3 · cycle 1 · frame \d+/120 · "
+    r"(centipede|ms_pacman|qbert) · visit \d/3 · cycle 0 · frame \d+/120 · "
     r"last return (–|[-\d.]+) · [\d,]+ fps"
 )
 

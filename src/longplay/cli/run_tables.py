@@ -16,7 +16,14 @@ from longplay.contract.records import RunConfig, TuningRecord
 from longplay.contract.rundir import RunDirectory, list_changed
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import prediction_baselines
-from longplay.tables import TextTable, count, format_number, make_cell, make_facts
+from longplay.tables import (
+    TextTable,
+    Value,
+    count,
+    format_number,
+    make_cell,
+    make_facts,
+)
 from longplay.tracks.catalogue import track_of
 
 if TYPE_CHECKING:
@@ -65,7 +72,7 @@ def _table_visits(run: RunDirectory) -> TextTable:
     unit = track_of(run.config).frame_noun
     played = {v.visit_idx: v for v in run.summary.visits} if run.summary else {}
     schedule = run.config.played_schedule
-    rows = []
+    rows: list[list[Value]] = []
     for visit, frames in zip(schedule[:_MOST_VISITS], _count_frames(run), strict=False):
         planned = visit.visit_frames
         done = f"{frames:,}" + ("" if frames == planned else f"/{planned:,}")
@@ -116,8 +123,8 @@ def _show_metrics(run: RunDirectory) -> list[RenderableType]:
         return []
     # Long names take several lines rather than a column each of their width.
     heads = (name.replace("_", "_\n") for name in names)
-    rows = [
-        (v.visit_idx, v.game_id, *(format_number(v.metrics.get(n)) for n in names))
+    rows: list[list[Value]] = [
+        [v.visit_idx, v.game_id, *(format_number(v.metrics.get(n)) for n in names)]
         for v in visits[:_MOST_VISITS]
     ]
     title, columns = "metrics of the agent", ("visit", "game", *heads)

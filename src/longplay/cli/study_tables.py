@@ -371,8 +371,8 @@ def _results_table(study: StudyDirectory) -> TextTable:
     for cell in study.plan.cells:
         views = study.view(cell)
         estimate, tuning_frames = _estimate(views), study.count_tuning_frames(cell)
-        row = [cell.agent, cell.suite, _args_cell(study.read_args(cell))]
-        row += [_Progress.add_up(views).runs, estimate and estimate.mean]
+        row: list[Value] = [cell.agent, cell.suite, _args_cell(study.read_args(cell))]
+        row += [_Progress.add_up(views).runs, estimate.mean if estimate else None]
         row.append(_describe_interval(estimate))
         rows.append(row + [tuning_frames] * bool(tuning_frames))
     return TextTable.of(f"study {study.plan.name}", columns, rows, names=2, texts=(2,))

@@ -103,7 +103,7 @@ def test_profile_retention_and_improvement_are_the_comparison(compared):
     assert profile.series[0].y == tuple(s.mean for s in suite.agents[0].profile.shares)
     kept, lost, cost = draw("retention", compared.shown).panels
     assert kept.series[1].x == (suite.agents[1].numbers["retention"].mean,)
-    assert lost.series[0].x == (suite.agents[0].numbers["forgetting"].mean,)
+    assert lost.series[0].x == (suite.agents[0].numbers["change_at_revisit"].mean,)
     assert cost.series[0].x == (suite.agents[0].numbers["recovery"].mean,)
     (improvement,) = draw("improvement", compared.shown).panels
     assert improvement.categories == ("<b>beta</b> & co",)

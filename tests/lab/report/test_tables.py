@@ -36,7 +36,7 @@ def agent(label: str, shift: float = 0.0, **changes) -> AgentNumbers:
     numbers = {
         "headline": estimate(1234.5 + shift, 56.7),
         "average": estimate(0.31234 + shift, 0.0456),
-        "forgetting": estimate(-0.1 / 3, 0.2),
+        "change_at_revisit": estimate(-0.1 / 3, 0.2),
     }
     fields = {
         "label": label,
@@ -116,7 +116,7 @@ def test_agents_table():
         "runs",
         "cumulative reward",
         "average",
-        "forgetting",
+        "change at revisit",
         "Δ cumulative reward",
         "Δ average",
         "P(better)",
@@ -129,7 +129,7 @@ def test_agents_table():
 
 
 def test_single_agent_has_no_comparison():
-    assert make_agents_table(suite(agent("alone"))).columns[-1] == "forgetting"
+    assert make_agents_table(suite(agent("alone"))).columns[-1] == "change at revisit"
 
 
 def test_runs_that_do_not_count_show():

@@ -203,10 +203,10 @@ def describe_suite(suite: SuiteComparison) -> Iterator[str]:
 def _explain_absent(suite: SuiteComparison) -> Iterator[str]:
     """Why numbers are missing, grouped by reason."""
     found: dict[str, list[str]] = {}
-    for name, words in METRICS.items():
+    for name, heading in METRICS.items():
         reasons = {a.absent[name] for a in suite.agents if name in a.absent}
         if reasons:
-            found.setdefault("; ".join(sorted(reasons)), []).append(words)
+            found.setdefault("; ".join(sorted(reasons)), []).append(heading)
     for reasons_text, names in found.items():
         yield f"no {', '.join(names)}: {reasons_text}"
 

@@ -16,7 +16,7 @@ from longplay.lab.report.site.sections import (
     PageFigure,
     draw_all,
     table_differences,
-    table_drawing,
+    table_figure,
     table_provenance,
 )
 from longplay.lab.report.site.verdicts import open_pack, read_recorded_trust
@@ -92,7 +92,7 @@ def make_sections(
                 drawing.caption,
                 make_figure(drawing),
                 {"CSV": f"{address}/{number}/{drawing.kind}.csv{query}"},
-                table_drawing(drawing),
+                table_figure(drawing),
             )
             for drawing in draw(shown)
         ]

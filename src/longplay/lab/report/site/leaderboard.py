@@ -232,7 +232,7 @@ def _separate_disputes(
 
     Copies of a run count once. Where different runs name the same agent, suite and
     seed, each folder's runs get a key of their own, filled up with the runs of
-    folders that contradict no other: nobody can remove or change another's entry.
+    folders that contradict no other: no author can remove or change another's entry.
     """
     agents: dict[object, list[MeasuredRun]] = {}
     for run in runs:

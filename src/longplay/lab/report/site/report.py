@@ -25,8 +25,8 @@ from longplay.lab.report.site.pages import make_site_folder, render_page
 from longplay.lab.report.site.sections import (
     PageFigure,
     TrustReader,
+    describe_command,
     draw_all,
-    run_command,
     table_agent_differences,
     table_provenance,
 )
@@ -39,7 +39,7 @@ from longplay.lab.report.tables import (
 )
 from longplay.scoring.anchors import Anchors
 from longplay.scoring.normalisation import make_scale
-from longplay.tables import TextTable, render_csv, render_latex
+from longplay.tables import TextTable, count, render_csv, render_latex
 
 # Of pictures on a page; `longplay plot` makes those of a paper.
 _PAGE_DPI = 150
@@ -98,8 +98,8 @@ def write_report(directory: Path, given: ReportInput) -> None:
         "report.html",
         comparison=given.comparison,
         sections=sections,
-        runs=len(given.found.runs),
-        agents=len({run.agent for run in given.found.runs}),
+        runs=count(len(given.found.runs), "run"),
+        agents=count(len({run.agent for run in given.found.runs}), "agent"),
         commands=[*_list_commands(given), _report_command(given.options)],
     )
     write_file(directory / "index.html", page)
@@ -191,7 +191,7 @@ def _list_commands(given: ReportInput) -> list[str]:
     for suite in given.comparison.suites:
         for label, members in runs_by_label(given.found, suite).items():
             if members:
-                commands.append(run_command(label, members))
+                commands.append(describe_command(label, members))
     return commands
 
 
