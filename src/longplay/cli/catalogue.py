@@ -6,7 +6,6 @@ import importlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +26,7 @@ from longplay.cli.toolkit import (
     print_tables,
 )
 from longplay.console.games import GAMES, REFUSED_GAMES
-from longplay.contract.records import RunConfig
+from longplay.contract.config import RunConfig, visit_spans
 from longplay.errors import ConfigError, MissingExtraError
 from longplay.plan import RunPlan, plan_run
 from longplay.scoring.baselines import expected_seconds
@@ -196,13 +195,13 @@ def show_plan(plan: RunPlan) -> list[RenderableType]:
     """A plan as tables."""
     config, cost = plan.config, plan_cost(plan)
     unit = track_of(config).frame_noun
-    starts = accumulate((visit.visit_frames for visit in config.schedule), initial=0)
+    spans = visit_spans(config.schedule)
     schedule = TextTable.of(
         f"{plan.suite_name}, seed {plan.seed}",
         ("visit", "cycle", "game", f"{unit}s", f"first {unit}"),
         [
-            (visit.visit_idx, visit.cycle_idx, visit.game_id, visit.visit_frames, start)
-            for visit, start in zip(config.schedule, starts, strict=False)
+            (visit.visit_idx, visit.cycle_idx, visit.game_id, len(span), span.start)
+            for visit, span in zip(config.schedule, spans, strict=True)
         ],
         names=0,
         texts=(2,),

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 
 from longplay.cli.progress import describe_learning
 from longplay.cli.score_tables import describe_random_changes, describe_results
-from longplay.contract.records import Score
+from longplay.contract.documents import Score
 from longplay.contract.rundir import RunDirectory
 from longplay.lab.analysis.intervals import FEWEST_FOR_INTERVAL, estimate_mean
 from longplay.scoring.baselines import random_baseline

@@ -11,8 +11,9 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from longplay.cli.score_tables import shipped_to_json, show_score
+from longplay.contract.config import RunConfig
+from longplay.contract.documents import TuningRecord
 from longplay.contract.files import read_document
-from longplay.contract.records import RunConfig, TuningRecord
 from longplay.contract.rundir import RunDirectory, list_changed
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import prediction_baselines

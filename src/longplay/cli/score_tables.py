@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from longplay.contract.records import ControlScore, PredictionScore, RunConfig, Score
+from longplay.contract.config import RunConfig
+from longplay.contract.documents import ControlScore, PredictionScore, Score
 from longplay.errors import show_name
 from longplay.lab.analysis.results import shipped_results
 from longplay.lab.report.tables import format_estimate

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from longplay.contract.config import find_delay
 from longplay.contract.files import parse_json, read_bounded, read_json, shorten
-from longplay.contract.records import find_delay
 from longplay.errors import ConfigError, DocumentError
 
 _MAX_SEEDS = 100_000

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longplay.contract.records import RunConfig
+from longplay.contract.config import RunConfig
 from longplay.lab.analysis.aggregation import aggregate_games, optimality_gap
 from longplay.lab.analysis.intervals import Estimate, estimate_mean
 from longplay.lab.analysis.measures import GameRates, has_revisits

@@ -7,8 +7,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from longplay.contract.config import ConfigGiven
+from longplay.contract.documents import AgentIsolation
 from longplay.contract.names import name_agent
-from longplay.contract.records import AgentIsolation, ConfigGiven
 from longplay.lab.analysis.labels import describe_seeds
 
 

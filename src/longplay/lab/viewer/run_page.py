@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from longplay.contract.config import RunConfig, visit_spans
 from longplay.contract.curves import ratio
+from longplay.contract.documents import Score, TuningRecord
 from longplay.contract.files import read_document
-from longplay.contract.records import EpisodeRow, RunConfig, Score, TuningRecord
+from longplay.contract.rows import EpisodeRow
 from longplay.contract.rundir import PACK_SUFFIX, RunDirectory
 from longplay.lab.analysis.records import METRICS
 from longplay.lab.report.draw.colours import game_colour
@@ -205,16 +207,15 @@ def _table_visits(entry: RunEntry, run: RunDirectory) -> TextTable:
     """Every visit, with a link that plays it from its first frame."""
     played = {v.visit_idx: v for v in run.summary.visits} if run.summary else {}
     noun = track_of(run.config).frame_noun
-    first = 0
     rows: list[tuple[Value, ...]] = []
-    for visit in run.config.played_schedule:
+    schedule = run.config.played_schedule
+    for visit, span in zip(schedule, visit_spans(schedule), strict=True):
         number, seen = visit.visit_idx, played.get(visit.visit_idx)
         address = f"/runs/{entry.id}/visits/{number}" if seen else ""
         name = Cell(str(number), number, page=address)
         numbers = (seen.reward_sum, seen.episodes) if seen else (None, None)
-        place = (visit.game_id, visit.cycle_idx, first, visit.visit_frames)
+        place = (visit.game_id, visit.cycle_idx, span.start, len(span))
         rows.append((name, *place, *numbers))
-        first += visit.visit_frames
     columns = ("visit", "game", "cycle", f"first {noun}", f"{noun}s", "reward")
     return TextTable.of("visits", (*columns, "episodes"), rows, names=2)
 

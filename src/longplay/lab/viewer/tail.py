@@ -17,9 +17,10 @@ from typing import Generic, TypeVar
 import msgspec
 import numpy as np
 
+from longplay.contract.config import RunConfig
 from longplay.contract.curves import Curves, WindowSums, count_frames
 from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
-from longplay.contract.records import EpisodeRow, PredictionRow, RunConfig
+from longplay.contract.rows import EpisodeRow, PredictionRow
 from longplay.errors import DocumentError
 from longplay.runs.metric_rows import METRICS_FILE
 from longplay.verify.pack_file import PackFile

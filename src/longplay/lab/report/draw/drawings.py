@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from longplay.contract.config import visit_spans
 from longplay.contract.curves import WINDOWS, Curves, ratio
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.lab.analysis.aggregation import PROFILE_THRESHOLDS
@@ -384,16 +385,18 @@ def _stream_panel(label: str, run: MeasuredRun, shown: Shown) -> Panel:
     assert run.curves is not None
     rates = point_rates(run.curves)
     agent = next(agent for agent in shown.suite.agents if agent.label == label)
-    lines, spans, start = [], [], 0
-    for visit, values in zip(run.config.schedule, rates, strict=True):
-        end = start + visit.visit_frames
-        x = start + (np.arange(POINTS) + 0.5) / POINTS * visit.visit_frames
-        spans.append(Span(start, end, visit.game_id, game_colour(visit.game_id)))
+    lines, spans = [], []
+    schedule = run.config.schedule
+    for visit, frames, values in zip(
+        schedule, visit_spans(schedule), rates, strict=True
+    ):
+        x = frames.start + (np.arange(POINTS) + 0.5) / POINTS * len(frames)
+        colour = game_colour(visit.game_id)
+        spans.append(Span(frames.start, frames.stop, visit.game_id, colour))
         if shown.has_z:
             values = shown.scale.normalise_game(visit.game_id, values)
         if not np.isnan(values).any():
             lines.append(_bare_line(label, shown.colour(agent), x, values))
-        start = end
     seed = "" if run.seed is None else f", seed {run.seed}"
     marks = (0.0, 1.0) if shown.has_z else ()
     return Panel(f"{label}{seed}", tuple(lines), marks=marks, spans=tuple(spans))
