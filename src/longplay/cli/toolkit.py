@@ -155,7 +155,7 @@ def guard(function: Callable[..., None]) -> Callable[..., None]:
     fields on the command line.
     """
     signature = inspect.signature(function, eval_str=True)
-    groups: dict[str, type[Any]] = {
+    groups: dict[str, Any] = {
         name: parameter.annotation
         for name, parameter in signature.parameters.items()
         if is_dataclass(parameter.annotation)

@@ -14,7 +14,7 @@ from longplay.contract.rundir import RunDirectory
 from longplay.errors import LongplayError, show_name
 from longplay.lab.analysis.comparison import Request, compare
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun, RunReader, key_of_run
-from longplay.lab.report.site.verdicts import open_pack, read_recorded_trust
+from longplay.lab.report.site.verdicts import open_pack, trust_of
 from longplay.lab.viewer.index import RunEntry, fingerprint_files
 from longplay.plan import name_benchmark
 from longplay.runs.status import derive_state
@@ -162,7 +162,7 @@ class CardReader:
             headline=track.headline,
             score=score.headline if score else None,
             normalised=self._normalise(entry) if score else None,
-            trust=read_recorded_trust(run),
+            trust=trust_of(run),
             isolation=key.isolation,
             reward_rate=status.reward_rate if status else None,
             metrics=status.metrics if status else {},
