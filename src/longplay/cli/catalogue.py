@@ -268,8 +268,11 @@ def table_suites(plans: Sequence[RunPlan]) -> TextTable:
         ("purpose", lambda plan: plan.suite.purpose),
         texts=(6,),
     )
-    note = "time: measured on one core, without the agent's own computation"
-    return replace(table, unbroken=(0,), notes=(note,))
+    notes = (
+        "frames: timesteps on control and prediction suites",
+        "time: measured on one core, without the agent's own computation",
+    )
+    return replace(table, unbroken=(0,), notes=notes)
 
 
 _NOUNS = {

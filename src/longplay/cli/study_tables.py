@@ -44,6 +44,12 @@ def describe_args(args: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={json.dumps(value)}" for name, value in args.items())
 
 
+def _nouns_of(study: StudyDirectory) -> str:
+    """`frames`, `timesteps`, or both where the study has suites of both."""
+    configs = [study.plans_of(cell)[0].config for cell in study.plan.cells]
+    return "/".join(sorted({f"{track_of(config).frame_noun}s" for config in configs}))
+
+
 def _part_of(cell: Cell) -> str:
     """Which part of the study a cell belongs to."""
     return "tuning" if cell.is_tuning else "result"
@@ -115,7 +121,7 @@ def show_plan(study: StudyDirectory, workers: int) -> list[RenderableType]:
         ("suite", lambda cell: cell.suite),
         ("arguments", _describe_planned_args),
         ("runs", lambda cell: len(cell.seeds)),
-        ("frames", lambda cell: _cost_of(study, cell)["frames"]),
+        (_nouns_of(study), lambda cell: _cost_of(study, cell)["frames"]),
         names=3,
         texts=(3,),
     )
@@ -125,7 +131,7 @@ def show_plan(study: StudyDirectory, workers: int) -> list[RenderableType]:
     facts = make_facts(
         ("cells", f"{total['cells']:,}"),
         ("runs", f"{total['runs']:,}"),
-        ("frames", f"{total['frames']:,}"),
+        (_nouns_of(study), f"{total['frames']:,}"),
         ("time", f"{time}; plus the agents' own computation"),
         ("disk", f"about {total['expected_bytes'] / 1e6:,.0f} MB"),
         ("folder", str(study.path)),
@@ -227,14 +233,15 @@ def show_status(study: StudyDirectory, views: Mapping[str, Sequence[RunView]]) -
                 f"{progress.fps:,.0f}" if progress.fps else "",
             )
         )
-    columns = ("part", "agent", "suite", "arguments", "runs", "", "frames", "fps")
+    played = _nouns_of(study)
+    columns = ("part", "agent", "suite", "arguments", "runs", "", played, "fps")
     title = f"study {study.plan.name}"
     table = TextTable.of(title, columns, rows, names=3, texts=(3, 5))
     total = _Progress.add_up([view for found in views.values() for view in found])
     parts = (
         f"{total.runs} runs complete",
         total.others,
-        f"{total.share} of the frames",
+        f"{total.share} of the {played}",
         f"{total.time_left} left" if total.time_left else "",
     )
     text = " · ".join(filter(None, parts))
@@ -423,7 +430,7 @@ class Check:
 
     Attributes:
         text: The result in a few words.
-        frames: How many frames were checked; None if it could not be checked.
+        frames: How many rows were checked; None if it could not be checked.
         document: The result as JSON.
         details: What to print of a run that did not pass.
         exit_code: 0 if it passed.
@@ -500,7 +507,7 @@ def _show_checks(
         (*row, check.frames, make_cell(check.text, _check_style(check.exit_code == 0)))
         for row, check in zip(names, checks, strict=True)
     ]
-    columns = ("part", "agent", "suite", "arguments", "seed", "frames", "result")
+    columns = ("part", "agent", "suite", "arguments", "seed", "rows", "result")
     title = f"study {study.plan.name}"
     table = TextTable.of(title, columns, rows, names=3, texts=(3, 6))
     passed = sum(check.exit_code == 0 for check in checks)

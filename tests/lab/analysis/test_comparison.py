@@ -408,14 +408,14 @@ def test_rollout_values_are_used_if_all_runs_have_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("other", [None, "b"])
-def test_unlike_rollouts_are_not_mixed(tmp_path, other):
+def test_different_rollouts_are_not_mixed(tmp_path, other):
     write_prediction(tmp_path / "a", "alpha", rollouts="a")
     write_prediction(tmp_path / "b", "beta", factor=0.5, rollouts=other)
     suite = compare_one(tmp_path, NO_ANCHORS)
     assert suite.error == "nmse"
     assert [agent.numbers["error"].mean for agent in suite.agents] == [20.0, 10.0]
     assert suite.notes[-1] == (
-        "runs were scored with unlike rollouts, or without: all are compared by nmse"
+        "runs were scored with different rollout values, or none: all are compared by nmse"
     )
 
 

@@ -155,7 +155,7 @@ def test_figures_that_runs_do_not_have(compared, kind, message):
 def test_figures_that_need_rows_or_two_agents(compared):
     suite = compared.shown.suite
     alone = suite.model_copy(update={"agents": suite.agents[:1]})
-    with pytest.raises(ConfigError, match="it takes two agents"):
+    with pytest.raises(ConfigError, match="needs two agents with runs"):
         draw("improvement", Shown(alone, compared.shown.runs, compared.shown.scale))
     for kind in ("curves", "stream"):
         with pytest.raises(ConfigError, match="no run has its rows"):

@@ -244,7 +244,7 @@ def _list_evidence(run: RunDirectory, trust: str) -> list[tuple[str, str]]:
     versions = ", ".join(f"{name} {found}" for name, found in record.versions.items())
     rows = [
         ("trust", trust),
-        ("verified by", f"{record.method}, {result}, {record.frames:,} frames"),
+        ("verified by", f"{record.method}, {result}, {record.frames:,} rows"),
         ("with", versions),
     ]
     path = run.path / "verification.json"

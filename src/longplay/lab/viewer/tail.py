@@ -171,7 +171,7 @@ class WindowTail:
         except (*_NOT_A_ROW, OverflowError) as error:
             raise DocumentError(f"events.jsonl: {error}") from error
         if self._sums.add(visits, frames, columns) < len(rows):
-            raise DocumentError("events.jsonl: expected frames of the run's visits")
+            raise DocumentError("events.jsonl: expected rows of the run's visits")
 
     def curves(self) -> Curves:
         """The windows so far, the last one as far as it was played."""
