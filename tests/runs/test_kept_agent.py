@@ -385,7 +385,7 @@ def test_a_slow_save_lengthens_the_interval(
             ("--keep-agent", "all"),
             "--keep-agent: expected none, final or visits, found",
         ),
-        (("--debug", "--ray", "2"), "--debug: expected no --ray"),
+        (("--debug", "--ray", "2"), "--debug: cannot be combined with --ray"),
         (("--debug", "--isolate", "process"), "--debug: only with --isolate none"),
     ],
 )

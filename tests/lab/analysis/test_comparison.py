@@ -415,7 +415,8 @@ def test_different_rollouts_are_not_mixed(tmp_path, other):
     assert suite.error == "nmse"
     assert [agent.numbers["error"].mean for agent in suite.agents] == [20.0, 10.0]
     assert suite.notes[-1] == (
-        "runs were scored with different rollout values, or none: all are compared by nmse"
+        "runs were scored with different rollout values, or none: all are compared "
+        "by nmse"
     )
 
 
