@@ -12,7 +12,11 @@ import typer
 from rich.text import Text
 
 from longplay.cli.comparing import print_memory_of
-from longplay.cli.guard import (
+from longplay.cli.options import IsolationOptions, PlaceOptions
+from longplay.cli.progress import ProgressLine, format_seconds
+from longplay.cli.running import TheAgent
+from longplay.cli.supervision import announce_directory
+from longplay.cli.toolkit import (
     Json,
     Quiet,
     check_output,
@@ -23,20 +27,9 @@ from longplay.cli.guard import (
     stdout_dropped,
     stdout_kept_clean,
 )
-from longplay.cli.isolation import (
-    AgentEnv,
-    AgentMemory,
-    Isolate,
-    SandboxAllow,
-    StepTimeout,
-    make_isolation,
-)
-from longplay.cli.layout import add_row, make_table
-from longplay.cli.progress import ProgressLine, format_seconds
-from longplay.cli.running import RayAddress, RayWorkers, Retries, StallTimeout, Where
-from longplay.cli.supervision import announce_directory
 from longplay.contract.rundir import is_pack
 from longplay.errors import RunCancelled, RunPreempted
+from longplay.tables import NOTHING, TextTable
 
 if TYPE_CHECKING:
     from longplay.experiments.probing import ProbedRun, ProbeResult, Probing
@@ -84,9 +77,7 @@ def probe(
             help="Frames or timesteps of a branch (default: 500 decisions).",
         ),
     ] = None,
-    agent: Annotated[
-        str | None, typer.Option(help="The agent, unless it is built in.")
-    ] = None,
+    agent: TheAgent = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -96,29 +87,20 @@ def probe(
             help="Folder of the probes (default: probes/ of the experiment).",
         ),
     ] = None,
-    isolate: Isolate = None,
-    sandbox_allow: SandboxAllow = None,
-    agent_env: AgentEnv = None,
-    step_timeout: StepTimeout = None,
-    agent_memory: AgentMemory = None,
-    ray: RayWorkers = None,
-    ray_address: RayAddress = None,
-    retries: Retries = 1,
-    stall_timeout: StallTimeout = 600.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,
+    *,
+    isolating: IsolationOptions,
+    place: PlaceOptions,
 ) -> None:
     """Measure what agents have learned, kept and forgotten, with copies of them."""
     from longplay.experiments.probing import ProbeRequest, Probing, find_probed_runs
 
     check_output("--output", output)
-    where = Where.choose(ray, ray_address, retries, stall_timeout)
-    limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
-    is_given = isolate is not None or any(limit is not None for limit in limits)
-    isolation = make_isolation(isolate, *limits) if is_given else None
+    isolation = isolating.make() if isolating.are_given else None
     request = ProbeRequest(
         games,  # type: ignore[arg-type] # refuses any other text
         branches,
@@ -136,10 +118,10 @@ def probe(
     with (
         ProgressLine(quiet=quiet) as progress,
         stdout_kept_clean(),
-        stdout_dropped() if where.is_ray else contextlib.nullcontext(),
+        stdout_dropped() if place.is_ray else contextlib.nullcontext(),
     ):
         probing = Probing(runs, progress, (lambda _: None) if quiet else print_note)
-        results = _play(probing, where, progress, runs)
+        results = _play(probing, place, progress, runs)
     _show_results(results, as_json)
     if not as_json and output is None:
         print_memory_of([result.run for result in results])
@@ -148,24 +130,24 @@ def probe(
 
 
 def _play(
-    probing: Probing, where: Where, progress: ProgressLine, runs: list[ProbedRun]
+    probing: Probing, place: PlaceOptions, progress: ProgressLine, runs: list[ProbedRun]
 ) -> list[ProbeResult]:
     from longplay.runs.signals import defer_preemption
 
     def show(views: list[RunView]) -> None:
         done = sum(view.state == "COMPLETED" for view in views)
         active = [f"{v.run_dir.name}" for v in views if v.state == "RUNNING"]
-        progress.show_words(
+        progress.show_text(
             " · ".join([f"{done}/{len(views)} probes complete", *active])
         )
 
     try:
-        if where.is_ray:
+        if place.is_ray:
             return probing.play_on_ray(
-                where.ray_workers,
-                address=where.ray_address,
-                retries=where.retries,
-                stall_timeout_s=where.stall_timeout_s,
+                place.ray,
+                address=place.ray_address,
+                retries=place.retries,
+                stall_timeout_s=place.stall_timeout,
                 on_change=show,
             )
         with defer_preemption():
@@ -180,20 +162,21 @@ def _show_plan(runs: list[ProbedRun], as_json: bool) -> None:
     if as_json:
         print_json([_plan_to_json(run) for run in runs])
         return
-    table = make_table(
-        "", "run", "states", "branches", "frames each", "time", "states again"
+    table = TextTable.of_items(
+        "",
+        runs,
+        ("run", lambda run: str(run.path)),
+        ("states", lambda run: len(run.cells)),
+        ("branches", lambda run: run.branches),
+        ("frames each", lambda run: run.size.frames),
+        ("time", lambda run: _format_time(run.expected_s)),
+        ("states again", lambda run: _format_time(run.making_s)),
     )
-    for run in runs:
-        add_row(
-            table,
-            str(run.path),
-            str(len(run.cells)),
-            f"{run.branches:,}",
-            f"{run.size.frames:,}",
-            "–" if run.expected_s is None else format_seconds(run.expected_s),
-            format_seconds(run.making_s) if run.making_s else "–",
-        )
     print_tables(table)
+
+
+def _format_time(seconds: float | None) -> str:
+    return format_seconds(seconds) if seconds else NOTHING
 
 
 def _plan_to_json(run: ProbedRun) -> dict[str, Any]:

@@ -20,8 +20,9 @@ from longplay.probes import Origin
 from longplay.runs.loop import Observer
 from longplay.runs.options import DEFAULT_OPTIONS
 from longplay.runs.probe_session import ProbeSession
-from longplay.runs.session import announce_run, ignore_progress, request_run
+from longplay.runs.session import ignore_progress
 from longplay.runs.status import view_run
+from longplay.runs.writer import RunWriter, request_run
 from longplay.validation import RunRows, validate_run
 
 
@@ -71,9 +72,13 @@ class ProbeJob(Job):
         try:
             if self.state is not None:
                 check_state(*self.state)
+            folder = None
             if is_start:
-                announce_run(self.plan, self.request, self.run_dir, self.retries)
+                folder = RunWriter.create(
+                    self.plan, self.request, self.run_dir, self.retries
+                )
             session = self._open_session(agent or self.load_agent(), observer)
+            session.folder = folder
             session.run(self.retries) if is_start else session.resume(self.retries)
         except ResumeError as error:
             return self.fail(error, is_refused=True)
@@ -83,7 +88,7 @@ class ProbeJob(Job):
             if is_start:
                 mark_failed(self.run_dir, error)
             return self.fail(error)
-        result = self.judge(session.rows)
+        result = self.validate(session.rows)
         return replace(result, resumed_from=session.resumed_from)
 
     def _open_session(self, agent: LoadedAgent, observer: Observer) -> ProbeSession:
@@ -92,7 +97,7 @@ class ProbeJob(Job):
             self.plan, agent, self.run_dir, folder, observer, self.options
         )
 
-    def judge(self, rows: RunRows | None = None) -> RunResult:
+    def validate(self, rows: RunRows | None = None) -> RunResult:
         """Validates the complete probe against its run."""
         report = validate_run(self.run_dir, rows=rows, origin=self.origin)
         return RunResult(self.seed, self.run_dir, "COMPLETED", report)

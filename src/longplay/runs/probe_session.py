@@ -58,7 +58,7 @@ def set_back(
     participant.rebuild(build, seed)
     if state is None:
         return
-    if participant.is_remote:  # its generators are restored with it
+    if participant.saves_generators:  # and restores them
         participant.load(state)
         return
     participant.load(state / SAVED_AGENT)

@@ -311,7 +311,8 @@ def _find_other_purpose(config: RunConfig) -> tuple[LeftOutKind, str] | None:
     if config.probe is not None:
         return "probe", f"a probe of {config.probe.state}, not a result"
     if config.is_tuning:
-        return "tuning", f"stopped at frame {config.stop_frame} for tuning"
+        noun = track_of(config).frame_noun
+        return "tuning", f"stopped at {noun} {config.stop_frame} for tuning"
     return None
 
 

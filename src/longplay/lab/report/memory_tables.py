@@ -12,14 +12,11 @@ from longplay.lab.analysis.records import (
     SuiteComparison,
 )
 from longplay.lab.report.tables import (
-    NOTHING,
-    Cell,
-    TextTable,
     estimate_cell,
     format_fixed,
     format_with_error,
-    render_latex,
 )
+from longplay.tables import NOTHING, Cell, TextTable, render_latex
 
 
 def list_memory_tables(

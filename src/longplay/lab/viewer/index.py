@@ -185,7 +185,7 @@ def _add_group(listing: Listing, group: RunGroup, root: Path) -> None:
         # A run found a second time, without its experiment, stays with it.
         if entry.id not in listing.runs or experiment_id is not None:
             listing.runs[entry.id] = entry
-        listing.probes |= _find_probes(entry, root)
+        listing.probes.update(_find_probes(entry, root))
     if experiment_id is not None:
         listing.experiments[experiment_id] = ExperimentEntry(
             experiment_id,
