@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from longplay.errors import (
     DocumentError,
     IncompleteRunError,
 )
-from longplay.experiments.experiment import plan_seeds, request_experiment
+from longplay.experiments.experiment import Experiment, plan_seeds
 from longplay.experiments.probing import (
     ProbeRequest,
     Probing,
@@ -63,8 +64,8 @@ SAVING = (
 def play(out: Path, agent: Path | str, keep: str = "visits", seeds: int = 1) -> Path:
     """An experiment of seeds from 1000 on."""
     plans = plan_seeds(SUITE, range(1000, 1000 + seeds), SETTINGS)
-    experiment = request_experiment(plans, str(agent), out=out)
-    experiment.options = RunOptions(keep_agent=keep)  # type: ignore[arg-type]
+    options = RunOptions(keep_agent=keep)  # type: ignore[arg-type]
+    experiment = replace(Experiment.create(plans, str(agent), out=out), options=options)
     for result in experiment.run_sequentially():
         assert result.state == "COMPLETED", result.error
     return out
