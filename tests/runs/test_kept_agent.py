@@ -387,7 +387,7 @@ def test_a_slow_save_lengthens_the_interval(
             ("--keep-agent", "all"),
             "--keep-agent: expected none, final or visits, found",
         ),
-        (("--debug", "--ray", "2"), "--debug: expected no --ray"),
+        (("--debug", "--ray", "2"), "--debug: cannot be combined with --ray"),
         (("--debug", "--isolate", "process"), "--debug: only with --isolate none"),
     ],
 )
@@ -401,7 +401,7 @@ def test_wrong_options_are_refused(invoke, options, message):
     ("text", "seconds"), [("300s", 300), ("90", 90), ("5m", 300), ("1.5h", 5400)]
 )
 def test_times(text, seconds):
-    from longplay.cli.settings import parse_seconds
+    from longplay.cli.options import parse_seconds
 
     assert parse_seconds(text, "--checkpoint-every") == seconds
     with pytest.raises(ConfigError):
@@ -419,17 +419,17 @@ def test_times(text, seconds):
     ],
 )
 def test_options_and_their_words(words):
-    from longplay.cli.settings import describe_run_options, make_run_options
+    from longplay.cli.options import RecordOptions, describe_run_options
 
     given = dict(zip(words[::2], words[1::2], strict=True))
     limit = given.get("--keep-agent-bytes")
-    options = make_run_options(
+    options = RecordOptions(
         given.get("--checkpoint-every"),
         given.get("--keep-agent"),
         None if limit is None else int(limit),
         given.get("--track"),
     )
-    assert describe_run_options(options) == list(words)
+    assert describe_run_options(options.make()) == list(words)
 
 
 # --- debugging -----------------------------------------------------------------------

@@ -607,7 +607,7 @@ def test_verify_replays_a_pack(
     path = shutil.copy(pack, tmp_path / "run.longplay")
     answer = invoke("verify", path, "--workers", 1)
     assert answer.exit_code == 0
-    assert "frames replayed, all identical to the log" in answer.stdout
+    assert "rows replayed, all identical to the log" in answer.stdout
     document = invoke("verify", path, "--workers", 1, "--json").json
     frames = json.loads((run / "run_summary.json").read_text())["frames"]
     assert (document["run_dir"], document["frames"]) == (str(path), frames)

@@ -76,7 +76,7 @@ class Needs:
     Attributes:
         cpus: Processors.
         gpus: Graphics processors; may be a fraction.
-        memory_gb: Memory in GiB; None to reserve none.
+        memory_gb: Memory in GB (10^9 bytes); None to reserve none.
     """
 
     cpus: float = 1.0
@@ -89,17 +89,17 @@ class Needs:
         wanted = {
             "CPU": self.cpus,
             "GPU": self.gpus,
-            "memory": (self.memory_gb or 0.0) * 2**30,
+            "memory": (self.memory_gb or 0.0) * 10**9,
         }
         return {name: amount for name, amount in wanted.items() if amount > 0}
 
     def __str__(self) -> str:
-        """`2 CPUs, 1 GPU, 8 GiB`."""
+        """`2 CPUs, 1 GPU, 8 GB`."""
         parts = [f"{self.cpus:g} CPU{'s' * (self.cpus != 1)}"]
         if self.gpus:
             parts.append(f"{self.gpus:g} GPU{'s' * (self.gpus != 1)}")
         if self.memory_gb:
-            parts.append(f"{self.memory_gb:g} GiB")
+            parts.append(f"{self.memory_gb:g} GB")
         return ", ".join(parts)
 
 
