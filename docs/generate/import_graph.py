@@ -36,7 +36,7 @@ BENCHMARK = (
     "agents",
     "tracks",
     "plan",
-    "claims",
+    "agreement",
     "validation",
     "runs",
     "verify",

@@ -97,7 +97,7 @@ def test_status_shows_reward_rate_and_metrics(
     run_dir = experiment / "episodes" / finished_run.name
     for name in ("status.json", "score.json", "run_summary.json"):
         (run_dir / name).unlink()
-    writer = StatusWriter(run_dir, 4_826_371)
+    writer = StatusWriter.create(run_dir, 4_826_371)
     writer.observe(LEARNING)
     answer = invoke("status", experiment)
     assert "1,200,000/4,826,371" in answer.stdout

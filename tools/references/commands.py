@@ -267,9 +267,8 @@ def record(
     from longplay.contract.config import ScheduledVisit
     from longplay.plan import plan_run
     from longplay.reference.library import check_reference_game
-    from longplay.reference.streams import write_streams
     from longplay.suites import REFERENCE_SUITE
-    from references.recording import record_visit
+    from references.recording import record_visit, write_streams
 
     check_reference_game(game)
     suite = REFERENCE_SUITE

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -159,7 +159,7 @@ def run(
     overrides = _read_overrides(suite, config, settings or [])
     if shuffle_games is not None:
         overrides["shuffle_games"] = shuffle_games
-    from longplay.experiments.experiment import plan_seeds, request_experiment
+    from longplay.experiments.experiment import Experiment, plan_seeds
 
     all_seeds = [FIRST_TUNING_SEED if seed is None else seed]
     if seeds is not None:
@@ -173,7 +173,7 @@ def run(
             "--agent: expected a name, file.py[:attr], module:attr or package.module"
         )
     with print_to_terminal() if debug else stdout_kept_clean():
-        experiment = request_experiment(
+        experiment = Experiment.create(
             plans,
             agent,
             out=out,
@@ -181,10 +181,11 @@ def run(
             agent_files=agent_files or (),
             isolation=isolation,
         )
-    experiment.tuning_frames = tuning_frames
+    experiment = replace(
+        experiment, tuning_frames=tuning_frames, options=options, needs=needs
+    )
     if resume:
         experiment = experiment.open_or_create()
-    experiment.options, experiment.needs = options, needs
     are_given = seed is not None or seeds is not None
     note = describe_seeds(plans[0].suite_name, all_seeds, are_given=are_given)
     if stop_after is not None and are_given:
@@ -295,15 +296,16 @@ def retry(
     as_json: Json = False,
 ) -> None:
     """Retry failed, stale, cancelled and queued runs, from a checkpoint if possible."""
-    from longplay.experiments.experiment import Experiment, Mode
+    from longplay.experiments.experiment import Experiment
 
     needs = place.make_needs()
     isolation = isolating.make() if isolating.are_given else None
     with print_to_terminal() if debug else stdout_kept_clean():
-        experiment = Experiment.open(directory, agent, Mode.RETRY, isolation)
+        experiment = Experiment.open(directory, agent, isolation)
     refuse_debugging(debug, experiment.agent.isolation)
-    experiment.options, experiment.needs = recording.make(), needs
-    experiment.plays_completed = completed
+    experiment = replace(
+        experiment, options=recording.make(), needs=needs, plays_completed=completed
+    )
     _play(experiment, _How(place, debug, quiet, as_json))
 
 
@@ -318,11 +320,11 @@ def resume(
     as_json: Json = False,
 ) -> None:
     """Resume stopped runs; the result is bit-identical to an uninterrupted run."""
-    from longplay.experiments.experiment import Experiment, Mode, view_runs
+    from longplay.experiments.experiment import Experiment, view_runs
 
     try:
         with print_to_terminal() if debug else stdout_kept_clean():
-            experiment = Experiment.open(directory, agent, Mode.RESUME)
+            experiment = Experiment.resume(directory, agent)
         refuse_debugging(debug, experiment.agent.isolation)
     except AgentLoadError:
         views = view_runs(directory, stall_timeout)
@@ -330,6 +332,6 @@ def resume(
             raise
         _show_results(directory, views, [], as_json)  # nothing to play, no agent needed
         return
-    experiment.options = recording.make()
+    experiment = replace(experiment, options=recording.make())
     place = RunPlaceOptions(retries=0, stall_timeout=stall_timeout)
     _play(experiment, _How(place, debug, quiet, as_json))
