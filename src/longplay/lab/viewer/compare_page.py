@@ -79,7 +79,7 @@ def make_sections(
             )
             for drawing in draw(shown)
         ]
-        trust = partial(read_trust, hashes_rows=False)
+        trust = partial(read_trust, reads_rows=False)
         sections.append(make_section(f"suite-{number}", shown, figures, trust))
     return sections
 
