@@ -83,25 +83,24 @@ def open_pack(path: Path) -> RunDirectory:
         return packed.read_documents()
 
 
-def read_trust(run: MeasuredRun, *, hashes_rows: bool = True) -> ProofLevel:
+def read_trust(run: MeasuredRun, *, reads_rows: bool = True) -> ProofLevel:
     """The trust level from a run's verification.json, if it matches the files.
 
     Args:
         run: A run directory or a pack.
-        hashes_rows: False takes the hashes of row files that run_summary.json records:
-            fast, but blind to rows that changed without changing their length.
+        reads_rows: False takes the recorded hashes of row files, as `trust_of` does.
     """
-    is_pack = run.path.is_file()
-    documents = open_pack(run.path) if is_pack else RunDirectory(run.path)
-    return trust_of(documents, hashes_rows=hashes_rows)
+    if run.path.is_file():
+        return trust_of(open_pack(run.path))
+    return trust_of(RunDirectory(run.path), reads_rows=reads_rows)
 
 
-def trust_of(run: RunDirectory, *, hashes_rows: bool = False) -> ProofLevel:
+def trust_of(run: RunDirectory, *, reads_rows: bool = False) -> ProofLevel:
     """As `read_trust`, of documents that were read already."""
-    if run.verification is not None and run.path.is_file():
-        with PackFile(run.path) as packed:
-            return run.read_trust(packed.manifest.sha256)
-    return run.read_trust(reads_rows=hashes_rows)
+    if not run.path.is_file():
+        return run.read_trust(reads_rows=reads_rows)
+    with PackFile(run.path) as packed:
+        return run.read_trust(packed.manifest.sha256)
 
 
 def check_verdict_folder(verdicts: Path, judged: Path) -> None:
