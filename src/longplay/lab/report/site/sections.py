@@ -6,15 +6,22 @@ Report and viewer share them, so that both show the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from longplay.errors import ConfigError
 from longplay.lab.analysis.commands import run_command
+from longplay.lab.analysis.records import SuiteComparison
 from longplay.lab.analysis.runs import MeasuredRun
 from longplay.lab.report.draw.drawings import Drawing, Shown, table_drawing
 from longplay.lab.report.draw.kinds import KINDS, draw
+from longplay.lab.report.memory_tables import describe_memory, list_memory_tables
+from longplay.lab.report.tables import (
+    describe_suite,
+    make_agents_table,
+    make_games_table,
+)
 from longplay.tables import NOTHING, Cell, TextTable
 
 # A run -> its trust level: claimed, replayed or re-executed.
@@ -43,6 +50,45 @@ class PageFigure:
     data: dict[str, Any]
     files: dict[str, str]
     table: TextTable | None = None
+
+
+@dataclass(frozen=True)
+class Section:
+    """The part of a page about one suite."""
+
+    id: str
+    suite: SuiteComparison
+    agents: TextTable
+    games: TextTable
+    notes: tuple[str, ...]
+    figures: tuple[PageFigure, ...]
+    provenance: TextTable
+    differences: TextTable | None = None
+    probes: tuple[TextTable, ...] = ()
+
+
+def make_section(
+    name: str, shown: Shown, figures: Iterable[PageFigure], trust: TrustReader
+) -> Section:
+    """The tables of a suite, with some figures.
+
+    Args:
+        name: Id of its element.
+        shown: A table of a comparison, with its runs.
+        figures: Shown between the tables.
+        trust: Reads the trust level of a run.
+    """
+    suite = shown.suite
+    return Section(
+        name,
+        suite,
+        make_agents_table(suite),
+        make_games_table(suite),
+        (*describe_suite(suite), *describe_memory(suite)),
+        tuple(figures),
+        table_provenance(shown.runs, trust),
+        probes=tuple(list_memory_tables(suite, with_games=True)),
+    )
 
 
 def draw_all(shown: Shown) -> list[Drawing]:
