@@ -26,6 +26,8 @@ from longplay.experiments.probing import (
     Probing,
     find_probed_runs,
 )
+from longplay.lab.analysis.runs import RunReader
+from longplay.lab.probes.reading import read_probes as read_run_probes
 from longplay.runs.options import RunOptions
 from longplay.verify.pack import pack_run, unpack_run
 from longplay.verify.verification import reexecute, verify_run
@@ -494,3 +496,33 @@ def test_command_plans_plays_and_continues(
     assert [one["state"] for one in answer.json[0]["probes"]] == STATES
     assert invoke(*args, "--json").json[0]["probes"] == []
     assert read_probes(tmp_path / run_dir.name) == read_probes(probes_of(probed))
+
+
+@pytest.mark.parametrize(
+    ("suite", "games", "name", "defaults"),
+    [
+        ("stream-smoke-v1", ["qbert", "pong"], "random", (8, 2000)),
+        ("prediction-smoke-v1", ["pong", "breakout"], "linear-td", (2, 500)),
+    ],
+)
+def test_every_track_is_probed(
+    tmp_path: Path, suite: str, games: list[str], name: str, defaults: tuple[int, int]
+) -> None:
+    settings: dict[str, Any] = {"games": games, "base_visit_frames": 60}
+    plans = plan_seeds(suite, [1000], {**settings, "num_cycles": 1})
+    Experiment.create(plans, name, out=tmp_path / "exp").run_sequentially()
+    (planned,) = find_probed_runs([tmp_path / "exp"], ProbeRequest())
+    assert (planned.size.branches, planned.size.frames) == defaults
+    (result,) = longplay.probe(tmp_path / "exp", **SMALL)
+    assert result.is_valid and len(result.probes) == 3
+    assert verify_run(result.directory / "visit-1").level == "replayed"
+    (answer,) = RunReader().read([tmp_path / "exp"]).runs
+    probes = read_run_probes(answer.path, answer.chain_head)
+    assert probes is not None and set(probes.places) == {"fresh", "visit-0", "visit-1"}
+
+
+def test_status_shows_the_frames_of_a_probe(
+    invoke: Callable[..., Any], probed: Path
+) -> None:
+    (shown,) = invoke("status", probes_of(probed) / "visit-1", "--json").json
+    assert (shown["frame"], shown["frames_total"]) == (80, 80)
