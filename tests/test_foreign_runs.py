@@ -416,10 +416,11 @@ FINDINGS: list[tuple[str, Trick, str]] = [
     ("a delay that is null", put(CONFIG, "runner_config.delay_frames", None), "unreadable document"),
     ("no episodes", remove(EPISODES), "missing file"),
     ("no events", remove(EVENTS), "missing file"),
+    ("no segments", remove(SEGMENTS), "missing file"),
 ]  # fmt: skip
 
 
-@pytest.mark.seed("000", "files-2", "files-3", "events-1", "schedule-2")
+@pytest.mark.seed("000", "files-2..4", "events-1", "schedule-2")
 @pytest.mark.parametrize(
     ("trick", "kind"), [pytest.param(t, k, id=i) for i, t, k in FINDINGS]
 )
@@ -827,52 +828,19 @@ def _drop_from_rows(file: str, key: str) -> Trick:
     return trick
 
 
-@pytest.mark.seed(
-    "000",
-    "events-2",
-    "events-3",
-    "events-4",
-    "events-5",
-    "events-6",
-    "events-7",
-    "events-8",
-    "events-9",
-    "events-10",
-    "events-11",
-    "events-12",
-    "events-13",
-    "events-14",
-)
+@pytest.mark.seed("000", "events-2..14")
 @pytest.mark.parametrize("key", ROW_KEYS[EVENTS])
 def test_key_of_an_event_is_required(foreign_run: Path, key: str) -> None:
     _check_row_key(foreign_run, EVENTS, key)
 
 
-@pytest.mark.seed(
-    "000",
-    "episodes-2",
-    "episodes-3",
-    "episodes-4",
-    "episodes-5",
-    "episodes-6",
-    "episodes-7",
-    "episodes-8",
-)
+@pytest.mark.seed("000", "episodes-2..8")
 @pytest.mark.parametrize("key", ROW_KEYS[EPISODES])
 def test_key_of_an_episode_is_required(foreign_run: Path, key: str) -> None:
     _check_row_key(foreign_run, EPISODES, key)
 
 
-@pytest.mark.seed(
-    "000",
-    "segments-2",
-    "segments-3",
-    "segments-4",
-    "segments-5",
-    "segments-6",
-    "segments-7",
-    "segments-8",
-)
+@pytest.mark.seed("000", "segments-2..8")
 @pytest.mark.parametrize("key", ROW_KEYS[SEGMENTS])
 def test_key_of_a_segment_is_required(foreign_run: Path, key: str) -> None:
     _check_row_key(foreign_run, SEGMENTS, key)
@@ -883,36 +851,7 @@ def _check_row_key(run: Path, file: str, key: str) -> None:
     assert "unreadable line" in validate_run(run).findings.counts
 
 
-@pytest.mark.seed(
-    "000",
-    "events-2",
-    "events-3",
-    "events-4",
-    "events-5",
-    "events-6",
-    "events-7",
-    "events-8",
-    "events-9",
-    "events-10",
-    "events-11",
-    "events-12",
-    "events-13",
-    "events-14",
-    "episodes-2",
-    "episodes-3",
-    "episodes-4",
-    "episodes-5",
-    "episodes-6",
-    "episodes-7",
-    "episodes-8",
-    "segments-2",
-    "segments-3",
-    "segments-4",
-    "segments-5",
-    "segments-6",
-    "segments-7",
-    "segments-8",
-)
+@pytest.mark.seed("000", "events-2..14", "episodes-2..8", "segments-2..8")
 @pytest.mark.parametrize("file", ROW_KEYS)
 def test_rows_of_a_run_have_the_types_of_the_document(
     finished_run: Path, file: str
@@ -927,16 +866,11 @@ def test_rows_of_a_run_have_the_types_of_the_document(
 @pytest.mark.seed(
     "000",
     "files-1",
-    "config-1",
-    "config-2",
-    "config-3",
-    "config-5",
-    "config-6",
-    "config-7",
-    "config-8",
-    "config-9",
+    "config-1..3",
+    "config-5..9",
     "config-14",
     "config-15",
+    "versions-1",
 )
 @pytest.mark.parametrize("key", CONFIG_KEYS)
 def test_key_of_the_config_is_required(foreign_run: Path, key: str) -> None:
@@ -944,32 +878,14 @@ def test_key_of_the_config_is_required(foreign_run: Path, key: str) -> None:
     assert "unreadable document" in validate_run(foreign_run).findings.counts
 
 
-@pytest.mark.seed("000", "config-10", "config-11", "config-12", "config-13")
+@pytest.mark.seed("000", "config-10..13")
 @pytest.mark.parametrize("key", SCORING_KEYS)
 def test_scoring_default_is_required(foreign_run: Path, key: str) -> None:
     on_json(CONFIG, lambda config: config["scoring_defaults"].pop(key))(foreign_run)
     assert "unreadable document" in validate_run(foreign_run).findings.counts
 
 
-@pytest.mark.seed(
-    "000",
-    "score-1",
-    "score-2",
-    "score-3",
-    "score-4",
-    "score-5",
-    "score-6",
-    "score-7",
-    "score-8",
-    "score-9",
-    "score-10",
-    "score-11",
-    "score-12",
-    "score-13",
-    "score-14",
-    "score-15",
-    "score-16",
-)
+@pytest.mark.seed("000", "score-1..16")
 @pytest.mark.parametrize("key", SCORE_KEYS)
 def test_key_of_the_score_is_required(
     foreign_run: Path, invoke: Callable[..., Any], key: str

@@ -47,24 +47,29 @@ def test_lines_are_whole_records(experiment, tmp_path, level, count):
         }
 
 
-@pytest.mark.seed("001", "purpose-9", "log-6")
+@pytest.mark.seed("001", "purpose-9", "purpose-11", "log-6")
 @pytest.mark.parametrize("level", ["run", "visit"])
 def test_lines_are_read_with_nothing_installed(experiment, tmp_path, level):
+    path = run_dir_of(experiment, 0) / "run_summary.json"
+    edit(path, usage={"total_cost_usd": 0.75})
     export_jsonl(experiment, tmp_path / "out.jsonl", level)
     code = """
 import json, sys
-matrix = {}
+matrix, cost_usd = {}, 0.0
 for line in open(sys.argv[1], encoding="utf-8"):
     record = json.loads(line)
     matrix[record["agent_id"], record["task_id"]] = record["reward"]
+    cost_usd += record["usage"]["total_cost_usd"]
 assert "pydantic" not in sys.modules
-print(len(matrix), sum(matrix.values()))
+print(len(matrix), sum(matrix.values()), cost_usd)
 """
     # -I -S: no installed package can be imported.
     command = [sys.executable, "-I", "-S", "-c", code, str(tmp_path / "out.jsonl")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     rewards = [record.reward for record in iter_records(experiment, level)]
-    assert done.stdout.split() == [str(len(rewards)), str(sum(rewards))]
+    cost_usd = 0.75 if level == "run" else 0.0  # usage is known of whole runs
+    expected = len(rewards), sum(rewards), cost_usd
+    assert done.stdout.split() == [str(number) for number in expected]
 
 
 @pytest.mark.seed("001", "integration-2", "integration-5")

@@ -325,7 +325,8 @@ def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
             print_tables(Padding(Text(line, "dim"), (0, 0, 0, 1)))
     suites = {suite.suite for suite in comparison.suites}
     for left in comparison.left_out:
-        if left.agent is None or left.suite not in suites:  # counted in no table
+        is_counted = left.agent is not None and left.suite in suites
+        if not is_counted or left.kind == "unreadable":
             line = f"left out: {left.path}: {left.reason}"
             print_tables(Padding(Text(line, "yellow"), (0, 0, 0, 1)))
 

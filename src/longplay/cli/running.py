@@ -243,7 +243,9 @@ def run(
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
     if config and (ignored := list_ignored(config)):
-        print_warning(f"--config: ignored {', '.join(ignored)}: no settings of a suite")
+        print_warning(
+            f"--config: ignored {', '.join(ignored)}, which are not settings of a suite"
+        )
     overrides |= flatten_settings(catalogued, parse_settings(settings or []))
     if shuffle_games is not None:
         overrides["shuffle_games"] = shuffle_games
