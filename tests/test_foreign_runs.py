@@ -589,6 +589,41 @@ def test_export_makes_a_record_without_evidence(
         assert [share.propensity for share in matrix.experiments] == [1.0]
 
 
+def test_atlas_names_the_command_that_makes_its_record(
+    foreign_run: Path, invoke: Callable[..., Any]
+) -> None:
+    answer = invoke("atlas", foreign_run)
+    assert answer.exit_code == 2
+    message = " ".join(answer.stderr.split())
+    assert "found a run of another tool; `longplay export --jsonl FILE" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--jsonl", "out", "--level", "visit"), "--level visit: expected runs of"),
+        (
+            ("--eee", "out", "--organization", "A", "--relationship", "other"),
+            "--eee: expected an experiment of longplay",
+        ),
+        (("--jsonl", "out", "--require", "replayed"), "cannot be replayed"),
+    ],
+    ids=["visit", "eee", "require"],
+)
+def test_export_refuses_what_it_does_not_have(
+    foreign_run: Path,
+    invoke: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(foreign_run.parent)
+    answer = invoke("export", foreign_run, *NAMES, *options)
+    assert answer.exit_code == 2
+    assert message in " ".join(answer.stderr.split())
+    assert not Path("out").exists()
+
+
 def test_export_refuses_another_suites_name_and_findings(
     foreign_run: Path, invoke: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -721,6 +756,7 @@ OTHER_WINDOWS: list[dict[str, Any]] = [
     {"revisit_frames": 5},
     {"bottom_k_frac": 1.0},
     {"final_score_weights": (0.5, 0.5), "window_frames": 5000},
+    {"final_score_weights": (0.7, 0.3), "window_frames": 3},
 ]
 
 

@@ -58,7 +58,7 @@ def find_marks() -> dict[Key, list[str]]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         place = path.relative_to(ROOT).as_posix()
         for node in tree.body:
-            if isinstance(node, ast.FunctionDef):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 for key in _read_marks(node):
                     found.setdefault(key, []).append(f"{place}::{node.name}")
     return found

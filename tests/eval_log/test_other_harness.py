@@ -13,7 +13,7 @@ from generated_runs import describe_experiment
 from longplay.errors import DocumentError
 from longplay.eval_log import AgentInfo, EvalLog, Findings
 from longplay.eval_log.assessments import apply_findings
-from longplay.eval_log.export import ExportOptions, export_records
+from longplay.eval_log.export import ExportOptions, export_jsonl
 from longplay.eval_log.log import save_records
 from longplay.lab.atlas.matrix import read_matrix
 from other_harness import (
@@ -199,9 +199,17 @@ def test_saved_log_can_be_exported_again(invoke, experiment, tmp_path):
         assert first.read_bytes() == second.read_bytes()
 
 
+def test_log_without_runs_has_no_files_of_every_eval_ever(invoke, log_dir, tmp_path):
+    options = ("--organization", "A", "--relationship", "other")
+    answer = invoke("export", log_dir, "--eee", tmp_path / "eee", *options)
+    assert answer.exit_code == 2
+    assert "--eee: expected an experiment of longplay" in answer.stderr
+    assert not (tmp_path / "eee").exists()
+
+
 def test_log_of_another_harness_is_exported(log_dir, tmp_path):
     path = tmp_path / "runs.jsonl"
-    exported = export_records(log_dir, path, ExportOptions(partial=True))
+    exported = export_jsonl(log_dir, path, ExportOptions(partial=True))
     assert (exported.lines, exported.errored) == (2, 1)
     assert exported.no_evidence == ("click_ep0", "type_ep0")
     assert [row["task_id"] for row in read_rows(path)] == ["click", "type"]
@@ -219,7 +227,7 @@ def test_log_of_another_harness_is_exported(log_dir, tmp_path):
 )
 def test_log_that_lacks_runs_is_refused(log_dir, tmp_path, options, message):
     with pytest.raises(DocumentError, match=message):
-        export_records(log_dir, tmp_path / "runs.jsonl", options)
+        export_jsonl(log_dir, tmp_path / "runs.jsonl", options)
     assert not (tmp_path / "runs.jsonl").exists()
 
 

@@ -17,6 +17,7 @@ from generated_runs import (
     SUITE,
     describe_experiment,
     edit,
+    iter_records,
     make_experiment,
     make_score,
     make_status,
@@ -26,7 +27,6 @@ from generated_runs import (
 from longplay.errors import DocumentError, NotARunError
 from longplay.eval_log.log import save_records
 from longplay.eval_log.records import UsageSummary
-from longplay.eval_log.run_records import iter_records
 from longplay.eval_log.tasks import Benchmark
 from longplay.plan import name_benchmark
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import longplay
+from generated_runs import iter_records
 from longplay.errors import LongplayError, OutputError, RecordingError
 from longplay.eval_log.log import EvalLog, describe_agent
 from longplay.eval_log.records import Findings
-from longplay.eval_log.run_records import iter_records
 from longplay.experiments.experiment import Experiment, plan_experiment
 from playing import play_run
 

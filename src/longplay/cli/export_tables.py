@@ -55,17 +55,19 @@ def show_export(
 ) -> Iterator[RenderableType]:
     """The result of an export, with the runs that have an error or no evidence."""
     if exported is not None:
-        noun = "record" if exported.lines == 1 else "records"
-        yield Text(f"{exported.lines:,} {noun} -> {jsonl}")
+        yield Text(f"{_count(exported.lines, 'record')} -> {jsonl}")
         yield from _show_errored(exported.errored, completed_only)
         yield from _show_no_evidence(exported.no_evidence)
     if log is not None:
         yield Text(f"log -> {log}")
     if files is not None:
-        noun = "sample" if files.rows == 1 else "samples"
-        yield Text(f"{files.rows:,} {noun} -> {files.samples}")
+        yield Text(f"{_count(files.rows, 'sample')} -> {files.samples}")
         yield Text(f"results -> {files.aggregate}")
         yield from _show_errored(files.errored, completed_only)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _show_errored(errored: int, completed_only: bool) -> Iterator[Text]:
@@ -95,7 +97,7 @@ def _show_agents(atlas: Atlas) -> RenderableType:
 
     matrix = atlas.matrix
     table = make_table(
-        f"{len(matrix.agents):,} agents × {len(matrix.tasks):,} tasks",
+        f"{_count(len(matrix.agents), 'agent')} × {_count(len(matrix.tasks), 'task')}",
         *("agent", "tasks", "errored", "standardised reward", "ability"),
     )
     for row, _ in zip(list_agents(atlas), range(_MOST_ROWS), strict=False):
