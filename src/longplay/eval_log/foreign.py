@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from longplay.contract.config import RunConfig
 from longplay.contract.fingerprint import agent_id
-from longplay.contract.records import RunConfig
 from longplay.contract.rundir import RunDirectory, read_run
 from longplay.errors import ConfigError, DocumentError
 from longplay.eval_log.evidence import read_evidence

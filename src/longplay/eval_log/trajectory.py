@@ -15,6 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from longplay.console.base import ACTION_NAMES
+from longplay.contract.config import RunConfig
+from longplay.contract.documents import (
+    PredictionScore,
+    RunState,
+    RunSummary,
+    TuningRecord,
+    VisitSummary,
+)
 from longplay.contract.files import read_document
 from longplay.contract.layout import (
     EXPERIMENT_CONFIG,
@@ -24,14 +32,6 @@ from longplay.contract.layout import (
     read_experiment_config,
 )
 from longplay.contract.names import name_agent
-from longplay.contract.records import (
-    PredictionScore,
-    RunConfig,
-    RunState,
-    RunSummary,
-    TuningRecord,
-    VisitSummary,
-)
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
 from longplay.eval_log.evidence import Evidence, read_evidence
