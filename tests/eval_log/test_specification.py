@@ -22,8 +22,8 @@ from pydantic import BaseModel
 import longplay
 from longplay import eval_log
 from longplay.contract.typed_record import Record
-from longplay.eval_log.schema import EVAL_LOG
 from longplay.lab.atlas.matrix import read_matrix
+from schemas import EVAL_LOG
 
 # --- classes ------------------------------------------------------------------------
 
