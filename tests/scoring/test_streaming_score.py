@@ -294,7 +294,7 @@ def cut_rows(run_dir: Path, name: str, keep: int, torn: str = "") -> None:
 # --- numbers worked out by hand -----------------------------------------------------
 
 
-@pytest.mark.seed("000", "scoring-5")
+@pytest.mark.seed("000", "scoring-5", "versions-4")
 def test_hand_worked_scores(tmp_path):
     score = score_made(HAND_MADE, tmp_path)
     # Last two frames of the last visits: a (0 + 4) / 2, b (-1 + 0.5) / 2.
