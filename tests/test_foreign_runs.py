@@ -221,6 +221,7 @@ def test_is_scored(foreign_run: Path, invoke: Callable[..., Any]) -> None:
     assert invoke("validate", foreign_run).exit_code == 0
 
 
+@pytest.mark.seed("000", "score-13")
 def test_fps_comes_from_the_clock_in_the_events(foreign_run: Path) -> None:
     assert score_run(foreign_run).fps == pytest.approx(1 / SECONDS_PER_FRAME)
 

@@ -311,7 +311,10 @@ def test_zero_reward_without_error_is_a_failure_and_no_crash():
         ({}, {}),
         ({"n_steps": 5, "wall_time_s": 2.0}, {}),
         ({"prompt_tokens": None}, {}),
-        ({"prompt_tokens": 3}, {"prompt_tokens": 3, "total_tokens": 3}),
+        (
+            {"prompt_tokens": 3, "completion_tokens": 4},
+            {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7},
+        ),
         (
             {"prompt_tokens": 3, "total_tokens": 9},
             {"prompt_tokens": 3, "total_tokens": 9},
