@@ -13,6 +13,7 @@ from longplay.contract.files import parse_json, read_bounded, read_json, shorten
 from longplay.contract.layout import KeepAgent
 from longplay.contract.records import find_delay
 from longplay.errors import ConfigError, DocumentError
+from longplay.experiments.tracking import check_tracker
 from longplay.runs.options import CHECKPOINT_S, RunOptions, Tracker
 
 _MAX_SEEDS = 100_000
@@ -130,6 +131,8 @@ def make_run_options(
     if track is not None and track not in get_args(Tracker):
         known = " or ".join(get_args(Tracker))
         raise ConfigError(f"--track: expected {known}, found {track!r}")
+    if track is not None:
+        check_tracker(track)  # type: ignore[arg-type] # it is one of them
     if keep_agent is not None and keep_agent not in get_args(KeepAgent):
         raise ConfigError(
             f"--keep-agent: expected none, final or visits, found {keep_agent!r}"

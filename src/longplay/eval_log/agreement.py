@@ -2,10 +2,10 @@
 
 An export checks what can be checked without reading rows, before it writes a line: the
 settings against suite and seed, request and experiment against the settings, totals
-against the visits, the chain's head against the last digest, the score against its hash
-and, on the control track, against the totals, and the row files against their recorded
-lengths. `validate` and `verify` read
-the rows as well.
+against the visits, their rewards against the curves, the chain's head against the last
+digest, the score against its hash and, on the control track, against the totals, and
+the row files against their recorded lengths. `validate` and `verify` read the rows as
+well.
 """
 
 from __future__ import annotations
@@ -16,8 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from longplay.claims import check_plan
+from longplay.contract.curves import CURVES_FILE, parse_curve_rows
 from longplay.contract.digests import read_last_chain
-from longplay.contract.files import hash_file, read_document, shorten
+from longplay.contract.files import (
+    hash_file,
+    read_bounded,
+    read_document,
+    shorten,
+)
 from longplay.contract.layout import (
     EXPERIMENT_CONFIG,
     RUN_REQUEST,
@@ -59,6 +65,7 @@ def _find_contradictions(
     if run.summary is not None and run.summary.rows is not None:
         yield from _check_sizes(run.path, run.summary)
         yield from _check_chain_head(run.path / "digests.jsonl", run.summary)
+        yield from _check_rewards(run.path / CURVES_FILE, run.summary)
     if run.status is not None and run.status.state == "COMPLETED":
         yield from _check_result(run)
 
@@ -140,6 +147,18 @@ def _check_chain_head(digests: Path, summary: RunSummary) -> Iterator[str]:
     if digests.is_file():
         pairs = {"chain_head": (read_last_chain(digests), summary.chain_head)}
         yield from _compare("run_summary.json", "digests.jsonl", pairs)
+
+
+def _check_rewards(curves: Path, summary: RunSummary) -> Iterator[str]:
+    """Checks the rewards of the visits against the sums over their windows."""
+    rows = parse_curve_rows(read_bounded(curves)) if curves.is_file() else []
+    for position, (visit, row) in enumerate(zip(summary.visits, rows, strict=False)):
+        total = math.fsum(row.reward_sums)
+        # Rewards that are not whole numbers were added in another order.
+        if not math.isclose(total, visit.reward_sum, rel_tol=1e-9, abs_tol=1e-6):
+            field = f"visits.{position}.reward_sum"
+            pairs = {field: (total, visit.reward_sum)}
+            yield from _compare("run_summary.json", CURVES_FILE, pairs)
 
 
 def _check_result(run: RunDirectory) -> Iterator[str]:

@@ -27,13 +27,13 @@ from longplay.contract.files import (
 from longplay.contract.fingerprint import contract_hash
 from longplay.contract.records import Document, ProofLevel
 from longplay.contract.versions import SCHEMA_VERSION
-from longplay.errors import show_name
+from longplay.errors import escape_controls, show_name
 from longplay.lab.analysis.comparison import Request, compare, runs_by_label
 from longplay.lab.analysis.intervals import Estimate
 from longplay.lab.analysis.labels import describe_seeds
 from longplay.lab.analysis.records import AgentNumbers, SuiteComparison
 from longplay.lab.analysis.runs import AgentKey, FoundRuns, LeftOut, MeasuredRun
-from longplay.lab.report.site.pages import make_site_folder, render_page
+from longplay.lab.report.site.pages import render_page, writing_site
 from longplay.lab.report.site.verdicts import Verdict
 from longplay.lab.report.tables import (
     NOTHING,
@@ -75,7 +75,8 @@ class Entry(Document):
     seeds: tuple[int, ...]
     missing_seeds: tuple[int, ...] = Field(description="Official ones without a run.")
     errored_seeds: tuple[int | None, ...] = Field(
-        description="Seeds of runs that ended with an error; left out of means."
+        description="Seeds of runs that ended with an error, in the folders of the "
+        "entry's runs; left out of means."
     )
     numbers: dict[str, Estimate] = Field(description="None if it is incomplete.")
     packs: dict[str, str] = Field(description="Seed -> address in the site.")
@@ -181,7 +182,7 @@ def make_leaderboard(
         refused=tuple(
             Refusal(
                 name=show_name(_relative(path, folder)),
-                reason=reason.replace(f"{folder}/", ""),
+                reason=escape_controls(reason.replace(f"{folder}/", "")),
             )
             for path, reason in sorted(refused)
         ),
@@ -277,9 +278,13 @@ def _list_submissions(
 
 
 def _find_place(path: Path, folder: Path) -> str:
+    return _relative(_find_folder(path), folder)
+
+
+def _find_folder(path: Path) -> Path:
     """The folder of a pack or run; of a run in an experiment, the experiment."""
     parent = path.parent
-    return _relative(parent.parent if parent.name == "episodes" else parent, folder)
+    return parent.parent if parent.name == "episodes" else parent
 
 
 def _drop_copies(submissions: Iterable[_Submission]) -> list[_Submission]:
@@ -381,8 +386,14 @@ def _rank(
     official = get_suite(suite.suite).official_seeds
     entries = []
     for agent in suite.agents:
-        entry = _make_entry(agent, runs[agent.label], official, verdicts)
-        seeds = tuple(left.seed for left in errored if _is_of(left, suite, agent))
+        marked = runs[agent.label]
+        entry = _make_entry(agent, marked, official, verdicts)
+        places = {_find_folder(run.path) for run in marked.runs}
+        seeds = tuple(
+            left.seed
+            for left in errored
+            if _is_of(left, suite, agent) and _find_folder(left.path) in places
+        )
         entries.append(entry.model_copy(update={"errored_seeds": seeds}))
     sign = -1 if suite.lead_is_better == "more" else 1
 
@@ -463,7 +474,13 @@ def write_leaderboard(
         OutputError: The folder exists and is not empty.
         MissingExtraError: jinja2 is not installed.
     """
-    make_site_folder(directory)
+    with writing_site(directory) as folder:
+        _write_pages(folder, board, runs)
+
+
+def _write_pages(
+    directory: Path, board: Leaderboard, runs: Iterable[MeasuredRun]
+) -> None:
     write_document(directory / "leaderboard.json", board)
     linked = {
         address
