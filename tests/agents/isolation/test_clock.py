@@ -100,9 +100,13 @@ SLOW = {
 }
 
 
+@pytest.mark.parametrize("level", ["process", "sandbox"])
 @pytest.mark.parametrize("name", SLOW)
-def test_time_of_a_step_is_limited(name: str, start: Callable[..., Any]) -> None:
-    _, agent = start(f"{START}        {SLOW[name]}\n", step_timeout_s=0.5)
+def test_time_of_a_step_is_limited(
+    name: str, level: str, start: Callable[..., Any]
+) -> None:
+    source = f"{START}        {SLOW[name]}\n"
+    _, agent = start(source, level=level, step_timeout_s=0.5)
     assert ask(agent) == 3
     with pytest.raises(AgentError, match=r"more than 0\.5 s to answer"):
         ask(agent)

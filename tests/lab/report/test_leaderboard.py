@@ -202,6 +202,20 @@ def test_entry_in_several_folders_survives_a_dispute(tmp_path):
     assert complete[0].numbers["headline"].mean == 1500.0
 
 
+def test_entry_of_several_folders_names_them(tmp_path):
+    """A stranger's run can complete an entry, but not secretly."""
+    write_entry(tmp_path / "one", "alpha", 1.0, seeds=(0, 1, 2, 3))
+    write_entry(tmp_path / "two", "alpha", 0.0, seeds=(4,))
+    write_entry(tmp_path / "one", "beta", 2.0)
+    board = build(tmp_path)
+    (suite,) = board.suites
+    found = {entry.agent: entry.joined_from for entry in suite.entries}
+    assert found == {"alpha": ("one/alpha", "two/alpha"), "beta": ()}
+    marks = {row[1].text: row[2].text for row in make_board_table(suite).rows}
+    assert marks == {"alpha": "runs from one/alpha, two/alpha", "beta": ""}
+    assert board.model_dump_json().count("joined_from") == 1
+
+
 def test_second_run_in_the_same_folder_removes_nothing(tmp_path):
     write_entry(tmp_path, "alpha", 1.0)
     config = make_config(SUITE, 3, {}, "alpha")

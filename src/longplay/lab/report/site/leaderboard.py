@@ -72,6 +72,11 @@ class Entry(Document):
     same_rows_as: tuple[str, ...] = Field(
         default=(), description="Entries of other agents with a run of the same rows."
     )
+    joined_from: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=lambda folders: not folders,
+        description="The folders of its runs, where there are several; left out else.",
+    )
     seeds: tuple[int, ...]
     missing_seeds: tuple[int, ...] = Field(description="Official ones without a run.")
     errored_seeds: tuple[int | None, ...] = Field(
@@ -170,7 +175,7 @@ def make_leaderboard(
     boards = [
         _rank(
             suite,
-            _mark_entries(runs_by_label(members, suite), disputed),
+            _mark_entries(runs_by_label(members, suite), disputed, folder),
             verdicts,
             errored,
         )
@@ -342,10 +347,11 @@ class _MarkedRuns:
     runs: Sequence[MeasuredRun]
     is_disputed: bool
     same_rows_as: tuple[str, ...]
+    joined_from: tuple[str, ...]
 
 
 def _mark_entries(
-    runs: Mapping[str, Sequence[MeasuredRun]], disputed: set[AgentKey]
+    runs: Mapping[str, Sequence[MeasuredRun]], disputed: set[AgentKey], folder: Path
 ) -> dict[str, _MarkedRuns]:
     """Label -> its runs, and the labels of other agents with the same rows."""
     owners: dict[str | None, list[tuple[str, str | None]]] = {}
@@ -366,9 +372,16 @@ def _mark_entries(
                     if agent_id != run.agent.agent_id
                 )
             ),
+            _list_folders(members, folder),
         )
         for label, members in runs.items()
     }
+
+
+def _list_folders(runs: Iterable[MeasuredRun], folder: Path) -> tuple[str, ...]:
+    """The folders of runs; none if it is one, which needs no mention."""
+    places = sorted({show_name(_find_place(run.path, folder)) for run in runs})
+    return tuple(places) if len(places) > 1 else ()
 
 
 def _relative(path: Path, folder: Path) -> str:
@@ -450,6 +463,7 @@ def _make_entry(
         checked_by=tuple(sorted({v.made_by for v in found if v.made_by is not None})),
         is_disputed=marked.is_disputed,
         same_rows_as=marked.same_rows_as,
+        joined_from=marked.joined_from,
         seeds=tuple(seed for seed in agent.seeds if seed is not None),
         missing_seeds=missing,
         errored_seeds=(),
@@ -539,6 +553,8 @@ def _describe_marks(entry: Entry) -> str:
     parts = ["disputed"] if entry.is_disputed else []
     if entry.same_rows_as:
         parts.append(f"same rows as {', '.join(entry.same_rows_as)}")
+    if entry.joined_from:
+        parts.append(f"runs from {', '.join(entry.joined_from)}")
     return "; ".join(parts)
 
 
