@@ -13,13 +13,10 @@ from longplay.agents.source.loading import LoadedAgent
 from longplay.console.base import Rom
 from longplay.console.machines import Machine, add_machine, remove_machine
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import (
-    RunConfig,
-    Score,
-    ScoringDefaults,
-    TimestepRow,
-)
-from longplay.contract.versions import CONTRACT_VERSIONS, ContractVersion
+from longplay.contract.config import RunConfig, ScoringDefaults
+from longplay.contract.documents import Score
+from longplay.contract.registry import CONTRACT_VERSIONS, ContractVersion
+from longplay.contract.rows import TimestepRow
 from longplay.errors import ConfigError, ContractVersionError, UnknownNameError
 from longplay.plan import plan_run
 from longplay.scoring.play import Play

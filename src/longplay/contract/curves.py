@@ -23,14 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.columns import Column, RowReader
+from longplay.contract.config import RunConfig, ScheduledVisit, visit_spans
 from longplay.contract.findings import Finding, FindingLog
-from longplay.contract.records import (
-    CurveRow,
-    EventRow,
-    PredictionRow,
-    RunConfig,
-    ScheduledVisit,
-)
+from longplay.contract.rows import CurveRow, EventRow, PredictionRow
 from longplay.errors import DocumentError
 
 Reals = NDArray[np.float64]
@@ -131,8 +126,8 @@ class WindowSums:
 
     def add(
         self, visits: Column, visit_frames: Column, columns: Mapping[str, Column]
-    ) -> None:
-        """Adds the rows of a chunk; frames outside their visits are not counted."""
+    ) -> int:
+        """Adds the rows of a chunk, and returns how many are inside their visits."""
         is_inside = (visits >= 0) & (visits < len(self._lengths))
         is_inside &= visit_frames >= 0
         is_inside &= visit_frames < self._lengths[np.where(is_inside, visits, 0)]
@@ -142,6 +137,12 @@ class WindowSums:
             # One addition per row, in their order, as while the run was played.
             np.add.at(self._sums[name], places, values[is_inside])
         np.add.at(self._frames, visits, 1)
+        return len(visits)
+
+    def to_curves(self) -> Curves:
+        """The windows so far, if rows were added in order."""
+        frames = count_frames(self._lengths.tolist(), int(self._frames.sum()))
+        return Curves(frames, *(sums.copy() for sums in self._sums.values()))
 
     def to_rows(self) -> list[CurveRow]:
         """The rows of the visits that have ended."""
@@ -192,15 +193,16 @@ def sum_events(path: Path, config: RunConfig) -> list[CurveRow]:
     """
     predicts = issubclass(config.event_row, PredictionRow)
     row_type = _PredictionWindowRow if predicts else _WindowRow
-    ends = np.cumsum([visit.visit_frames for visit in config.played_schedule])
+    spans = visit_spans(config.played_schedule)
+    edges = np.array([0, *(span.stop for span in spans)])
     sums, count = WindowSums(config), 0
     for chunk in RowReader(row_type, {}, canonical=False).read_chunks(path):
         frames = chunk.columns["global_frame_idx"]
-        visits = np.searchsorted(ends, frames, side="right")
-        starts = np.concatenate(([0], ends))[visits]
+        visits = np.searchsorted(edges, frames, side="right") - 1
+        visit_frames = frames - edges[visits]
         is_gapless = np.array_equal(frames, np.arange(count, count + len(chunk)))
         is_placed = np.array_equal(visits, chunk.columns["visit_idx"])
-        is_placed &= np.array_equal(frames - starts, chunk.columns["visit_frame_idx"])
+        is_placed &= np.array_equal(visit_frames, chunk.columns["visit_frame_idx"])
         count += len(chunk)
         if not is_gapless or not is_placed or chunk.has_damage:
             last_frame = int(frames.max(initial=-1))
@@ -209,7 +211,7 @@ def sum_events(path: Path, config: RunConfig) -> list[CurveRow]:
                 f"visits, found {count} rows up to frame {last_frame}; see "
                 "`longplay validate`"
             )
-        sums.add(visits, frames - starts, chunk.columns)
+        sums.add(visits, visit_frames, chunk.columns)
     return sums.to_rows()
 
 

@@ -7,8 +7,8 @@ registers a suite of it.
 from __future__ import annotations
 
 from longplay.console.machines import make_console
-from longplay.contract.records import RunConfig
-from longplay.contract.versions import add_contract_version, remove_contract_version
+from longplay.contract.config import RunConfig
+from longplay.contract.registry import add_contract_version, remove_contract_version
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.stream import Stream
 from longplay.tracks.base import Track

@@ -20,13 +20,13 @@ import hashlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 import zstandard
 from pydantic import ConfigDict, Field, ValidationError
 
 from longplay.contract.curves import CURVES_FILE
+from longplay.contract.documents import Document
 from longplay.contract.files import (
     LARGEST_DOCUMENT_BYTES,
     LARGEST_MANIFEST_BYTES,
@@ -36,7 +36,6 @@ from longplay.contract.files import (
     render_document,
     write_chunks,
 )
-from longplay.contract.records import Document
 from longplay.contract.rundir import REPLAYED_FILES, RunDirectory
 from longplay.errors import DocumentError, PackError
 from longplay.verify.archive import Member, read_members
@@ -124,12 +123,7 @@ class PackFile:
     def __enter__(self) -> PackFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
     @property

@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from longplay.contract.config import AgentEntry, RunConfig
 from longplay.contract.curves import Curves
+from longplay.contract.documents import Score
 from longplay.contract.files import read_json, shorten
 from longplay.contract.layout import RunGroup, find_run_groups
 from longplay.contract.names import name_agent
-from longplay.contract.records import AgentEntry, RunConfig, Score
 from longplay.contract.rundir import RunDirectory, has_evidence
 from longplay.errors import ConfigError, DocumentError, LongplayError, show_name
 from longplay.lab.analysis.measures import GameRates, measure_games
@@ -282,7 +283,8 @@ def _find_missing(group: RunGroup, seeds: set[int | None]) -> Iterator[LeftOut]:
 def _find_problem(run: RunDirectory) -> tuple[LeftOutKind, str] | None:
     """Why a run does not count; None if it does."""
     if run.config.is_tuning:
-        return "tuning", f"stopped at frame {run.config.stop_frame} for tuning"
+        noun = track_of(run.config).frame_noun
+        return "tuning", f"stopped at {noun} {run.config.stop_frame} for tuning"
     state = run.status.state if run.status else "COMPLETED"
     if run.status is not None and state in ("FAILED", "STALE"):
         error = run.status.error

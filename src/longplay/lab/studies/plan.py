@@ -21,19 +21,18 @@ from typing import Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from longplay.agents.isolation.remote import load_agent_at
-from longplay.agents.source.config import AgentConfig
 from longplay.agents.source.loading import LoadedAgent
-from longplay.contract.files import shorten
-from longplay.contract.fingerprint import hash_payload
-from longplay.contract.names import folder_name
-from longplay.contract.records import (
-    AgentEntry,
-    ConfigGiven,
+from longplay.contract.confidential import check_no_secrets
+from longplay.contract.config import AgentEntry, ConfigGiven
+from longplay.contract.documents import (
+    SCHEMA_VERSION,
     Document,
     IsolationLevel,
     is_none,
 )
-from longplay.contract.versions import SCHEMA_VERSION
+from longplay.contract.files import shorten
+from longplay.contract.fingerprint import hash_payload
+from longplay.contract.names import folder_name
 from longplay.errors import ConfigError
 from longplay.experiments.differences import describe_differences
 from longplay.experiments.experiment import plan_seeds
@@ -196,7 +195,7 @@ class StudyAgents:
                     given.isolation, spec, given.args, given.files
                 )
             loaded = imported[key].with_args(given.args)
-            AgentConfig.from_entry(loaded.entry)  # refuses secrets
+            check_no_secrets(loaded.entry.config, "agent config")
             name = given.name or loaded.name
             if name in by_name:
                 raise ConfigError(

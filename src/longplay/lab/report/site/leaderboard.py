@@ -18,6 +18,7 @@ from typing import get_args
 
 from pydantic import Field
 
+from longplay.contract.documents import SCHEMA_VERSION, Document, ProofLevel
 from longplay.contract.files import (
     hash_file,
     make_directory,
@@ -25,8 +26,6 @@ from longplay.contract.files import (
     write_file,
 )
 from longplay.contract.fingerprint import contract_hash
-from longplay.contract.records import Document, ProofLevel
-from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import escape_controls, show_name
 from longplay.lab.analysis.comparison import Request, compare, runs_by_label
 from longplay.lab.analysis.intervals import Estimate
@@ -35,17 +34,11 @@ from longplay.lab.analysis.records import AgentNumbers, SuiteComparison
 from longplay.lab.analysis.runs import AgentKey, FoundRuns, LeftOut, MeasuredRun
 from longplay.lab.report.site.pages import render_page, writing_site
 from longplay.lab.report.site.verdicts import Verdict
-from longplay.lab.report.tables import (
-    NOTHING,
-    Cell,
-    TextTable,
-    format_estimate,
-    head_metric,
-    order_metrics,
-)
+from longplay.lab.report.tables import estimate_cell, head_metric, order_metrics
 from longplay.plan import plan_run
 from longplay.scoring.anchors import Anchors
 from longplay.suites import SUITES, get_suite
+from longplay.tables import NOTHING, Cell, TextTable
 
 _LEVELS: tuple[str, ...] = get_args(ProofLevel)
 _PACKS = "packs"
@@ -244,7 +237,7 @@ def _separate_disputes(
 
     Copies of a run count once. Where different runs name the same agent, suite and
     seed, each folder's runs get a key of their own, filled up with the runs of
-    folders that contradict no other: nobody can remove or change another's entry.
+    folders that contradict no other: no author can remove or change another's entry.
     """
     agents: dict[object, list[MeasuredRun]] = {}
     for run in runs:
@@ -533,7 +526,7 @@ def make_board_table(suite: SuiteBoard) -> TextTable:
             Cell(entry.agent, entry.agent),
             *(Cell(_describe_marks(entry), _describe_marks(entry)) for _ in marks),
             _seeds_cell(entry),
-            *(_number_cell(entry.numbers.get(name)) for name in names),
+            *(estimate_cell(entry.numbers.get(name)) for name in names),
             Cell(entry.trust, entry.trust),
             Cell(", ".join(entry.checked_by) or NOTHING),
             Cell(describe_packs(entry), links=tuple(entry.packs.items())),
@@ -556,10 +549,6 @@ def _describe_marks(entry: Entry) -> str:
     if entry.joined_from:
         parts.append(f"runs from {', '.join(entry.joined_from)}")
     return "; ".join(parts)
-
-
-def _number_cell(number: Estimate | None) -> Cell:
-    return Cell(format_estimate(number), None if number is None else number.mean)
 
 
 def describe_packs(entry: Entry) -> str:
