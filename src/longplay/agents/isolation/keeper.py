@@ -185,8 +185,8 @@ _FileSize = tuple[tuple[int, int], int]
 
 def _list_memory_devices() -> frozenset[int]:
     """The devices of file systems in memory."""
-    lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    mounts = (line.partition(" - ") for line in lines)
+    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    mounts = (line.partition(" - ") for line in text.splitlines())
     names = (
         mount.split()[2]
         for mount, _, kind in mounts

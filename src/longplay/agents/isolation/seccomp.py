@@ -183,7 +183,7 @@ _AF_UNIX, _SOCKET_TYPES, _SOCKET_TYPE_MASK = 1, (1, 5), 0xF
 # mmap: shared memory without a file stays allocated when it is no longer mapped, where
 # no limit counts it.
 _SHARED_ANONYMOUS = 0x21
-# prctl: the keeper reads the descriptors and maps of the agent's processes.
+# prctl: the keeper reads the descriptors of the agent's processes.
 _PR_SET_DUMPABLE = 4
 # setpriority and ioprio_set: one process, not a group or all of the user's.
 _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
