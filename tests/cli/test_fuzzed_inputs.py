@@ -204,8 +204,10 @@ def settle(record: dict[str, Any]) -> dict[str, Any]:
     evidence = dict(record["evidence"])
     del evidence["config_sha256"]
     assert evidence.pop("trust")["level"] in ("claimed", "replayed")
-    # A game has its actions from the emulator, which an export does not need.
-    return {**record, "evidence": evidence, "tool_names": None}
+    # A game has its actions from the emulator, which an export does not need; the
+    # others are what someone said of the run later.
+    said = dict.fromkeys(("tool_names", "verifier", "findings"))
+    return {**record, **said, "evidence": evidence}
 
 
 @pytest.mark.parametrize("number", range(0, MUTATIONS, STRIDE))
