@@ -155,6 +155,7 @@ UNCHECKED = {
     "config.json": {"git", "versions", "rom_md5", "agent_isolation", "agent_files"},
     "run_summary.json": {
         *("wall_time_s", "fps", "started_utc", "ended_utc", "tries", "usage"),
+        "agent_states",
     },
     "score.json": set(),
     "status.json": None,
