@@ -13,11 +13,10 @@ from api import UnlistedNameError, render_page
 from longplay.cli.app import app
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.config import ScheduledVisit
-from longplay.contract.schema import RUN_DIRECTORY, SchemaSet, render_schema
-from longplay.eval_log.schema import EVAL_LOG
 from longplay.lab.analysis.results import Results
 from longplay.stream import Mechanics, Stream
 from longplay.suites import SUITES
+from schemas import EVAL_LOG, RUN_DIRECTORY, SchemaSet, render_schema
 from site_links import BrokenLinkError, link_to_repository
 
 ROOT = Path(__file__).parent.parent
