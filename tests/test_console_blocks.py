@@ -49,7 +49,8 @@ _BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _FILE = re.compile(r"# ([\w/]+\.(?:py|toml))\n")
-_CLOCKS = re.compile(r"\d{8}T\d{6}Z|[\d,]+ fps")
+# The name of a new folder has a time and random digits.
+_CLOCKS = re.compile(r"\d{8}T\d{6}Z\S*|[\d,]+ fps")
 
 
 @dataclass(frozen=True)
