@@ -27,9 +27,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
 import pytest
-import typer
+from typer.core import TyperGroup
+from typer.main import get_command
 
 from longplay.cli.app import app
 from longplay.suites import FIRST_TUNING_SEED
@@ -173,9 +173,8 @@ def check_commands(block: Block, invoke: Callable) -> None:
 
 def parse_command(words: list[str]) -> None:
     """Raises if there is no such command, option or argument; runs nothing."""
-    command: click.Command = typer.main.get_command(app)
-    name, context = "longplay", None
-    while isinstance(command, click.Group):
+    command, name, context = get_command(app), "longplay", None
+    while isinstance(command, TyperGroup):
         context = command.make_context(name, words, parent=context)
         name, command, words = command.resolve_command(context, words)
     command.make_context(name, words, parent=context)
@@ -197,7 +196,7 @@ def test_commands_and_output_are_told_apart() -> None:
 
 def test_marked_block_with_an_unknown_option_fails(invoke: Callable) -> None:
     block = Block("console", "$ longplay verify runs --fast\n", "takes long")
-    with pytest.raises(click.UsageError, match="--fast"):
+    with pytest.raises(Exception, match="--fast"):
         check_commands(block, invoke)
 
 
