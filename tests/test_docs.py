@@ -10,7 +10,6 @@ import pytest
 import longplay
 import suites_page
 from api import UnlistedNameError, render_page
-from longplay.cli.app import app
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.config import ScheduledVisit
 from longplay.lab.analysis.results import Results
@@ -88,13 +87,6 @@ def test_api_page_lists_every_public_name(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(longplay, "__all__", [*longplay.__all__, "__doc__"])
     with pytest.raises(UnlistedNameError, match="__doc__"):
         render_page()
-
-
-def test_readme_commands_exist() -> None:
-    commands = {command.name for command in app.registered_commands}
-    used = set(re.findall(r"^(?:\$ )?longplay ([a-z-]+)", read("README.md"), re.M))
-    assert used
-    assert used <= commands
 
 
 PAGES = sorted(p.relative_to(ROOT) for p in (ROOT / "docs").glob("*.md"))
