@@ -17,7 +17,7 @@ from longplay.contract.records import RunConfig
 from longplay.errors import MissingExtraError
 from longplay.plan import RunPlan
 from longplay.scoring.baselines import expected_seconds
-from longplay.suites import SUITES
+from longplay.suites import list_suites
 from longplay.tracks.catalogue import track_of
 
 if TYPE_CHECKING:
@@ -158,11 +158,12 @@ def suites_table(plans: Sequence[RunPlan]) -> Table:
 
 def list_games() -> list[dict[str, Any]]:
     """Every game of the emulator, supported ones first."""
+    suites = list_suites()
     playable = [
         {
             "game": game,
             "playable": True,
-            "suites": [s for s, suite in SUITES.items() if game in suite.games],
+            "suites": [s for s, suite in suites.items() if game in suite.games],
         }
         for game in sorted(GAMES)
     ]

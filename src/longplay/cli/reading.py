@@ -40,7 +40,7 @@ from longplay.contract.rundir import (
 )
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.plan import plan_run
-from longplay.suites import SUITES, get_suite
+from longplay.suites import get_suite, list_suites
 from longplay.tracks.catalogue import track_of
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def suites(as_json: Json = False) -> None:
     """List the suites and their cost."""
     plans = [
         plan_run(name, reference_sha256=suite.references)
-        for name, suite in SUITES.items()
+        for name, suite in list_suites().items()
     ]
     if as_json:
         print_json([catalogue_tables.suite_to_json(plan) for plan in plans])

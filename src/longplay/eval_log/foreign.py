@@ -29,7 +29,7 @@ from longplay.eval_log.records import (
 from longplay.eval_log.tasks import TaskConfig, TaskMetadata
 from longplay.plan import name_task, plan_run
 from longplay.scoring.play import read_play
-from longplay.suites import SUITES
+from longplay.suites import find_suite
 from longplay.tracks.scores import compute_score
 from longplay.validation import validate_run
 
@@ -110,7 +110,7 @@ def _find_task(
     config: RunConfig, names: ForeignNames
 ) -> tuple[TaskMetadata | None, TaskConfig | None]:
     """The task of the catalogue that the run is; None for other suites."""
-    if names.suite not in SUITES:
+    if find_suite(names.suite) is None:
         return None, None
     if names.seed is None:
         raise ConfigError(f"--seed: expected the seed of {names.suite}, found none")
