@@ -461,6 +461,7 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
         "suite_id": suite.suite_id,
         "purpose": suite.purpose,
         "official_seeds": suite.official_seeds,
+        "env_id": suite.env_id,
     }
     try:
         # Validated as JSON: strict types, but a list is a valid tuple.
