@@ -1,4 +1,4 @@
-"""Suites, tracks and agents of another package, installed and found by entry points."""
+"""Agents, suites, tracks and metrics of another package, found by entry points."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 
 from longplay import plugins
 from longplay.errors import ConfigError, UnknownNameError
+from longplay.lab.analysis.metrics import list_metrics
 from longplay.suites import SUITES, find_suite, get_suite, list_suites
 from toy_track import AGENT
 
@@ -27,13 +28,26 @@ guessing-toy-v1 = toy_package:GUESS_SUITE
 
 [longplay.tracks]
 guessing = toy_package:GUESSING
+
+[longplay.metrics]
+worst_visit = toy_package:WORST_VISIT
+shortest = toy_package:SHORTEST
 """
 PACKAGE = f"""
 from longplay.console.machines import add_machine
 from toy_track import GUESS_SUITE, GUESSING, TOY_MACHINE
 
 add_machine(TOY_MACHINE)
-{AGENT}"""
+{AGENT}
+
+from longplay.lab.analysis.metrics import Metric
+
+def measure_worst(run):
+    return float((run.totals.rewards / run.totals.frames).min())
+
+WORST_VISIT = Metric("worst_visit", "worst visit", measure_worst)
+SHORTEST = Metric("shortest", "shortest episode", lambda run: None)
+"""
 
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -91,6 +105,17 @@ def test_they_are_listed(command: Command) -> None:
     assert {"agent": "counter", "location": "toy_package:Agent", "summary": ""} in (
         agents
     )
+
+
+def test_its_metrics_are_compared(command: Command, played: Path) -> None:
+    (suite,) = json.loads(command("compare", played, "--json").stdout)["suites"]
+    (agent,) = suite["agents"]
+    (events,) = played.glob("episodes/*/events.jsonl")
+    rewards = [json.loads(line)["reward"] for line in events.read_text().splitlines()]
+    worst = min(sum(rewards[:300]), sum(rewards[300:])) / 300
+    assert agent["numbers"]["worst_visit"]["mean"] == pytest.approx(worst)
+    assert agent["absent"]["shortest"] == "a run has none"
+    assert "worst visit" in command("compare", played).stdout
 
 
 def test_where_the_package_is_missing_the_run_is_refused(
@@ -181,3 +206,23 @@ def test_a_package_cannot_replace_a_suite(
 ) -> None:
     installed("control-v1 = toy_package:SUITE", "SUITE = 3")
     assert get_suite("control-v1") is SUITES["control-v1"]
+
+
+def test_a_metric_cannot_take_the_name_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+from longplay.lab.analysis.metrics import Metric
+RETENTION = Metric("retention", "better retention", lambda run: 1.0)
+"""
+    points = "[longplay.metrics]\nretention = toy_package:RETENTION\n"
+    install(tmp_path, points, source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    plugins.list_entry_points.cache_clear()
+    try:
+        with pytest.raises(ConfigError, match=r"'retention' .* taken by 'retention'"):
+            list_metrics()
+    finally:
+        sys.modules.pop("toy_package", None)
+        monkeypatch.undo()
+        plugins.list_entry_points.cache_clear()
