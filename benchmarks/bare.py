@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ale_py import ALEInterface
 
-    from longplay.contract.records import RunConfig
+    from longplay.contract.config import RunConfig
 
 # Imported where they are used: a process that is spawned to read imports this file
 # again, as it would import the command line's, and should not wait for an emulator.

@@ -17,7 +17,7 @@ from itertools import product
 from pathlib import Path
 
 import longplay
-from longplay.contract.records import ControlScore
+from longplay.contract.documents import ControlScore
 from longplay.suites import get_suite
 
 

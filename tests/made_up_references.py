@@ -11,7 +11,7 @@ import numpy as np
 from safetensors.numpy import save
 
 from frozen_networks import Arrays, make_arrays
-from longplay.contract.records import ScheduledVisit
+from longplay.contract.config import ScheduledVisit
 from longplay.reference.facts import (
     AuditedState,
     AuditFacts,

@@ -17,10 +17,10 @@ from typing import Any
 
 import msgspec
 
+from longplay.contract.config import RunConfig
 from longplay.contract.files import read_document
 from longplay.contract.findings import Kind
 from longplay.contract.fingerprint import contract_hash
-from longplay.contract.records import RunConfig
 from longplay.plan import plan_run
 from longplay.tracks.scores import score_run, write_score
 from rows import Row, read_rows

@@ -21,7 +21,7 @@ from import_graph import (
     find_imports,
     find_violations,
 )
-from longplay.contract.versions import CONTRACT_VERSIONS
+from longplay.contract.registry import CONTRACT_VERSIONS
 from longplay.tracks.catalogue import TRACKS
 
 

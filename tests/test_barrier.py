@@ -21,7 +21,7 @@ import longplay
 from longplay.console.ale import AleConsole
 from longplay.console.base import Console, Observation
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import RunConfig
+from longplay.contract.config import RunConfig
 from longplay.stream import map_actions
 from playing import play_run
 

@@ -11,7 +11,7 @@ import longplay
 from api import UnlistedNameError, render_page
 from longplay.cli.app import app
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import ScheduledVisit
+from longplay.contract.config import ScheduledVisit
 from longplay.contract.schema import RUN_DIRECTORY, SchemaSet, render_schema
 from longplay.eval_log.schema import EVAL_LOG
 from longplay.stream import Mechanics, Stream

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longplay.contract.records import EventRow, TimestepRow
+from longplay.contract.rows import EventRow, TimestepRow
 from longplay.driver import ActionDriver
 from longplay.errors import AgentError
 

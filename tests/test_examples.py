@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import longplay
-from longplay.contract.records import RunConfig, ScoringDefaults
+from longplay.contract.config import RunConfig, ScoringDefaults
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Play, played_visits
 from longplay.scoring.streaming import compute_score

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import longplay
-from longplay.contract.records import ControlScore
+from longplay.contract.documents import ControlScore
 from rows import read_rows
 from tampering import CONFIG, EVENTS, Trick, drop_key, on_json, on_row, on_rows, put
 

@@ -10,7 +10,7 @@ import pytest
 
 from longplay.console.ale import AleConsole
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import PredictionScore
+from longplay.contract.documents import PredictionScore
 from playing import play_run
 from rows import read_rows
 

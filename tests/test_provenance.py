@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from longplay.contract.records import GitState
+from longplay.contract.config import GitState
 from longplay.eval_log.records import AgentInfo
 from longplay.provenance import (
     TRACKED_PACKAGES,

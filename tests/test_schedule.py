@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longplay.contract.records import ScheduledVisit
+from longplay.contract.config import ScheduledVisit, visit_spans
 from longplay.schedule import make_schedule
 from longplay.suites import SUITES, Suite
 
@@ -115,3 +115,13 @@ def test_every_cycle_has_every_game_once_within_the_jitter(
     low, high = round(1000 * (1 - jitter)), round(1000 * (1 + jitter))
     for visit in visits:
         assert max(minimum, low) <= visit.visit_frames <= max(minimum, high)
+
+
+def test_the_spans_of_a_schedule_are_its_visits_one_after_the_other():
+    frames_of_visits = (3, 1, 5)
+    visits = [
+        ScheduledVisit(visit_idx=k, cycle_idx=0, game_id="pong", visit_frames=frames)
+        for k, frames in enumerate(frames_of_visits)
+    ]
+    assert visit_spans(visits) == (range(3), range(3, 4), range(4, 9))
+    assert visit_spans([]) == ()

@@ -16,13 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import (
-    EpisodeRow,
-    EventRow,
-    ScheduledVisit,
-    SegmentRow,
-    TimestepRow,
-)
+from longplay.contract.config import ScheduledVisit
+from longplay.contract.rows import EpisodeRow, EventRow, SegmentRow, TimestepRow
 from longplay.driver import ActionDriver
 from longplay.errors import AgentError, ConsoleError
 from longplay.stream import Mechanics, Percept, Stream, map_actions

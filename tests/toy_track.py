@@ -12,13 +12,10 @@ from longplay.agents.source.loading import LoadedAgent
 from longplay.console.base import Rom
 from longplay.console.machines import Machine
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import (
-    RunConfig,
-    Score,
-    ScoringDefaults,
-    TimestepRow,
-)
-from longplay.contract.versions import ContractVersion
+from longplay.contract.config import RunConfig, ScoringDefaults
+from longplay.contract.documents import Score
+from longplay.contract.registry import ContractVersion
+from longplay.contract.rows import TimestepRow
 from longplay.scoring.play import Play
 from longplay.scoring.streaming import compute_score as compute_streaming_score
 from longplay.suites import ControlSuite

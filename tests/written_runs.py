@@ -11,8 +11,9 @@ import msgspec
 import numpy as np
 
 from generated_runs import GAME_ACTIONS, STARTED, make_status, write
+from longplay.contract.config import RunConfig
 from longplay.contract.fingerprint import agent_id
-from longplay.contract.records import EpisodeRow, EventRow, RunConfig, TimestepRow
+from longplay.contract.rows import EpisodeRow, EventRow, TimestepRow
 from longplay.contract.rundir import RunDirectory
 from longplay.plan import plan_run
 from longplay.scoring.play import read_play

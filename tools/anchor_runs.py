@@ -1,9 +1,11 @@
 """Runs -> the measurements behind the anchors, and the anchors themselves.
 
 lower, any suite     runs of the random agent on the suite
-upper, control       runs of a prediction suite: there the reference policies play,
-                     whatever the agent predicts
-upper, streaming     runs of specialists, one game each
+upper, anchors-2     visits of anchor policies (`python -m references anchors`); of
+                     games that have one, the reference policies of a prediction suite,
+                     which play there whatever the agent predicts
+upper, anchors-1     on streaming suites: runs of specialists, one game each
+explore-only         runs of that agent on the suite
 """
 
 from __future__ import annotations
@@ -16,14 +18,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from longplay.contract.records import RunConfig
+from longplay.contract.config import RunConfig
 from longplay.errors import ConfigError
 from longplay.lab.analysis.intervals import standard_error
 from longplay.lab.analysis.runs import MeasuredRun
 from longplay.scoring.anchors import GameAnchors, SuiteAnchors, UpperSource
 from longplay.scoring.metrics import mean_or_none
+from longplay.suites import get_suite
+from references.training.anchor_facts import AnchorFacts
 
 _LAST_THIRD = 1 / 3
+_RULES = (
+    "frame_skip",
+    "reward",
+    "decision_interval",
+    "delay",
+    "sticky",
+    "life_loss_termination",
+    "full_action_space",
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +63,9 @@ class UpperMeasurement:
 
 
 def make_game_anchors(
-    random: RandomMeasurement, upper: UpperMeasurement | None
+    random: RandomMeasurement,
+    upper: UpperMeasurement | None,
+    explore_only: float | None = None,
 ) -> GameAnchors:
     """Measurements -> the anchors of a game.
 
@@ -68,26 +83,7 @@ def make_game_anchors(
         upper_source=None if upper is None else upper.source,
         random_forgetting=mean_or_none(random.forgetting.tolist()),
         random_recovery=mean_or_none(random.recovery.tolist()),
-    )
-
-
-def make_suite_anchors(
-    randoms: Mapping[str, RandomMeasurement],
-    uppers: Mapping[str, UpperMeasurement],
-    *,
-    random_seeds: Sequence[int],
-    upper_seeds: Sequence[int],
-    versions: Mapping[str, str],
-) -> SuiteAnchors:
-    """Measurements by game -> the anchors of a suite."""
-    return SuiteAnchors(
-        random_seeds=tuple(random_seeds),
-        upper_seeds=tuple(upper_seeds),
-        versions=dict(versions),
-        games={
-            game: make_game_anchors(random, uppers.get(game))
-            for game, random in randoms.items()
-        },
+        explore_only=explore_only,
     )
 
 
@@ -140,15 +136,36 @@ def measure_specialists(runs: Sequence[MeasuredRun]) -> dict[str, UpperMeasureme
     }
 
 
+def measure_anchor_policies(
+    facts: Sequence[AnchorFacts],
+) -> dict[str, UpperMeasurement]:
+    """Game -> reward rate of its anchor policy, visit by visit."""
+    return {
+        one.game: UpperMeasurement(
+            np.array([visit.rate for visit in one.visits]), "anchor policy"
+        )
+        for one in facts
+    }
+
+
 def measure_suite(
-    random_runs: Sequence[MeasuredRun], upper_runs: Sequence[MeasuredRun]
+    random_runs: Sequence[MeasuredRun],
+    upper_runs: Sequence[MeasuredRun],
+    policies: Sequence[AnchorFacts] = (),
+    explorers: Sequence[MeasuredRun] = (),
 ) -> SuiteAnchors:
-    """Runs of both anchors -> the anchors of the random runs' suite.
+    """Measurements of both anchors -> the anchors of the random runs' suite.
+
+    Args:
+        random_runs: The random agent on the suite.
+        upper_runs: Runs of a prediction suite, or of specialists.
+        policies: Anchor policies; they take precedence over `upper_runs`.
+        explorers: `explore-only` on the suite.
 
     Raises:
         ConfigError: The runs are not of one suite, or do not fit each other.
     """
-    _check_randoms(random_runs)
+    _check_agent(random_runs, "random")
     config = random_runs[0].config
     uppers: dict[str, UpperMeasurement] = {}
     if upper_runs:
@@ -156,26 +173,50 @@ def measure_suite(
         are_policies = upper_runs[0].track.predicts
         measure = measure_policies if are_policies else measure_specialists
         uppers = measure(upper_runs)
+    for facts in policies:
+        _check_rules(facts.game, _rules_of_policy(facts), config)
+    uppers |= measure_anchor_policies(policies)
+    explored = _measure_explorers(explorers, random_runs)
     versions = config.versions or {}
-    return make_suite_anchors(
-        measure_random(random_runs),
-        uppers,
-        random_seeds=_seeds_of(random_runs),
-        upper_seeds=_seeds_of(upper_runs),
+    visited = {visit.seed for facts in policies for visit in facts.visits}
+    return SuiteAnchors(
+        random_seeds=tuple(_seeds_of(random_runs)),
+        upper_seeds=tuple(sorted({*_seeds_of(upper_runs), *visited})),
         versions={n: versions[n] for n in ("longplay", "ale_py") if n in versions},
+        games={
+            game: make_game_anchors(random, uppers.get(game), explored.get(game))
+            for game, random in measure_random(random_runs).items()
+        },
     )
 
 
-def _check_randoms(runs: Sequence[MeasuredRun]) -> None:
+def _measure_explorers(
+    runs: Sequence[MeasuredRun], random_runs: Sequence[MeasuredRun]
+) -> dict[str, float]:
+    """Game -> mean rate of `explore-only`; empty without runs."""
+    if not runs:
+        return {}
+    _check_agent(runs, "explore-only")
+    if runs[0].conditions != random_runs[0].conditions:
+        raise ConfigError(
+            f"explore-only: expected runs of {random_runs[0].conditions.suite}, found "
+            f"{runs[0].conditions.suite}"
+        )
+    rates = np.array([run.measure().average for run in runs])
+    return dict(zip(runs[0].config.games, rates.mean(axis=0).tolist(), strict=True))
+
+
+def _check_agent(runs: Sequence[MeasuredRun], agent: str) -> None:
+    """Refuses runs that are not one run per seed of one agent on one suite."""
     suites = {run.conditions for run in runs}
     if len(suites) != 1:
         names = ", ".join(sorted(conditions.suite for conditions in suites)) or "none"
-        raise ConfigError(f"random agent: expected runs of one suite, found {names}")
+        raise ConfigError(f"{agent}: expected runs of one suite, found {names}")
     agents = sorted({run.agent.name for run in runs})
     seeds = _seeds_of(runs)
-    if agents != ["random"] or len(seeds) != len(runs):
+    if agents != [agent] or len(seeds) != len(runs):
         raise ConfigError(
-            "random agent: expected one run per seed of `random`, found "
+            f"{agent}: expected one run per seed of `{agent}`, found "
             f"{len(runs)} runs of {', '.join(agents)} on {len(seeds)} seeds"
         )
 
@@ -200,21 +241,32 @@ def _check_uppers(runs: Sequence[MeasuredRun], config: RunConfig) -> None:
             f"upper anchor: expected runs of one agent, found {', '.join(agents)}"
         )
     for run in runs:
-        if (found := _rules_of(run.config)) != (expected := _rules_of(config)):
-            name = next(name for name in expected if found[name] != expected[name])
+        _check_rules(str(run.path), _rules_of(run.config), config)
+
+
+def _check_rules(where: str, found: Mapping[str, Any], config: RunConfig) -> None:
+    expected = _rules_of(config)
+    for name in expected:
+        if found[name] != expected[name]:
             raise ConfigError(
-                f"{run.path}: {name}: expected {expected[name]}, as in the random "
+                f"{where}: {name}: expected {expected[name]}, as in the random "
                 f"agent's runs, found {found[name]}"
             )
 
 
 def _rules_of(config: RunConfig) -> dict[str, Any]:
     """Emulator and rules: what the reward of an action depends on."""
-    names = ("frame_skip", "reward", "decision_interval", "delay", "sticky")
-    flags = ("life_loss_termination", "full_action_space")
     return {
         "ale_py": (config.versions or {}).get("ale_py"),
-        **{name: getattr(config, name) for name in (*names, *flags)},
+        **{name: getattr(config, name) for name in _RULES},
+    }
+
+
+def _rules_of_policy(facts: AnchorFacts) -> dict[str, Any]:
+    suite = get_suite(facts.suite)
+    return {
+        "ale_py": facts.versions["ale_py"],
+        **{name: getattr(suite, name, None) for name in _RULES},
     }
 
 

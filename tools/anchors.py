@@ -1,52 +1,85 @@
-"""Packs of results/ -> the entries of suites in anchors-1.json.
+"""Packs of results/ and anchor policies -> the entries of suites in a set of anchors.
 
-    python tools/anchors.py SUITE…    adds these suites
+    python tools/anchors.py SUITE…    adds these suites to anchors-2
 
-An entry is frozen: it is never changed, and other numbers need another name. It needs
-the packs of all official seeds.
-The lower anchor comes from the packs of the random agent on the suite. The upper one of
-a control suite comes from packs of prediction-v1, where the reference policies play,
-whatever the agent predicts; that of a streaming suite from the packs of specialists.
-Nothing is replayed: windows are in the packs.
+An entry is frozen: it is never changed, and other numbers need another name. The lower
+anchor comes from the packs of the random agent on all official seeds of the suite, the
+rate of `explore-only` from its packs. Upper anchors come from the policies of
+`results/anchor-policies`, and on games without one from packs of prediction-v1, where
+the reference policies play, whatever the agent predicts. Nothing is replayed: windows
+are in the packs.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import longplay.scoring
 from anchor_runs import measure_suite
-from longplay.contract.files import write_document
+from longplay.contract.files import read_document, write_document
 from longplay.lab.analysis.runs import MeasuredRun, RunReader
 from longplay.lab.report.site.verdicts import open_pack
-from longplay.scoring.anchors import ANCHORS_NAME, SuiteAnchors, read_anchors
+from longplay.scoring.anchors import Anchors, SuiteAnchors, read_anchors
 from longplay.scoring.normalisation import make_scale
-from longplay.suites import get_suite
+from longplay.suites import Suite, get_suite
+from references.training.anchor_facts import ANCHOR_TASKS, AnchorFacts
 from results import RESULTS
 
-SHIPPED = Path(longplay.scoring.__file__).parent / "data" / f"{ANCHORS_NAME}.json"
+NAME = "anchors-2"
+SHIPPED = Path(longplay.scoring.__file__).parent / "data" / f"{NAME}.json"
 # Any agent of prediction-v1.
 PREDICTOR = "linear-td"
 
 
 def measure_packs(suite_id: str, results: Path = RESULTS) -> SuiteAnchors:
-    """The anchors of a suite, from the packs of both anchors."""
+    """The entry of a suite in anchors-2."""
+    suite = get_suite(suite_id)
+    policies = _read_policies(suite, results)
+    known = {facts.game for facts in policies}
+    uppers = []
+    if not known.issuperset(suite.games):
+        uppers = [results / "prediction-v1" / PREDICTOR]
+    explorers = results / suite_id / "explore-only"
+    return measure_suite(
+        _read_randoms(suite, results),
+        read(uppers),
+        policies,
+        read([explorers]) if explorers.exists() else (),
+    )
+
+
+def measure_first_packs(suite_id: str, results: Path = RESULTS) -> SuiteAnchors:
+    """The entry of a suite in anchors-1, which had no anchor policies."""
     suite = get_suite(suite_id)
     uppers = (
         [results / "specialists" / game for game in suite.games]
         if suite.track == "streaming"
         else [results / "prediction-v1" / PREDICTOR]
     )
-    randoms = read([results / suite_id / "random"], results)
+    return measure_suite(_read_randoms(suite, results), read(uppers))
+
+
+def _read_randoms(suite: Suite, results: Path) -> tuple[MeasuredRun, ...]:
+    randoms = read([results / suite.suite_id / "random"])
     if {run.seed for run in randoms} != set(suite.official_seeds):
-        sys.exit(f"{suite_id}: expected packs of random on all official seeds")
-    return measure_suite(randoms, read(uppers, results))
+        sys.exit(f"{suite.suite_id}: expected packs of random on all official seeds")
+    return randoms
 
 
-def read(folders: Iterable[Path], results: Path) -> tuple[MeasuredRun, ...]:
+def _read_policies(suite: Suite, results: Path) -> Sequence[AnchorFacts]:
+    """The anchor policies of a suite's games, on its track."""
+    folder = results / "anchor-policies"
+    return [
+        read_document(folder / game / "visits.json", AnchorFacts)
+        for game in suite.games
+        if game in ANCHOR_TASKS and ANCHOR_TASKS[game].suite.track == suite.track
+    ]
+
+
+def read(folders: Iterable[Path]) -> tuple[MeasuredRun, ...]:
     found = RunReader(open_pack).read(list(folders))
     for left in found.left_out:
         sys.exit(f"{left.path}: {left.reason}")
@@ -56,12 +89,14 @@ def read(folders: Iterable[Path], results: Path) -> tuple[MeasuredRun, ...]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("suites", nargs="+", metavar="SUITE")
-    anchors = read_anchors(SHIPPED)
+    anchors = (
+        read_anchors(SHIPPED) if SHIPPED.exists() else Anchors(name=NAME, suites={})
+    )
     for suite_id in parser.parse_args().suites:
         entry = measure_packs(suite_id)
         if anchors.suites.get(suite_id, entry) != entry:
             sys.exit(
-                f"{suite_id} has other numbers in {ANCHORS_NAME}, which is frozen: "
+                f"{suite_id} has other numbers in {NAME}, which is frozen: "
                 "give the new ones another name"
             )
         suites = {**anchors.suites, suite_id: entry}

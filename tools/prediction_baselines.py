@@ -16,8 +16,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from longplay.contract.documents import PredictionScore
 from longplay.contract.files import read_json, write_document, write_file
-from longplay.contract.records import PredictionScore
 from longplay.contract.rundir import RunDirectory
 from longplay.reference.library import DATA as DATA_OF_REFERENCES
 from longplay.reference.rollout_file import find_rollouts

@@ -23,12 +23,8 @@ from typing import Any
 
 from longplay.agents.random import RandomAgent
 from longplay.console.ale import AleConsole
-from longplay.contract.records import (
-    GLOBAL_ACTION_SET,
-    ControlScore,
-    ScheduledVisit,
-    Score,
-)
+from longplay.contract.config import GLOBAL_ACTION_SET, ScheduledVisit
+from longplay.contract.documents import ControlScore, Score
 from longplay.contract.rundir import RunDirectory
 from longplay.lab.report.site.verdicts import open_pack
 from longplay.plan import plan_run

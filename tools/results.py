@@ -32,11 +32,10 @@ from filelock import FileLock
 from pydantic import Field
 
 import longplay.lab.analysis
+from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.contract.files import read_document, write_document
 from longplay.contract.names import name_agent
-from longplay.contract.records import Document
 from longplay.contract.rundir import RunDirectory
-from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import LongplayError
 from longplay.lab.analysis.results import (
     NON_LEARNERS,

@@ -19,8 +19,8 @@ from matplotlib.figure import Figure
 
 import longplay
 from figure_files import SMALL, in_docs_style
+from longplay.contract.config import RunConfig, ScheduledVisit
 from longplay.contract.curves import Curves
-from longplay.contract.records import RunConfig, ScheduledVisit
 from longplay.lab.report.draw.colours import OKABE_ITO, game_colour
 from longplay.lab.report.draw.drawings import point_rates
 from longplay.lab.report.draw.frame_pictures import FramePainter, render_png

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from longplay.agents.source.loading import LoadedAgent
     from longplay.agents.source.saved import load_agent
-    from longplay.contract.records import ControlScore, PredictionScore, Score
+    from longplay.contract.documents import ControlScore, PredictionScore, Score
     from longplay.contract.rundir import RunDirectory, read_run
     from longplay.errors import (
         AgentError,
@@ -55,16 +55,16 @@ if TYPE_CHECKING:
 # Public name -> the module it lives in; the others are errors. Imported at first use:
 # importing longplay costs next to nothing.
 _HOMES = {
-    "ControlScore": "longplay.contract.records",
+    "ControlScore": "longplay.contract.documents",
     "Experiment": "longplay.experiments.experiment",
     "ExperimentDirectory": "longplay.lab.analysis.experiment",
     "ExperimentResult": "longplay.experiments.experiment",
     "LoadedAgent": "longplay.agents.source.loading",
-    "PredictionScore": "longplay.contract.records",
+    "PredictionScore": "longplay.contract.documents",
     "Report": "longplay.validation",
     "RunDirectory": "longplay.contract.rundir",
     "RunResult": "longplay.experiments.job",
-    "Score": "longplay.contract.records",
+    "Score": "longplay.contract.documents",
     "Suite": "longplay.suites",
     "Table": "longplay.lab.analysis.table",
     "Verification": "longplay.verify.verification",

@@ -11,10 +11,10 @@ import contextlib
 from collections.abc import Iterator
 
 from longplay.console.machines import machine_of
+from longplay.contract.config import RunConfig
 from longplay.contract.files import shorten
 from longplay.contract.findings import Finding
 from longplay.contract.fingerprint import agent_id
-from longplay.contract.records import RunConfig
 from longplay.errors import ConfigError
 from longplay.plan import plan_again, plan_probe
 

@@ -12,7 +12,8 @@ import operator
 from typing import Any, Protocol
 
 from longplay.console.base import Console
-from longplay.contract.records import GLOBAL_ACTION_SET, EventRow, ScheduledVisit
+from longplay.contract.config import GLOBAL_ACTION_SET, ScheduledVisit
+from longplay.contract.rows import EventRow
 from longplay.errors import AgentError, describe_value
 
 _NUM_ACTIONS = len(GLOBAL_ACTION_SET)

@@ -14,8 +14,7 @@ from functools import cached_property
 from math import ceil
 from typing import Any
 
-from longplay.contract.fingerprint import contract_hash, hash_payload
-from longplay.contract.records import (
+from longplay.contract.config import (
     GLOBAL_ACTION_SET,
     ActionMappingPolicy,
     ConfigGiven,
@@ -23,6 +22,7 @@ from longplay.contract.records import (
     RunConfig,
     ScheduledVisit,
 )
+from longplay.contract.fingerprint import contract_hash, hash_payload
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.reference.library import hash_references
 from longplay.schedule import draw_visits, make_schedule

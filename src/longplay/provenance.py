@@ -10,7 +10,7 @@ import re
 import subprocess
 from pathlib import Path
 
-from longplay.contract.records import GitState
+from longplay.contract.config import GitState
 
 _GIT_TIMEOUT_S = 10
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from longplay.contract.records import ScheduledVisit
+from longplay.contract.config import ScheduledVisit
 
 if TYPE_CHECKING:
     from longplay.suites import Suite

@@ -41,17 +41,14 @@ from longplay.console.base import (
     ConsoleStep,
     Observation,
 )
-from longplay.contract.records import (
+from longplay.contract.config import (
     GLOBAL_ACTION_SET,
-    EpisodeRow,
-    EventRow,
     PendingPercept,
     RewardRule,
     RunConfig,
     ScheduledVisit,
-    SegmentRow,
-    TimestepRow,
 )
+from longplay.contract.rows import EpisodeRow, EventRow, SegmentRow, TimestepRow
 from longplay.driver import ActionDriver, Driver
 from longplay.errors import AgentError, ConfigError, ConsoleError
 

@@ -18,18 +18,18 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from longplay import plugins
 from longplay.console.machines import machine_of
-from longplay.contract.files import describe_invalid
-from longplay.contract.records import (
+from longplay.contract.config import (
     ActionIdx,
     Count,
     Delay,
     Discount,
-    Document,
     FrameSkip,
     RewardRule,
     ScoringDefaults,
     Sticky,
 )
+from longplay.contract.documents import Document
+from longplay.contract.files import describe_invalid
 from longplay.errors import ConfigError, UnknownNameError
 
 # Results use a suite's official seeds; tuning uses seeds from here on. Without a seed

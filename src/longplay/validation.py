@@ -21,8 +21,19 @@ import numpy as np
 
 from longplay.claims import check_plan, check_provenance
 from longplay.contract.columns import BadLine, Chunk, Column, RowReader
+from longplay.contract.config import RunConfig
 from longplay.contract.curves import CURVES_FILE, check_curves
 from longplay.contract.digests import check_digests, read_last_chain
+from longplay.contract.documents import (
+    ROLLOUT_KEYS,
+    Document,
+    FileDigest,
+    PredictionScore,
+    ProbeRecord,
+    RunStatus,
+    RunSummary,
+    Score,
+)
 from longplay.contract.files import (
     hash_file,
     read_bounded,
@@ -31,20 +42,7 @@ from longplay.contract.files import (
 )
 from longplay.contract.findings import Finding, FindingLog, Kind
 from longplay.contract.fingerprint import contract_hash
-from longplay.contract.records import (
-    ROLLOUT_KEYS,
-    DigestRow,
-    Document,
-    EpisodeRow,
-    FileDigest,
-    PredictionScore,
-    ProbeRecord,
-    RunConfig,
-    RunStatus,
-    RunSummary,
-    Score,
-    SegmentRow,
-)
+from longplay.contract.rows import DigestRow, EpisodeRow, SegmentRow
 from longplay.contract.rules import EventRules
 from longplay.contract.rundir import find_run, has_evidence
 from longplay.contract.spans import ENDED_BY, SpanTable, check_spans

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from longplay.agents.source.config import AgentConfig
 from longplay.agents.source.loading import BUILT_IN_AGENTS, load_agent
 from longplay.contract.confidential import check_no_secrets
-from longplay.contract.records import AgentEntry
+from longplay.contract.config import AgentEntry
 from longplay.errors import AgentLoadError, ConfigError
 from longplay.eval_log.records import AgentInfo
 

@@ -24,7 +24,8 @@ from longplay.agents.source.loading import (
     load_agent,
 )
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import EventRow, ScheduledVisit
+from longplay.contract.config import ScheduledVisit
+from longplay.contract.rows import EventRow
 from longplay.errors import AgentLoadError, UnknownNameError
 from longplay.stream import Mechanics, Stream
 from longplay.tracks.streaming import STREAMING

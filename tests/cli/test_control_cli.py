@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import longplay
-from longplay.contract.records import ControlScore
+from longplay.contract.documents import ControlScore
 
 ROOT = Path(__file__).parent.parent.parent
 METRICS_AGENT = """

@@ -12,7 +12,7 @@ import pytest
 
 from longplay.contract import columns
 from longplay.contract.columns import Chunk, RowReader
-from longplay.contract.records import EpisodeRow
+from longplay.contract.rows import EpisodeRow
 
 ENDED_BY = ("terminated", "truncated")
 

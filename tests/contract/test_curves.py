@@ -25,7 +25,8 @@ from longplay.contract.curves import (
     parse_curve_rows,
     sum_events,
 )
-from longplay.contract.records import EventRow, PredictionScore
+from longplay.contract.documents import PredictionScore
+from longplay.contract.rows import EventRow
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
 from written_runs import make_config, write_run

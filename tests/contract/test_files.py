@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from longplay.contract.columns import RowReader
 from longplay.contract.digests import read_last_chain
+from longplay.contract.documents import RunSummary, Utc
 from longplay.contract.files import (
     LARGEST_DOCUMENT_BYTES,
     LARGEST_ROW_BYTES,
@@ -25,7 +26,7 @@ from longplay.contract.files import (
     read_json,
     write_file,
 )
-from longplay.contract.records import DigestRow, RunSummary, Utc
+from longplay.contract.rows import DigestRow
 from longplay.errors import DocumentError, RecordingError, escape_controls
 
 ROWS = RowReader(DigestRow, {}, canonical=True)

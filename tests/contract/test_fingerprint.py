@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from longplay import read_run
+from longplay.contract.config import RunConfig
 from longplay.contract.fingerprint import contract_hash, contract_payload
-from longplay.contract.records import RunConfig
 from longplay.errors import DocumentError
 from longplay.plan import plan_run
 

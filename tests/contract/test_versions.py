@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import longplay
+from longplay.contract.registry import ContractVersion, add_contract_version
 from longplay.contract.rundir import read_run
-from longplay.contract.versions import ContractVersion, add_contract_version
 from longplay.errors import ConfigError, ContractVersionError
 from viewer_requests import open_viewer
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import longplay
-from longplay.contract.records import TimestepRow
+from longplay.contract.rows import TimestepRow
 from longplay.eval_log.export import export_jsonl
 from longplay.eval_log.trajectory import Trajectory
 from longplay.plan import name_benchmark

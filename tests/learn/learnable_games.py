@@ -17,7 +17,8 @@ import numpy as np
 from longplay.agents.source.loading import load_agent
 from longplay.console.base import ConsoleStep, Observation
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import EventRow, ScheduledVisit, TimestepRow
+from longplay.contract.config import ScheduledVisit
+from longplay.contract.rows import EventRow, TimestepRow
 from longplay.driver import ActionDriver
 from longplay.stream import Mechanics, Stream
 from longplay.tracks.control import CONTROL

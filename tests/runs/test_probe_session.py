@@ -11,7 +11,7 @@ import pytest
 import longplay
 from longplay.agents.isolation.levels import Isolation
 from longplay.agents.isolation.remote import load_agent_at
-from longplay.contract.records import PendingPercept, ProbeConfig, ProbeOrigin
+from longplay.contract.config import PendingPercept, ProbeConfig, ProbeOrigin
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import AgentLoadError, ConfigError
 from longplay.experiments.experiment import plan_seeds, request_experiment

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import EpisodeRow, EventRow, ScheduledVisit, SegmentRow
+from longplay.contract.config import ScheduledVisit
+from longplay.contract.rows import EpisodeRow, EventRow, SegmentRow
 from longplay.errors import RecordingError
 from longplay.runs.recorder import Recorder
 from longplay.stream import Mechanics, Stream

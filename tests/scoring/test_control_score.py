@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import longplay
-from longplay.contract.records import ControlScore, RatePoint
+from longplay.contract.documents import ControlScore, RatePoint
 from longplay.errors import DocumentError, IncompleteRunError
 from longplay.plan import plan_run
 from longplay.scoring.control import compute_score

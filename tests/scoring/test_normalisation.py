@@ -12,10 +12,9 @@ from anchor_runs import (
     RandomMeasurement,
     UpperMeasurement,
     make_game_anchors,
-    make_suite_anchors,
 )
 from longplay.contract.files import write_document
-from longplay.errors import DocumentError
+from longplay.errors import ConfigError, DocumentError
 from longplay.scoring.anchors import GameAnchors, read_anchors, shipped_anchors
 from longplay.scoring.normalisation import make_scale
 from made_up_anchors import make_anchors, make_game
@@ -102,16 +101,16 @@ def test_anchors_are_made_of_measurements():
         random_forgetting=1.0,
         random_recovery=None,
     )
-    suite = make_suite_anchors(
-        {"pong": random},
-        {},
-        random_seeds=[0, 1],
-        upper_seeds=[],
-        versions={"ale_py": "0.12.1"},
-    )
-    assert suite.games["pong"].upper is None
+    assert make_game_anchors(random, None).upper is None
     with pytest.raises(ValueError, match="at least one run of the random agent"):
         make_game_anchors(RandomMeasurement(*[np.array([])] * 3), None)
+
+
+def test_an_unknown_set_of_anchors_is_refused():
+    with pytest.raises(
+        ConfigError, match=r"expected one of \['anchors-1'.*'anchors-9'"
+    ):
+        shipped_anchors("anchors-9")
 
 
 def test_shipped_anchors_can_be_read():

@@ -10,7 +10,7 @@ import pytest
 
 import longplay
 from longplay.agents.source.loading import load_agent
-from longplay.contract.records import PredictionScore
+from longplay.contract.documents import PredictionScore
 from longplay.plan import plan_run
 from longplay.scoring import prediction_baselines as module
 from longplay.scoring.prediction_baselines import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from longplay.contract.records import (
+from longplay.contract.config import (
     ActionMappingPolicy,
     RunConfig,
     ScheduledVisit,

@@ -10,6 +10,7 @@ import pytest
 from anchor_runs import measure_suite
 from longplay.errors import ConfigError
 from longplay.lab.analysis.runs import MeasuredRun, RunReader
+from references.training.anchor_facts import AnchorFacts, AnchorVisit
 from written_runs import SHORT, make_config, write_run
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -99,3 +100,51 @@ def test_upper_runs_of_two_agents_are_refused(tmp_path, randoms):
         write_run(tmp_path / "special" / agent, config, [1.0] * 60)
     with pytest.raises(ConfigError, match="expected runs of one agent, found one, two"):
         measure_suite(randoms, read(tmp_path / "special"))
+
+
+def make_policy(rates: list[float], **changes: object) -> AnchorFacts:
+    facts = {
+        "game": "qbert",
+        "suite": "stream-smoke-v1",
+        "policy_sha256": "0" * 64,
+        "actions": (0, 1),
+        "exploration": 0.02,
+        "recipe": {},
+        "versions": {"longplay": "0.1.0", "ale_py": "0.12.1"},
+        "visits": [
+            AnchorVisit(seed=seed, frames=100, reward_sum=100 * rate)
+            for seed, rate in enumerate(rates)
+        ],
+    }
+    return AnchorFacts.model_validate(facts | changes, strict=False)
+
+
+def test_anchor_policies_by_hand(randoms):
+    """Three visits at 4, 5 and 6 per frame: 5, with a standard error of 1/√3."""
+    found = measure_suite(randoms, (), [make_policy([4.0, 5.0, 6.0])])
+    qbert = found.games["qbert"]
+    assert (qbert.upper, qbert.upper_source) == (5.0, "anchor policy")
+    assert qbert.upper_error == pytest.approx(1 / 3**0.5)
+    assert found.upper_seeds == (0, 1, 2)
+    assert found.games["centipede"].upper is None
+
+
+def test_an_anchor_policy_under_other_rules_is_refused(randoms):
+    other = make_policy([4.0], suite="control-3x3-v1")
+    with pytest.raises(ConfigError, match=r"qbert: frame_skip: expected None, .* 4"):
+        measure_suite(randoms, (), [other])
+    other = make_policy([4.0], versions={"ale_py": "0.11.0"})
+    with pytest.raises(ConfigError, match=r"ale_py: expected 0\.12\.1, .*0\.11\.0"):
+        measure_suite(randoms, (), [other])
+
+
+def test_explore_only_is_a_second_line(tmp_path, randoms):
+    for seed, rate in ((0, 2.0), (2, 5.0)):
+        config = make_config(seed=seed, agent="explore-only")
+        write_run(tmp_path / "explore" / str(seed), config, [rate] * 360)
+    found = measure_suite(randoms, (), (), read(tmp_path / "explore"))
+    assert found.games["qbert"].explore_only == pytest.approx(3.5)
+    assert found.games["qbert"].lower == pytest.approx(2.0)
+    assert measure_suite(randoms, ()).games["qbert"].explore_only is None
+    with pytest.raises(ConfigError, match="one run per seed of `explore-only`, found"):
+        measure_suite(randoms, (), (), randoms)

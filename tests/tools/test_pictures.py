@@ -16,7 +16,8 @@ from PIL import Image
 import pictures
 import stream_picture
 from figure_files import render_figure
-from longplay.contract.records import EventRow, ScheduledVisit
+from longplay.contract.config import ScheduledVisit
+from longplay.contract.rows import EventRow
 from longplay.plan import plan_run
 from longplay.reference.facts import AuditedState, ReferenceFacts
 from longplay.reference.library import REFERENCE_GAMES

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from longplay.console.machines import add_machine, remove_machine
-from longplay.contract.versions import CONTRACT_VERSIONS
+from longplay.contract.registry import CONTRACT_VERSIONS
 from longplay.errors import ConfigError, ContractVersionError, UnknownNameError
 from longplay.plan import plan_run
 from longplay.stream import INFO_KEYS

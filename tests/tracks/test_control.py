@@ -19,7 +19,8 @@ from longplay.agents.random import RandomAgent
 from longplay.agents.repeat import RepeatAgent
 from longplay.console.base import Observation
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import EventRow, ScheduledVisit, TimestepRow
+from longplay.contract.config import ScheduledVisit
+from longplay.contract.rows import EventRow, TimestepRow
 from longplay.driver import ActionDriver
 from longplay.stream import Mechanics, Stream
 from longplay.tracks.control import CONTROL

@@ -9,7 +9,8 @@ from test_control import make_module
 
 from longplay.agents.functional import FunctionalAgent
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import EventRow, ScheduledVisit
+from longplay.contract.config import ScheduledVisit
+from longplay.contract.rows import EventRow
 from longplay.stream import INFO_KEYS, Mechanics, Stream
 from longplay.tracks.catalogue import TRACKS
 from longplay.tracks.participant import Participant

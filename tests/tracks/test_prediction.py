@@ -12,7 +12,7 @@ import pytest
 
 from longplay.agents.functional import FunctionalAgent
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import EventRow
+from longplay.contract.rows import EventRow
 from longplay.errors import AgentError, ConfigError, ConsoleError, DocumentError
 from longplay.plan import plan_run
 from longplay.reference.driver import ReferenceDriver

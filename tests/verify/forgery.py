@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 
 from longplay.console.base import ConsoleStep
+from longplay.contract.config import RunConfig
 from longplay.contract.digests import Chain
 from longplay.contract.files import read_document
-from longplay.contract.records import RunConfig
 from longplay.runs.recorder import Recorder
 from longplay.stream import Stream
 from longplay.tracks.scores import score_run, write_score

@@ -28,7 +28,7 @@ import longplay
 from longplay.agents.isolation.levels import Isolation
 from longplay.agents.random import RandomAgent
 from longplay.contract.digests import BLOCK_FRAMES
-from longplay.contract.records import Difference
+from longplay.contract.documents import Difference
 from longplay.contract.rundir import ROW_FILES
 from longplay.errors import (
     CannotVerifyError,

@@ -265,7 +265,7 @@ def record(
     """Record a policy playing its visit of prediction-v1, once per seed."""
     from longplay.cli.settings import parse_seeds
     from longplay.console.machines import make_console
-    from longplay.contract.records import ScheduledVisit
+    from longplay.contract.config import ScheduledVisit
     from longplay.plan import plan_run
     from longplay.reference.library import check_reference_game
     from longplay.reference.streams import write_streams

@@ -17,7 +17,7 @@ from statistics import stdev
 import numpy as np
 from numpy.typing import NDArray
 
-from longplay.contract.records import Document
+from longplay.contract.documents import Document
 from longplay.reference.facts import lead_in_errors
 from longplay.reference.library import DATA, list_references, read_reference_document
 from longplay.reference.streams import read_recorded_visits

@@ -11,7 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from longplay.console.base import Console
-from longplay.contract.records import PredictionRow, ScheduledVisit
+from longplay.contract.config import ScheduledVisit
+from longplay.contract.rows import PredictionRow
 from longplay.reference.driver import ReferenceDriver
 from longplay.reference.guide import LiveGuide
 from longplay.reference.library import load_reference

@@ -45,6 +45,7 @@ _COMMANDS = (
     reading.score,
     reading.show,
     comparing.compare,
+    comparing.table,
     comparing.plot,
     comparing.report,
     comparing.leaderboard,

@@ -13,7 +13,7 @@ from rich.text import Text
 from longplay.agents.source.loading import BUILT_IN_AGENTS, list_agents
 from longplay.cli.layout import add_row, make_facts, make_table
 from longplay.console.games import GAMES, REFUSED_GAMES
-from longplay.contract.records import RunConfig
+from longplay.contract.config import RunConfig
 from longplay.errors import MissingExtraError
 from longplay.plan import RunPlan
 from longplay.scoring.baselines import expected_seconds

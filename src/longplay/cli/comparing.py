@@ -89,6 +89,28 @@ def compare(
         _print_comparison(comparison, with_games=games)
 
 
+def table(
+    paths: Paths,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="*.csv, *.parquet.")
+    ],
+    windows: Annotated[
+        bool, typer.Option("--windows", help="A row per sixtieth of a visit.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Write the rewards of runs as a table, one row per visit."""
+    from longplay.lab.analysis.table import make_table as tabulate
+
+    check_output("--output", output)
+    found = read_runs(paths, quiet=quiet)
+    made = tabulate(found.runs, windows=windows)
+    made.write(output)
+    if not quiet:
+        runs = f"{len(found.runs):,} run" + ("s" if len(found.runs) > 1 else "")
+        print_tables(Text(f"{output}: {len(made):,} rows of {runs}"))
+
+
 def plot(
     paths: Paths,
     output: Annotated[

@@ -19,7 +19,7 @@ from longplay.cli.layout import (
 from longplay.cli.progress import describe_learning
 from longplay.cli.result_lines import describe_results
 from longplay.cli.score_tables import describe_random_changes
-from longplay.contract.records import Score
+from longplay.contract.documents import Score
 from longplay.contract.rundir import RunDirectory
 from longplay.lab.analysis.intervals import FEWEST_FOR_INTERVAL, estimate_mean
 from longplay.scoring.baselines import random_baseline

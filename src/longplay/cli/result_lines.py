@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from longplay.contract.records import RunConfig
+from longplay.contract.config import RunConfig
 from longplay.lab.analysis.results import shipped_results
 from longplay.lab.report.tables import format_estimate
 from longplay.tracks.catalogue import track_of

@@ -12,8 +12,9 @@ from rich.text import Text
 from longplay.cli.layout import add_row, format_number, make_facts, make_table
 from longplay.cli.result_lines import shipped_to_json
 from longplay.cli.score_tables import show_score
+from longplay.contract.config import RunConfig
+from longplay.contract.documents import TuningRecord
 from longplay.contract.files import read_document
-from longplay.contract.records import RunConfig, TuningRecord
 from longplay.contract.rundir import RunDirectory
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import prediction_baselines

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from longplay.cli.layout import add_row, format_number, make_table
 from longplay.cli.result_lines import describe_results
-from longplay.contract.records import ControlScore, PredictionScore, RunConfig, Score
+from longplay.contract.config import RunConfig
+from longplay.contract.documents import ControlScore, PredictionScore, Score
 from longplay.errors import show_name
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import (

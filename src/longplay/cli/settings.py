@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
+from longplay.contract.config import find_delay
 from longplay.contract.files import parse_json, read_bounded, read_json, shorten
 from longplay.contract.layout import KeepAgent
-from longplay.contract.records import find_delay
 from longplay.errors import ConfigError, DocumentError
 from longplay.runs.options import CHECKPOINT_S, RunOptions, Tracker
 

@@ -9,7 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from longplay.cli.layout import add_row, make_table
-from longplay.contract.records import RunConfig
+from longplay.contract.config import RunConfig
 from longplay.errors import ConfigError
 from longplay.suites import Suite
 

@@ -28,7 +28,7 @@ from longplay.console.base import (
 )
 from longplay.console.games import check_game
 from longplay.console.stickiness import StickyDraws
-from longplay.contract.records import RunConfig
+from longplay.contract.config import RunConfig
 from longplay.errors import ConfigError, ConsoleError
 
 ALE_VERSION: str = ale_py.__version__

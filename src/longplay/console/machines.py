@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from longplay.console.base import Console, Rom
 from longplay.console.games import GAMES, check_game
-from longplay.contract.records import RunConfig
+from longplay.contract.config import RunConfig
 from longplay.errors import ConfigError
 
 

@@ -23,14 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.columns import Column, RowReader
+from longplay.contract.config import RunConfig, ScheduledVisit, visit_spans
 from longplay.contract.findings import Finding, FindingLog
-from longplay.contract.records import (
-    CurveRow,
-    EventRow,
-    PredictionRow,
-    RunConfig,
-    ScheduledVisit,
-)
+from longplay.contract.rows import CurveRow, EventRow, PredictionRow
 from longplay.errors import DocumentError
 
 Reals = NDArray[np.float64]
@@ -192,15 +187,16 @@ def sum_events(path: Path, config: RunConfig) -> list[CurveRow]:
     """
     predicts = issubclass(config.event_row, PredictionRow)
     row_type = _PredictionWindowRow if predicts else _WindowRow
-    ends = np.cumsum([visit.visit_frames for visit in config.played_schedule])
+    spans = visit_spans(config.played_schedule)
+    edges = np.array([0, *(span.stop for span in spans)])
     sums, count = WindowSums(config), 0
     for chunk in RowReader(row_type, {}, canonical=False).read_chunks(path):
         frames = chunk.columns["global_frame_idx"]
-        visits = np.searchsorted(ends, frames, side="right")
-        starts = np.concatenate(([0], ends))[visits]
+        visits = np.searchsorted(edges, frames, side="right") - 1
+        visit_frames = frames - edges[visits]
         is_gapless = np.array_equal(frames, np.arange(count, count + len(chunk)))
         is_placed = np.array_equal(visits, chunk.columns["visit_idx"])
-        is_placed &= np.array_equal(frames - starts, chunk.columns["visit_frame_idx"])
+        is_placed &= np.array_equal(visit_frames, chunk.columns["visit_frame_idx"])
         count += len(chunk)
         if not is_gapless or not is_placed or chunk.has_damage:
             last_frame = int(frames.max(initial=-1))
@@ -209,7 +205,7 @@ def sum_events(path: Path, config: RunConfig) -> list[CurveRow]:
                 f"visits, found {count} rows up to frame {last_frame}; see "
                 "`longplay validate`"
             )
-        sums.add(visits, frames - starts, chunk.columns)
+        sums.add(visits, visit_frames, chunk.columns)
     return sums.to_rows()
 
 

@@ -19,10 +19,11 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from longplay.contract.columns import Chunk, Column
+from longplay.contract.columns import Chunk
+from longplay.contract.config import ScheduledVisit, visit_spans
 from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
-from longplay.contract.findings import Finding, FindingLog
-from longplay.contract.records import DigestRow, EventRow, ScheduledVisit
+from longplay.contract.findings import Finding, FindingLog, RowPlace
+from longplay.contract.rows import DigestRow, EventRow
 
 BLOCK_FRAMES = 256
 NO_CHAIN = bytes(32)
@@ -44,12 +45,11 @@ def ends_block(event: EventRow) -> bool:
 
 def iter_blocks(schedule: Sequence[ScheduledVisit]) -> Iterator[Block]:
     """All blocks of a schedule, in order."""
-    start = 0
-    for visit in schedule:
-        for first in range(0, visit.visit_frames, BLOCK_FRAMES):
-            end = min(first + BLOCK_FRAMES, visit.visit_frames)
-            yield Block(start + end - 1, visit.visit_idx, end - 1, end - first)
-        start += visit.visit_frames
+    for visit, span in zip(schedule, visit_spans(schedule), strict=True):
+        for first in range(0, len(span), BLOCK_FRAMES):
+            block = span[first : first + BLOCK_FRAMES]
+            last = first + len(block) - 1
+            yield Block(block[-1], visit.visit_idx, last, len(block))
 
 
 class Chain:
@@ -99,11 +99,5 @@ def check_digests(
     for position, name in enumerate(Block._fields[:3]):
         found = rows.columns[name][:both]
         expected = np.array([block[position] for block in blocks[:both]], np.int64)
-
-        def describe(
-            row: int, expected: Column = expected, found: Column = found
-        ) -> str:
-            return f"expected {expected[row]}, found {found[row]}"
-
-        bad = found != expected
-        findings.add_rows("digest row", file, name, bad, rows.lines, describe)
+        place = RowPlace(file, name, rows.lines)
+        findings.add_rows("digest row", place, found != expected, expected, found)

@@ -32,8 +32,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from longplay.contract.records import Document
-from longplay.contract.versions import SCHEMA_VERSION
+from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.errors import (
     ContractVersionError,
     DocumentError,

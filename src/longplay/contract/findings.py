@@ -7,9 +7,8 @@ and notes for the runs of other tools.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +67,7 @@ NOTED: frozenset[Kind] = frozenset({"other rollouts", "no evidence"})
 _SHOWN_PER_KIND = 5
 
 Mask = NDArray[np.bool_]
+Column = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,24 @@ class Finding:
     def __str__(self) -> str:
         """`episodes.jsonl:17 length: expected 90, found 91`."""
         where = self.file if self.line is None else f"{self.file}:{self.line}"
-        return (
-            f"{where} {self.field}: {self.message}"
-            if self.field
-            else (f"{where}: {self.message}")
-        )
+        field = f" {self.field}" if self.field else ""
+        return f"{where}{field}: {self.message}"
+
+
+class RowPlace(NamedTuple):
+    """A column of a file: where rows were found.
+
+    Attributes:
+        file: The file.
+        column: The column.
+        lines: (rows,) lines of the file.
+        source: What the expected values follow from, as `" from the events"`.
+    """
+
+    file: str
+    column: str
+    lines: NDArray[np.int64]
+    source: str = ""
 
 
 @dataclass
@@ -121,16 +134,26 @@ class FindingLog:
     def add_rows(
         self,
         kind: Kind,
-        file: str,
-        column: str,
+        place: RowPlace,
         bad: Mask,
-        lines: NDArray[np.int64],
-        describe: Callable[[int], str],
+        expected: Any,
+        found: Column,
     ) -> None:
-        """Counts every row where `bad` is set; describes the first few."""
+        """Counts every row where `bad` is set; describes the first few.
+
+        Args:
+            kind: Of the findings.
+            place: Where the rows are.
+            bad: (rows,) which of them are wrong.
+            expected: What they must be: one value per row, or words for all.
+            found: (rows,) what they are.
+        """
         rows = np.flatnonzero(bad)
         for row in rows[:_SHOWN_PER_KIND].tolist():
-            self.add(Finding(kind, file, describe(row), int(lines[row]), column))
+            wanted = expected if isinstance(expected, str) else expected[row]
+            message = f"expected {wanted}{place.source}, found {found[row]}"
+            line = int(place.lines[row])
+            self.add(Finding(kind, place.file, message, line, place.column))
         rest = len(rows) - _SHOWN_PER_KIND
         if rest > 0:
             is_note = self._is_note(kind)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from longplay.contract.records import RunConfig, ScoringDefaults
+from longplay.contract.config import RunConfig, ScoringDefaults
 
 
 def contract_payload(config: RunConfig) -> dict[str, Any]:

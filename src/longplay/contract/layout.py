@@ -20,15 +20,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from longplay.contract.files import read_document
-from longplay.contract.names import folder_name
-from longplay.contract.records import (
-    AgentEntry,
+from longplay.contract.config import AgentEntry, ConfigGiven
+from longplay.contract.documents import (
+    SCHEMA_VERSION,
     AgentIsolation,
-    ConfigGiven,
     Document,
     is_none,
 )
+from longplay.contract.files import read_document
+from longplay.contract.names import folder_name
 from longplay.contract.rundir import (
     FOUND_STUDY,
     PACK_SUFFIX,
@@ -39,7 +39,6 @@ from longplay.contract.rundir import (
     is_study,
     natural_key,
 )
-from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import DocumentError, NotARunError
 
 EXPERIMENT_CONFIG = "experiment_config.json"

@@ -19,25 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.columns import read_columns
+from longplay.contract.config import RunConfig
 from longplay.contract.curves import (
     CURVES_FILE,
     Curves,
     parse_curve_rows,
     sum_events,
 )
-from longplay.contract.files import hash_file, read_bounded, read_document
-from longplay.contract.records import (
+from longplay.contract.documents import (
     Document,
-    EpisodeRow,
-    EventRow,
-    RequiredEventRow,
-    RunConfig,
     RunStatus,
     RunSummary,
     Score,
-    SegmentRow,
     VerificationRecord,
 )
+from longplay.contract.files import hash_file, read_bounded, read_document
+from longplay.contract.rows import EpisodeRow, EventRow, RequiredEventRow, SegmentRow
 from longplay.errors import DocumentError, MissingExtraError, NotARunError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from longplay.contract.columns import Chunk, Column
-from longplay.contract.findings import Finding, FindingLog, Kind, Mask
+from longplay.contract.findings import Finding, FindingLog, Kind, Mask, RowPlace
 
 ENDED_BY = ("terminated", "truncated")
 
@@ -87,13 +87,8 @@ def check_spans(
     """Checks the rows of episodes.jsonl or segments.jsonl against the events."""
     count = len(expected["length"])
     if len(chunk) != count:
-        findings.add(
-            Finding(
-                kind,
-                file,
-                f"expected {count} rows from the events, found {len(chunk)}",
-            )
-        )
+        message = f"expected {count} rows from the events, found {len(chunk)}"
+        findings.add(Finding(kind, file, message))
     common = min(count, len(chunk))
     lines = chunk.lines[:common]
     names = np.array([*games, "a game not in the schedule"], object)
@@ -116,7 +111,5 @@ def check_spans(
             words = names if key == "game_id" else np.array(ENDED_BY, object)
             wanted, found = words[wanted], words[found]
 
-        def describe(row: int, wanted: Column = wanted, found: Column = found) -> str:
-            return f"expected {wanted[row]} from the events, found {found[row]}"
-
-        findings.add_rows(kind, file, key, bad, lines, describe)
+        place = RowPlace(file, key, lines, " from the events")
+        findings.add_rows(kind, place, bad, wanted, found)

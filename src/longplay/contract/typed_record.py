@@ -21,8 +21,7 @@ from typing import Any
 from pydantic import ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
-from longplay.contract.records import Document
-from longplay.contract.versions import SCHEMA_VERSION
+from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.errors import UnknownNameError
 
 _NAMESPACE = "longplay.eval_log"

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from longplay.claims import check_plan
+from longplay.contract.config import RunConfig
 from longplay.contract.digests import read_last_chain
+from longplay.contract.documents import ControlScore, RunSummary, Score
 from longplay.contract.files import hash_file, read_document, shorten
 from longplay.contract.layout import (
     EXPERIMENT_CONFIG,
@@ -24,7 +26,6 @@ from longplay.contract.layout import (
     ExperimentConfig,
     RunRequest,
 )
-from longplay.contract.records import ControlScore, RunConfig, RunSummary, Score
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
 from longplay.plan import name_benchmark, name_trajectory

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import Field
 
+from longplay.contract.documents import ProofLevel, Sha256, Utc
 from longplay.contract.files import hash_file
-from longplay.contract.records import ProofLevel, Sha256, Utc
 from longplay.contract.rundir import (
     ROW_FILES,
     VERIFIED_FILES,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from longplay.contract.documents import ProofLevel
 from longplay.contract.files import read_document, shorten
 from longplay.contract.layout import (
     EXPERIMENT_CONFIG,
@@ -19,7 +20,6 @@ from longplay.contract.layout import (
     is_experiment,
     read_experiment_config,
 )
-from longplay.contract.records import ProofLevel
 from longplay.contract.rundir import has_evidence
 from longplay.errors import DocumentError
 from longplay.eval_log.agreement import check_agreement

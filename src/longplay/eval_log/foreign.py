@@ -13,8 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from longplay.contract.config import RunConfig
 from longplay.contract.fingerprint import agent_id
-from longplay.contract.records import RunConfig
 from longplay.contract.rundir import RunDirectory, read_run
 from longplay.errors import ConfigError, DocumentError
 from longplay.eval_log.evidence import read_evidence

@@ -21,12 +21,8 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from longplay.contract.records import (
-    RunConfig,
-    ScheduledVisit,
-    VisitSummary,
-    is_none,
-)
+from longplay.contract.config import RunConfig, ScheduledVisit
+from longplay.contract.documents import VisitSummary, is_none
 from longplay.contract.typed_record import Record
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.plan import RunPlan, name_benchmark, name_task, plan_run

@@ -17,6 +17,14 @@ from typing import Any
 import msgspec
 
 from longplay.console.base import ACTION_NAMES
+from longplay.contract.config import RunConfig
+from longplay.contract.documents import (
+    PredictionScore,
+    RunState,
+    RunSummary,
+    TuningRecord,
+    VisitSummary,
+)
 from longplay.contract.files import iter_rows, open_regular, read_document
 from longplay.contract.layout import (
     EXPERIMENT_CONFIG,
@@ -26,15 +34,7 @@ from longplay.contract.layout import (
     read_experiment_config,
 )
 from longplay.contract.names import name_agent
-from longplay.contract.records import (
-    EventRow,
-    PredictionScore,
-    RunConfig,
-    RunState,
-    RunSummary,
-    TuningRecord,
-    VisitSummary,
-)
+from longplay.contract.rows import EventRow
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
 from longplay.eval_log.evidence import Evidence, read_evidence

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from longplay.contract.documents import SCHEMA_VERSION
 from longplay.contract.files import read_document, write_document
 from longplay.contract.layout import read_experiment_config
-from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import OutputError
 from longplay.eval_log.log import save_records
 from longplay.eval_log.records import ExperimentRecord

@@ -32,6 +32,7 @@ from longplay.agents.isolation.levels import NOT_ISOLATED, Isolation
 from longplay.agents.isolation.remote import load_agent_at
 from longplay.agents.source.config import AgentConfig
 from longplay.agents.source.loading import LoadedAgent
+from longplay.contract.documents import IsolationLevel
 from longplay.contract.files import (
     check_no_links,
     make_directory,
@@ -49,7 +50,6 @@ from longplay.contract.layout import (
     run_dir_of,
 )
 from longplay.contract.names import folder_name
-from longplay.contract.records import IsolationLevel
 from longplay.errors import ConfigError, LongplayError, OutputError
 from longplay.eval_log.log import EvalLog
 from longplay.eval_log.records import ExperimentRecord

@@ -12,9 +12,9 @@ from pathlib import Path
 from longplay.agents.isolation.levels import Isolation
 from longplay.agents.source.config import AgentConfig
 from longplay.agents.source.loading import LoadedAgent
+from longplay.contract.documents import RunState, Score
 from longplay.contract.files import read_document
 from longplay.contract.layout import RUN_REQUEST, RunRequest
-from longplay.contract.records import RunState, Score
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
     LongplayError,

@@ -20,7 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from longplay.contract.records import RunState, RunStatus
+from longplay.contract.documents import RunState, RunStatus
 from longplay.errors import (
     ConfigError,
     LongplayError,

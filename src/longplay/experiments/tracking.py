@@ -15,8 +15,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from longplay.contract.config import AgentEntry
+from longplay.contract.documents import Score
 from longplay.contract.files import make_directory
-from longplay.contract.records import AgentEntry, Score
 from longplay.errors import ConfigError, MissingExtraError
 from longplay.plan import RunPlan
 from longplay.runs.loop import Observer, Progress

@@ -18,9 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
+from longplay.contract.config import RunConfig
 from longplay.contract.curves import group_visits
+from longplay.contract.documents import Document, TuningRecord, TuningUnit
 from longplay.contract.files import write_document
-from longplay.contract.records import Document, RunConfig, TuningRecord, TuningUnit
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import IncompleteRunError
 from longplay.scoring.anchors import Anchors, shipped_anchors

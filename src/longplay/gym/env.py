@@ -19,7 +19,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from longplay.console.base import ACTION_NAMES, OBSERVATION_SHAPE, Observation
-from longplay.contract.records import GLOBAL_ACTION_SET
+from longplay.contract.config import GLOBAL_ACTION_SET
 from longplay.errors import AgentError, ConfigError, RunFailed
 from longplay.gym.recording import RecordedExperiment, Recording
 from longplay.plan import RunPlan, plan_run

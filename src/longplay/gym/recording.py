@@ -12,13 +12,15 @@ from time import monotonic
 
 from longplay.agents.protocol import StreamingAgent
 from longplay.agents.source.loading import LoadedAgent
+from longplay.contract.config import AgentEntry
+from longplay.contract.documents import RunSummary
 from longplay.contract.files import make_directory, write_document
 from longplay.contract.fingerprint import agent_id
 from longplay.contract.layout import (
     is_experiment,
     run_dir_of,
 )
-from longplay.contract.records import AgentEntry, EventRow, RunSummary
+from longplay.contract.rows import EventRow
 from longplay.errors import (
     AgentLoadError,
     LongplayError,

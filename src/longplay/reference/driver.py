@@ -10,13 +10,8 @@ from collections.abc import Mapping
 from math import isfinite
 
 from longplay.console.base import Console
-from longplay.contract.records import (
-    LARGEST_VALUE,
-    EventRow,
-    PredictionRow,
-    RunConfig,
-    ScheduledVisit,
-)
+from longplay.contract.config import RunConfig, ScheduledVisit
+from longplay.contract.rows import LARGEST_VALUE, EventRow, PredictionRow
 from longplay.driver import unwrap_number
 from longplay.errors import AgentError, ConfigError, describe_value
 from longplay.reference.guide import Guide, open_branch_guides, open_guides

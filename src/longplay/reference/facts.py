@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from longplay.contract.records import is_none
+from longplay.contract.documents import is_none
 
 
 class _Facts(BaseModel):

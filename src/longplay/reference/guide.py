@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from longplay.contract.records import ScheduledVisit
+from longplay.contract.config import ScheduledVisit
 from longplay.errors import ConsoleError
 from longplay.reference.library import Reference, load_reference
 from longplay.reference.policy import Chooser

@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from longplay.contract.config import RunConfig, ScheduledVisit
 from longplay.contract.files import write_document, write_file
 from longplay.contract.fingerprint import hash_payload
-from longplay.contract.records import RunConfig, ScheduledVisit
 from longplay.errors import DocumentError
 from longplay.reference.facts import RolloutFacts
 from longplay.reference.library import (

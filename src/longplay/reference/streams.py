@@ -21,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
 
+from longplay.contract.documents import Document
 from longplay.contract.files import (
     make_directory,
     write_document,
     write_file,
 )
-from longplay.contract.records import Document
 from longplay.errors import DocumentError
 from longplay.reference.library import (
     find_data,

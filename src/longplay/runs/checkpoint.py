@@ -23,6 +23,7 @@ from pathlib import Path
 from pydantic import Field
 
 from longplay.agents.global_random import GlobalRandomState
+from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.contract.files import (
     hash_file,
     make_directory,
@@ -33,9 +34,7 @@ from longplay.contract.files import (
     write_document,
     write_file,
 )
-from longplay.contract.records import Document
 from longplay.contract.rundir import ROW_FILES
-from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import DocumentError
 from longplay.runs.recorder import RecorderState
 from longplay.stream import StreamState

@@ -8,7 +8,7 @@ then the same as with the agent in this process.
 from __future__ import annotations
 
 from longplay.contract.digests import ends_block
-from longplay.contract.records import EpisodeRow, EventRow, SegmentRow
+from longplay.contract.rows import EpisodeRow, EventRow, SegmentRow
 from longplay.runs.recorder import Recorder
 from longplay.stream import Stream
 from longplay.tracks.participant import Participant

@@ -13,7 +13,7 @@ from time import monotonic, perf_counter
 from typing import NoReturn, TypeVar
 
 from longplay.agents.metrics import Metrics, find_non_finite
-from longplay.contract.records import EventRow
+from longplay.contract.rows import EventRow
 from longplay.errors import (
     AgentError,
     ConsoleError,

@@ -15,7 +15,7 @@ import msgspec
 
 from longplay.agents.metrics import Metrics
 from longplay.contract.files import RowFile
-from longplay.contract.records import EventRow
+from longplay.contract.rows import EventRow
 from longplay.errors import AgentError
 
 METRICS_FILE = "metrics.jsonl"

@@ -21,20 +21,17 @@ from pydantic import Field
 
 from longplay.agents.metrics import Metrics
 from longplay.console.base import ACTION_NAMES
+from longplay.contract.config import ScheduledVisit
 from longplay.contract.curves import VisitWindows
 from longplay.contract.digests import Chain, ends_block
+from longplay.contract.documents import Document, RunSummary, Utc, VisitSummary
 from longplay.contract.files import RowFile, iter_rows, open_regular
-from longplay.contract.records import (
+from longplay.contract.rows import (
     DigestRow,
-    Document,
     EpisodeRow,
     EventRow,
-    RunSummary,
-    ScheduledVisit,
     SegmentRow,
     TimestepRow,
-    Utc,
-    VisitSummary,
 )
 from longplay.contract.rundir import ROW_FILES
 from longplay.runs.metric_rows import METRICS_FILE, MetricRows

@@ -18,16 +18,10 @@ from typing import BinaryIO, Self
 
 import msgspec
 
+from longplay.contract.config import GLOBAL_ACTION_SET, RunConfig
 from longplay.contract.digests import Chain, iter_blocks
 from longplay.contract.files import RowFile, iter_rows, open_regular, shorten
-from longplay.contract.records import (
-    GLOBAL_ACTION_SET,
-    CurveRow,
-    DigestRow,
-    EpisodeRow,
-    RunConfig,
-    SegmentRow,
-)
+from longplay.contract.rows import CurveRow, DigestRow, EpisodeRow, SegmentRow
 from longplay.contract.rundir import ROW_FILES
 from longplay.errors import DifferenceError, DocumentError, ResumeError
 from longplay.runs.checked_rows import CheckedRows, LinePosition

@@ -22,6 +22,8 @@ from longplay.agents.global_random import GlobalRandom, GlobalRandomState
 from longplay.agents.source.loading import LoadedAgent
 from longplay.agents.surroundings import Surroundings, kept_surroundings
 from longplay.console.machines import machine_of
+from longplay.contract.config import RunConfig
+from longplay.contract.documents import RunState, RunSummary
 from longplay.contract.files import (
     DiskReserve,
     describe_invalid,
@@ -30,11 +32,6 @@ from longplay.contract.files import (
     write_document,
 )
 from longplay.contract.layout import RUN_REQUEST, RunRequest
-from longplay.contract.records import (
-    RunConfig,
-    RunState,
-    RunSummary,
-)
 from longplay.contract.rundir import RunDirectory
 from longplay.contract.usage import UsageSummary
 from longplay.errors import (

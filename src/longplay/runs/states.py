@@ -22,6 +22,7 @@ import msgspec
 
 from longplay.agents.global_random import GlobalRandomState
 from longplay.agents.isolation.server import SAVED_AGENT, SAVED_RANDOM_STATE
+from longplay.contract.documents import FileDigest
 from longplay.contract.files import (
     hash_tree,
     make_directory,
@@ -30,7 +31,6 @@ from longplay.contract.files import (
     sync_tree,
     write_file,
 )
-from longplay.contract.records import FileDigest
 from longplay.contract.rundir import KEPT_AGENT, name_state
 from longplay.errors import RecordingError
 from longplay.runs.options import RunOptions

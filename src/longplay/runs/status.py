@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from longplay.contract.documents import RunErrorEntry, RunState, RunStatus
 from longplay.contract.files import (
     move_directory,
     read_document,
     size_of_tree,
     write_document,
 )
-from longplay.contract.records import RunErrorEntry, RunState, RunStatus
 from longplay.contract.rundir import KEPT_AGENT, RunDirectory
 from longplay.errors import DocumentError, RunPreempted, name_error
 from longplay.plan import RunPlan

@@ -12,12 +12,8 @@ from dataclasses import dataclass
 
 from longplay.agents.protocol import StreamingAgent
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import (
-    EventRow,
-    PredictionRow,
-    ScheduledVisit,
-    TimestepRow,
-)
+from longplay.contract.config import ScheduledVisit
+from longplay.contract.rows import EventRow, PredictionRow, TimestepRow
 from longplay.driver import ActionDriver, Driver
 from longplay.reference.driver import ReferenceDriver
 from longplay.reference.guide import Guidance

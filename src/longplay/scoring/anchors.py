@@ -1,12 +1,14 @@
 """The lower and upper anchor of every game: frozen data.
 
     lower    b: the random agent's reward per frame, mean over its seeds and visits
-    upper    u: control suites: the reference policy's over its recorded visits;
-             streaming suites: the specialist's over the last third of its run
+    upper    u: that of a policy that sees the machine's memory, over whole visits
+             (in anchors-1, on streaming suites: of an agent that learned this game
+             alone, over the last third of its run)
 
-`anchors-1` is shipped as `data/anchors-1.json`. It never changes: a better learner is
-not a new upper anchor, and new anchors get a new name. It also has the random
-agent's forgetting and recovery cost: the effect of resets alone on a rate.
+A set of anchors never changes: a better learner is not a new upper anchor, and new
+anchors get a new name. A comparison uses one set and names it. A set also has the rate
+of `explore-only`, which explores as the learners do and learns nothing, and the random
+agent's change at revisits and recovery cost: the effect of resets alone on a rate.
 """
 
 from __future__ import annotations
@@ -18,13 +20,13 @@ from typing import Literal
 
 from pydantic import Field
 
+from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.contract.files import read_document
-from longplay.contract.records import Document
-from longplay.contract.versions import SCHEMA_VERSION
+from longplay.errors import ConfigError
 
 ANCHORS_NAME = "anchors-1"
 
-UpperSource = Literal["reference policy", "specialist"]
+UpperSource = Literal["reference policy", "specialist", "anchor policy"]
 
 
 class GameAnchors(Document):
@@ -43,6 +45,9 @@ class GameAnchors(Document):
     random_recovery: float | None = Field(
         description="The random agent's tail before minus first half after."
     )
+    explore_only: float | None = Field(
+        default=None, description="The rate of `explore-only`; null if not measured."
+    )
 
 
 class SuiteAnchors(Document):
@@ -55,7 +60,7 @@ class SuiteAnchors(Document):
 
 
 class Anchors(Document):
-    """A set of anchors: the content of `data/anchors-1.json`."""
+    """A set of anchors: the content of `data/<name>.json`."""
 
     schema_version: int = SCHEMA_VERSION
     name: str
@@ -65,10 +70,18 @@ class Anchors(Document):
 
 
 @cache
-def shipped_anchors() -> Anchors:
-    """The anchors shipped with the package."""
+def shipped_anchors(name: str = ANCHORS_NAME) -> Anchors:
+    """A set of anchors shipped with the package.
+
+    Raises:
+        ConfigError: There is no such set.
+    """
     folder = resources.files("longplay.scoring") / "data"
-    with resources.as_file(folder / f"{ANCHORS_NAME}.json") as path:
+    names = sorted(Path(file.name).stem for file in folder.iterdir())
+    names = [known for known in names if known.startswith("anchors-")]
+    if name not in names:
+        raise ConfigError(f"anchors: expected one of {names}, found {name!r}")
+    with resources.as_file(folder / f"{name}.json") as path:
         return read_anchors(path)
 
 

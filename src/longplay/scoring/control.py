@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from longplay.contract.records import ControlScore, RatePoint
+from longplay.contract.documents import ControlScore, RatePoint
 from longplay.scoring.metrics import Rewards, Span
 from longplay.scoring.play import Play
 from longplay.scoring.streaming import compute_score as compute_streaming_score

@@ -7,7 +7,6 @@ on a few windows per visit.
 from __future__ import annotations
 
 import contextlib
-import itertools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.columns import RowReader
+from longplay.contract.config import RunConfig, ScheduledVisit, visit_spans
 from longplay.contract.files import iter_rows, open_regular
-from longplay.contract.records import (
-    PredictionRow,
-    RunConfig,
-    ScheduledVisit,
-    TimestepRow,
-)
+from longplay.contract.rows import PredictionRow, TimestepRow
 from longplay.contract.rules import ForecastColumns, SparseColumn
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError, IncompleteRunError
@@ -80,10 +75,10 @@ class Play:
 
 def played_visits(config: RunConfig) -> tuple[PlayedVisit, ...]:
     """The schedule's visits with the frames they cover."""
-    ends = list(itertools.accumulate(v.visit_frames for v in config.played_schedule))
+    spans = visit_spans(config.played_schedule)
     return tuple(
-        PlayedVisit(visit, Span(end - visit.visit_frames, end - 1))
-        for visit, end in zip(config.played_schedule, ends, strict=True)
+        PlayedVisit(visit, Span(span[0], span[-1]))
+        for visit, span in zip(config.played_schedule, spans, strict=True)
     )
 
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from longplay.contract.records import PredictionScore
+from longplay.contract.documents import PredictionScore
 from longplay.errors import DocumentError
 from longplay.reference.rollout_file import RolloutValues, find_rollouts
 from longplay.scoring.metrics import mean_or_none, median_or_none

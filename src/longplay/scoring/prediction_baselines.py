@@ -23,7 +23,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from longplay.contract.records import PredictionScore
+from longplay.contract.documents import PredictionScore
 from longplay.scoring.metrics import mean_or_none
 
 # Keys of the shipped data -> names for people, from weakest to strongest.

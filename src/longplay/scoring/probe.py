@@ -14,7 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from longplay.contract.records import BranchResult, CurveRow, ProbeRecord, RunConfig
+from longplay.contract.config import RunConfig
+from longplay.contract.documents import BranchResult, ProbeRecord
+from longplay.contract.rows import CurveRow
 from longplay.errors import DocumentError
 from longplay.scoring.values import SMALLEST_VARIANCE
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from longplay.contract.config import ScheduledVisit
 from longplay.contract.curves import Curves, ratio
-from longplay.contract.records import RunSummary, ScheduledVisit
+from longplay.contract.documents import RunSummary
 
 Reals = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ import itertools
 import math
 from dataclasses import dataclass
 
+from longplay.contract.documents import Score
 from longplay.contract.fingerprint import contract_hash
-from longplay.contract.records import Score
 from longplay.scoring.metrics import (
     Span,
     final_score,

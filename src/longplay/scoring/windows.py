@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from longplay.contract.records import Score, ScoringDefaults
+from longplay.contract.config import ScoringDefaults
+from longplay.contract.documents import Score
 from longplay.scoring.metrics import final_score
 from longplay.scoring.play import Play
 from longplay.scoring.streaming import explain_game

@@ -12,8 +12,9 @@ from typing import Any
 
 from longplay.agents.protocol import StreamingAgent
 from longplay.agents.source.loading import LoadedAgent
-from longplay.contract.records import RunConfig, Score
-from longplay.contract.versions import ContractVersion
+from longplay.contract.config import RunConfig
+from longplay.contract.documents import Score
+from longplay.contract.registry import ContractVersion
 from longplay.driver import Driver
 from longplay.scoring.play import Play
 from longplay.tracks.participant import Participant

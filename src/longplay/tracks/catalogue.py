@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from longplay import plugins
 from longplay.console.machines import make_console
-from longplay.contract.records import RunConfig
-from longplay.contract.versions import (
+from longplay.contract.config import RunConfig
+from longplay.contract.registry import (
     CONTRACT_VERSIONS,
     add_contract_version,
     remove_contract_version,

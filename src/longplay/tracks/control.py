@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from longplay.contract.versions import get_contract_version
+from longplay.contract.registry import get_contract_version
 from longplay.scoring.control import compute_score
 from longplay.scoring.metrics import Span
 from longplay.scoring.play import Play

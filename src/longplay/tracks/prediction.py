@@ -6,7 +6,7 @@ action, the target or the game. The driver computes the target after the answer.
 
 from __future__ import annotations
 
-from longplay.contract.versions import get_contract_version
+from longplay.contract.registry import get_contract_version
 from longplay.reference.driver import ReferenceDriver
 from longplay.scoring.play import Play
 from longplay.scoring.prediction import compute_score, explain_game

@@ -12,9 +12,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from longplay.contract.config import RunConfig, ScoringDefaults
+from longplay.contract.documents import Score
 from longplay.contract.files import describe_invalid, hash_file, write_document
 from longplay.contract.fingerprint import contract_hash
-from longplay.contract.records import RunConfig, Score, ScoringDefaults
 from longplay.contract.rundir import RunDirectory, read_run
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.scoring.play import Play, read_play

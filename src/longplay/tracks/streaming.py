@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from longplay.contract.records import RunConfig
-from longplay.contract.versions import get_contract_version
+from longplay.contract.config import RunConfig
+from longplay.contract.registry import get_contract_version
 from longplay.driver import ActionDriver
 from longplay.scoring.metrics import Span
 from longplay.scoring.play import Play

@@ -20,9 +20,9 @@ from typing import Any, Literal
 import numpy as np
 
 from longplay.console.ale import ALE_VERSION, AleConsole, read_rom
+from longplay.contract.config import GLOBAL_ACTION_SET, ScheduledVisit
+from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.contract.files import read_document, write_document
-from longplay.contract.records import GLOBAL_ACTION_SET, Document, ScheduledVisit
-from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import ConfigError
 from longplay.plan import plan_run
 from longplay.stream import Mechanics, Stream

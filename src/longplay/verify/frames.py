@@ -28,13 +28,11 @@ from pathlib import Path
 
 import msgspec
 
+from longplay.contract.config import RunConfig, visit_spans
 from longplay.contract.digests import BLOCK_FRAMES
+from longplay.contract.documents import RunSummary
 from longplay.contract.files import open_regular
-from longplay.contract.records import (
-    EpisodeRow,
-    RunConfig,
-    RunSummary,
-)
+from longplay.contract.rows import EpisodeRow
 from longplay.contract.rundir import PACK_SUFFIX, RunDirectory, find_run
 from longplay.errors import (
     AgentError,
@@ -99,8 +97,8 @@ class ReplayedRun(ABC):
     @cached_property
     def _starts(self) -> list[int]:
         """The first frame of every visit, then the number of frames."""
-        lengths = (visit.visit_frames for visit in self.config.played_schedule)
-        return [0, *accumulate(lengths)]
+        starts = [span.start for span in visit_spans(self.config.played_schedule)]
+        return [*starts, self.config.total_frames]
 
     def visit_range(self, visit_idx: int) -> range:
         """The frames of a visit, as far as they are logged.

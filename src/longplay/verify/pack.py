@@ -22,6 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
+from longplay.contract.config import RunConfig
 from longplay.contract.files import (
     RowFile,
     hash_file,
@@ -33,7 +34,6 @@ from longplay.contract.files import (
     render_document,
     write_chunks,
 )
-from longplay.contract.records import RunConfig
 from longplay.contract.rundir import REPLAYED_FILES, ROW_FILES, find_run
 from longplay.errors import AgentError, CannotVerifyError, OutputError, PackError
 from longplay.runs.recorder import Recorder, RowFiles

@@ -27,6 +27,7 @@ import zstandard
 from pydantic import ConfigDict, Field, ValidationError
 
 from longplay.contract.curves import CURVES_FILE
+from longplay.contract.documents import Document
 from longplay.contract.files import (
     LARGEST_DOCUMENT_BYTES,
     LARGEST_MANIFEST_BYTES,
@@ -36,7 +37,6 @@ from longplay.contract.files import (
     render_document,
     write_chunks,
 )
-from longplay.contract.records import Document
 from longplay.contract.rundir import REPLAYED_FILES, RunDirectory
 from longplay.errors import DocumentError, PackError
 from longplay.verify.archive import Member, read_members

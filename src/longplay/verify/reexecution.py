@@ -23,7 +23,7 @@ from longplay.agents.isolation.parent import list_sys_path
 from longplay.agents.isolation.sandbox import check_hidden
 from longplay.agents.source.config import AgentConfig
 from longplay.agents.source.loading import LoadedAgent
-from longplay.contract.records import RunConfig
+from longplay.contract.config import RunConfig
 from longplay.contract.rundir import REPLAYED_FILES
 from longplay.errors import CannotVerifyError, DifferenceError, RowDifference
 from longplay.runs.checked_rows import CheckedRows, IgnoredRows

@@ -30,15 +30,10 @@ import msgspec
 import numpy as np
 
 from longplay.console.base import Observation
+from longplay.contract.config import GLOBAL_ACTION_SET, RunConfig, visit_spans
 from longplay.contract.digests import BLOCK_FRAMES, NO_CHAIN, Chain, ends_block
 from longplay.contract.files import open_regular
-from longplay.contract.records import (
-    GLOBAL_ACTION_SET,
-    LARGEST_VALUE,
-    DigestRow,
-    EventRow,
-    RunConfig,
-)
+from longplay.contract.rows import LARGEST_VALUE, DigestRow, EventRow
 from longplay.errors import (
     CannotVerifyError,
     ConsoleError,
@@ -376,9 +371,9 @@ def index_lines(path: Path, wanted: Sequence[int]) -> LineIndex:
 
 def plan_replay(run_dir: Path, config: RunConfig) -> list[VisitTask]:
     """One task per visit of a complete run."""
-    lengths = [visit.visit_frames for visit in config.played_schedule]
-    first_frames = [0, *accumulate(lengths)][:-1]
-    blocks = [-(-length // BLOCK_FRAMES) for length in lengths]
+    spans = visit_spans(config.played_schedule)
+    first_frames = [span.start for span in spans]
+    blocks = [-(-len(span) // BLOCK_FRAMES) for span in spans]
     first_blocks = [0, *accumulate(blocks)][:-1]
     events = index_lines(run_dir / "events.jsonl", first_frames)
     digests_path = run_dir / "digests.jsonl"
@@ -396,7 +391,7 @@ def plan_replay(run_dir: Path, config: RunConfig) -> list[VisitTask]:
             if position
             else NO_CHAIN,
         )
-        for position in range(len(lengths))
+        for position in range(len(spans))
     ]
 
 

@@ -16,10 +16,8 @@ change to them is detected.
 from __future__ import annotations
 
 import platform
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,15 +25,10 @@ import numpy as np
 
 from longplay.agents.isolation.levels import Isolation
 from longplay.console.machines import find_machine, machine_of
+from longplay.contract.config import GLOBAL_ACTION_SET, RunConfig, visit_spans
 from longplay.contract.digests import BLOCK_FRAMES
+from longplay.contract.documents import Difference, ProofLevel, VerificationRecord
 from longplay.contract.files import write_document
-from longplay.contract.records import (
-    GLOBAL_ACTION_SET,
-    Difference,
-    ProofLevel,
-    RunConfig,
-    VerificationRecord,
-)
 from longplay.contract.rundir import ROW_FILES, RunDirectory, find_run, has_evidence
 from longplay.errors import (
     CannotVerifyError,
@@ -400,12 +393,16 @@ def _first_of(found: Sequence[RowDifference], config: RunConfig) -> Difference |
     if not found:
         return None
     first = min(found, key=lambda difference: difference.frame)
-    ends = list(accumulate(visit.visit_frames for visit in config.played_schedule))
-    visit = config.played_schedule[bisect_right(ends, first.frame)]
+    visit, span = next(
+        (visit, span)
+        for visit, span in zip(
+            config.played_schedule, visit_spans(config.played_schedule), strict=True
+        )
+        if first.frame in span
+    )
     first_frame = first.frame
     if first.file == "digests.jsonl":  # it covers all frames since the row before
-        visit_start = ends[visit.visit_idx] - visit.visit_frames
-        first_frame -= (first.frame - visit_start) % BLOCK_FRAMES
+        first_frame -= span.index(first.frame) % BLOCK_FRAMES
     return Difference(
         visit_idx=visit.visit_idx,
         game_id=visit.game_id,

@@ -22,7 +22,8 @@ from longplay.agents.isolation.levels import Isolation
 from longplay.agents.isolation.remote import load_isolated_agent
 from longplay.agents.source.loading import load_agent
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import EventRow, ScheduledVisit
+from longplay.contract.config import ScheduledVisit
+from longplay.contract.rows import EventRow
 from longplay.errors import (
     AgentError,
     AgentLoadError,

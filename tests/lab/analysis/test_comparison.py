@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from generated_runs import edit, make_score, make_status, write
+from longplay.contract.documents import Score
 from longplay.contract.files import read_document, write_document
 from longplay.contract.fingerprint import agent_id
-from longplay.contract.records import Score
 from longplay.errors import UnknownNameError
 from longplay.lab.analysis import baselines
 from longplay.lab.analysis.agent_arrays import AgentArrays

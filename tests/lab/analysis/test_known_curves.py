@@ -8,7 +8,7 @@ import pytest
 
 from longplay.console.base import ConsoleStep
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import RunConfig
+from longplay.contract.config import RunConfig
 from longplay.lab.analysis.comparison import Request, compare
 from longplay.lab.analysis.records import AgentNumbers
 from longplay.lab.analysis.runs import RunReader

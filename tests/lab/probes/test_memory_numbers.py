@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from longplay.contract.records import ScheduledVisit
+from longplay.contract.config import ScheduledVisit
 from longplay.lab.probes.cells import choose_cells
 from longplay.lab.probes.memory import Matrix, find_memory
 

@@ -16,8 +16,9 @@ import pytest
 from PIL import Image, ImageSequence
 
 from bare_replay import replay_bare
+from longplay.contract.config import RunConfig
 from longplay.contract.files import read_document
-from longplay.contract.records import EventRow, PredictionRow, RunConfig
+from longplay.contract.rows import EventRow, PredictionRow
 from longplay.lab.report.draw.encoding import Picture
 from longplay.lab.report.draw.frame_pictures import FramePainter, caption_frame, enlarge
 from longplay.verify.pack import pack_run

@@ -7,7 +7,7 @@ from pathlib import Path
 from longplay.console.base import ConsoleStep, Rom
 from longplay.console.machines import Machine
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import RunConfig, ScoringDefaults
+from longplay.contract.config import RunConfig, ScoringDefaults
 from longplay.suites import ControlSuite
 
 PAYING_ACTION = 5

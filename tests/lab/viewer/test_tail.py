@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from longplay.contract.records import EpisodeRow
+from longplay.contract.rows import EpisodeRow
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
 from longplay.lab.viewer import tail

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from longplay.contract.curves import Curves
-from longplay.contract.records import EpisodeRow
+from longplay.contract.rows import EpisodeRow
 from longplay.lab.viewer.tail import MetricPoints
 from longplay.lab.viewer.timeline import (
     Played,

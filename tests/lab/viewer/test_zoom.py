@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from longplay.contract.curves import Curves
-from longplay.contract.records import EpisodeRow
+from longplay.contract.rows import EpisodeRow
 from longplay.errors import DocumentError
 from longplay.lab.viewer import zoom
 from longplay.lab.viewer.tail import MetricPoints

@@ -12,7 +12,8 @@ import torch
 from longplay.console.ale import AleConsole
 from longplay.console.base import Console, ConsoleStep
 from longplay.console.scripted import ScriptedConsole
-from longplay.contract.records import EventRow, ScheduledVisit
+from longplay.contract.config import ScheduledVisit
+from longplay.contract.rows import EventRow
 from longplay.driver import ActionDriver
 from longplay.reference.ram import RAM_BYTES, RamPair
 from longplay.stream import Mechanics, Stream

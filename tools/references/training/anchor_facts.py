@@ -50,7 +50,7 @@ class AnchorTask:
 
 # A game of the control track that has no reference policy, and the streaming games.
 ANCHOR_TASKS: dict[str, AnchorTask] = {
-    "crazy_climber": AnchorTask("control-6x3-v1", 15_000),
+    "crazy_climber": AnchorTask("control-3x3-v1", 15_000),
     **{
         game: AnchorTask("stream-8x3-v1", 200_000)
         for game in get_suite("stream-8x3-v1").games

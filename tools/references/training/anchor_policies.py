@@ -16,12 +16,13 @@ import torch
 
 from longplay.console.ale import ALE_VERSION, AleConsole
 from longplay.console.base import Console
+from longplay.contract.config import ScheduledVisit
 from longplay.contract.files import (
     make_directory,
     read_bounded,
     write_document,
 )
-from longplay.contract.records import EventRow, ScheduledVisit, TimestepRow
+from longplay.contract.rows import EventRow, TimestepRow
 from longplay.driver import ActionDriver
 from longplay.reference.policy import Chooser, FixedPolicy
 from longplay.seeds import emulator_seed, policy_seed

@@ -20,7 +20,7 @@ from typing import Self, get_args
 from longplay.agents.isolation import landlock, seccomp
 from longplay.agents.isolation.landlock import SandboxError
 from longplay.agents.isolation.sandbox import parse_allowed
-from longplay.contract.records import AgentIsolation, IsolationLevel
+from longplay.contract.documents import AgentIsolation, IsolationLevel
 from longplay.errors import ConfigError, escape_controls
 
 LEVELS: tuple[IsolationLevel, ...] = get_args(IsolationLevel)

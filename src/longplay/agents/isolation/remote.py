@@ -27,7 +27,7 @@ from longplay.agents.source.loading import (
 )
 from longplay.agents.surroundings import kept_surroundings
 from longplay.console.base import Observation
-from longplay.contract.records import GLOBAL_ACTION_SET
+from longplay.contract.config import GLOBAL_ACTION_SET
 from longplay.errors import (
     AgentError,
     AgentLoadError,

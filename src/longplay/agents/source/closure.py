@@ -25,8 +25,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from longplay.contract.config import AgentFileEntry
 from longplay.contract.files import hash_file, read_bounded
-from longplay.contract.records import AgentFileEntry
 from longplay.errors import AgentLoadError, DocumentError
 
 _SOURCE_SUFFIX = ".py"

@@ -18,9 +18,10 @@ from longplay.agents.isolation.remote import load_agent_at
 from longplay.agents.protocol import StreamingAgent
 from longplay.agents.source.loading import BUILT_IN_AGENTS, LoadedAgent
 from longplay.contract.confidential import check_no_secrets
+from longplay.contract.config import AgentEntry
+from longplay.contract.documents import Document
 from longplay.contract.files import describe_invalid
 from longplay.contract.fingerprint import agent_id
-from longplay.contract.records import AgentEntry, Document
 from longplay.errors import AgentLoadError, ConfigError
 
 # `_type` in a config -> the name of the built-in agent.

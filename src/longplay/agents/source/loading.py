@@ -51,8 +51,8 @@ from longplay.agents.source.closure import (
     collect_module_files,
 )
 from longplay.agents.source.imports import AgentModules
+from longplay.contract.config import GLOBAL_ACTION_SET, AgentEntry, AgentFileEntry
 from longplay.contract.fingerprint import agent_id
-from longplay.contract.records import GLOBAL_ACTION_SET, AgentEntry, AgentFileEntry
 from longplay.errors import (
     AgentLoadError,
     LongplayError,

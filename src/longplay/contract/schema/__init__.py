@@ -18,23 +18,25 @@ from typing import Any
 
 import msgspec
 
-from longplay.contract.records import (
+from longplay.contract.config import RunConfig
+from longplay.contract.documents import (
     ControlScore,
-    CurveRow,
-    DigestRow,
     Document,
-    EpisodeRow,
-    EventRow,
-    PredictionRow,
     PredictionScore,
-    RequiredEventRow,
-    RunConfig,
     RunStatus,
     RunSummary,
     Score,
+    VerificationRecord,
+)
+from longplay.contract.rows import (
+    CurveRow,
+    DigestRow,
+    EpisodeRow,
+    EventRow,
+    PredictionRow,
+    RequiredEventRow,
     SegmentRow,
     TimestepRow,
-    VerificationRecord,
 )
 
 _MARK = re.compile(

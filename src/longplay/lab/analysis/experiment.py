@@ -11,13 +11,13 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
+from longplay.contract.documents import Score
 from longplay.contract.layout import (
     ExperimentConfig,
     find_experiment,
     find_started_runs,
     read_experiment_config,
 )
-from longplay.contract.records import Score
 from longplay.contract.rundir import RunDirectory
 from longplay.lab.analysis.table import Table, read_table
 

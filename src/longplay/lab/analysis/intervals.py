@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from longplay.contract.records import Document
+from longplay.contract.documents import Document
 
 Reals = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from longplay.contract.config import ScheduledVisit
 from longplay.contract.curves import FIRST_HALF, HEAD, SECOND_HALF, TAIL, Curves, ratio
-from longplay.contract.records import ScheduledVisit
 from longplay.lab.analysis import transfer
 from longplay.scoring.rates import VisitTotals
 

@@ -11,8 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from longplay.contract.records import Document
-from longplay.contract.versions import SCHEMA_VERSION
+from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.lab.analysis.intervals import Estimate
 
 # Names of metrics -> headings, in the order of tables.

@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.contract.files import read_document
-from longplay.contract.records import Document
-from longplay.contract.versions import SCHEMA_VERSION
 from longplay.lab.analysis.intervals import Estimate, estimate_mean
 from longplay.lab.analysis.measures import GameRates
 from longplay.lab.analysis.runs import Conditions, MeasuredRun

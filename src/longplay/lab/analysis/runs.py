@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from longplay.contract.config import AgentEntry, RunConfig
 from longplay.contract.curves import Curves
+from longplay.contract.documents import Score
 from longplay.contract.files import read_json, shorten
 from longplay.contract.layout import RunGroup, find_run_groups
 from longplay.contract.names import name_agent
-from longplay.contract.records import AgentEntry, RunConfig, Score
 from longplay.contract.rundir import RunDirectory, has_evidence
 from longplay.errors import ConfigError, DocumentError, LongplayError, show_name
 from longplay.lab.analysis.measures import GameRates, measure_games

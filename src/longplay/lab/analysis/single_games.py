@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from longplay.contract.records import RunConfig
+from longplay.contract.config import RunConfig
 from longplay.lab.analysis.agent_arrays import AloneRate
 from longplay.lab.analysis.runs import MeasuredRun
 from longplay.scoring.metrics import mean_or_none

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from longplay.contract.documents import Score
 from longplay.contract.files import (
     make_directory,
     read_document,
@@ -34,7 +35,6 @@ from longplay.contract.files import (
 )
 from longplay.contract.layout import find_started_runs, read_experiment_config
 from longplay.contract.names import name_agent
-from longplay.contract.records import Score
 from longplay.errors import ConfigError, NotARunError
 from longplay.eval_log.export import CheckedRuns, ExportOptions
 from longplay.eval_log.records import AgentInfo, EpisodeRecord, ExperimentRecord

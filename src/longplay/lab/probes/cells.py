@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from longplay.contract.records import ScheduledVisit
+from longplay.contract.config import ScheduledVisit
 
 FRESH = "fresh"
 Choice = Literal["due", "all"]

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from longplay.contract.records import ScheduledVisit
+from longplay.contract.config import ScheduledVisit
 from longplay.lab.probes.cells import FRESH
 
 Reals = NDArray[np.float64]

@@ -37,8 +37,8 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, ValidationError
 
 from longplay.agents.isolation.levels import Isolation
+from longplay.contract.documents import Document, IsolationLevel
 from longplay.contract.files import describe_invalid, read_bounded
-from longplay.contract.records import Document, IsolationLevel
 from longplay.errors import ConfigError, DocumentError
 from longplay.experiments.job import Needs
 from longplay.suites import FIRST_TUNING_SEED

@@ -23,17 +23,16 @@ from pydantic import Field, field_validator, model_validator
 from longplay.agents.isolation.remote import load_agent_at
 from longplay.agents.source.config import AgentConfig
 from longplay.agents.source.loading import LoadedAgent
-from longplay.contract.files import shorten
-from longplay.contract.fingerprint import hash_payload
-from longplay.contract.names import folder_name
-from longplay.contract.records import (
-    AgentEntry,
-    ConfigGiven,
+from longplay.contract.config import AgentEntry, ConfigGiven
+from longplay.contract.documents import (
+    SCHEMA_VERSION,
     Document,
     IsolationLevel,
     is_none,
 )
-from longplay.contract.versions import SCHEMA_VERSION
+from longplay.contract.files import shorten
+from longplay.contract.fingerprint import hash_payload
+from longplay.contract.names import folder_name
 from longplay.errors import ConfigError
 from longplay.experiments.differences import describe_differences
 from longplay.experiments.experiment import plan_seeds

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from longplay.contract.documents import TuningRecord
 from longplay.contract.files import read_document
-from longplay.contract.records import TuningRecord
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError, IncompleteRunError
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from longplay.contract.records import RunStatus
+from longplay.contract.documents import RunStatus
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import LongplayError, show_name
 from longplay.lab.analysis.comparison import Request, compare

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from longplay.console.base import ACTION_NAMES, OBSERVATION_SHAPE
-from longplay.contract.records import ScheduledVisit
+from longplay.contract.config import ScheduledVisit
 from longplay.lab.viewer.index import RunEntry, path_to_text
 from longplay.lab.viewer.kept import PageNotFoundError
 from longplay.lab.viewer.replays import CHUNK_FRAMES, Chunk

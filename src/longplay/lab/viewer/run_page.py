@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from longplay.contract.config import RunConfig
 from longplay.contract.curves import ratio
+from longplay.contract.documents import Score, TuningRecord
 from longplay.contract.files import read_document
-from longplay.contract.records import EpisodeRow, RunConfig, Score, TuningRecord
+from longplay.contract.rows import EpisodeRow
 from longplay.contract.rundir import PACK_SUFFIX, RunDirectory
 from longplay.lab.analysis.records import METRICS
 from longplay.lab.report.draw.colours import game_colour

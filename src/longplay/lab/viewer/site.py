@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from longplay.contract.curves import Curves
-from longplay.contract.records import EpisodeRow
+from longplay.contract.rows import EpisodeRow
 from longplay.contract.rundir import RunDirectory
 from longplay.lab.analysis.runs import FoundRuns, RunReader
 from longplay.lab.report.site.pages import render_page

@@ -18,9 +18,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from longplay.contract.config import RunConfig
 from longplay.contract.curves import WINDOWS, Curves, count_frames
 from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
-from longplay.contract.records import EpisodeRow, RunConfig
+from longplay.contract.rows import EpisodeRow
 from longplay.errors import DocumentError
 from longplay.runs.metric_rows import METRICS_FILE
 from longplay.verify.pack_file import PackFile

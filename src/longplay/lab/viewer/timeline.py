@@ -15,8 +15,9 @@ from itertools import accumulate, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from longplay.contract.config import RunConfig
 from longplay.contract.curves import WINDOWS, Curves, ratio
-from longplay.contract.records import EpisodeRow, RunConfig
+from longplay.contract.rows import EpisodeRow
 from longplay.lab.report.draw.colours import OKABE_ITO, game_colour
 from longplay.lab.report.draw.drawings import Drawing, Panel, Series, Span
 from longplay.lab.viewer.tail import MetricPoints

@@ -17,8 +17,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from longplay.contract.config import RunConfig
 from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
-from longplay.contract.records import RunConfig
 from longplay.errors import DocumentError
 
 Reals = NDArray[np.float64]

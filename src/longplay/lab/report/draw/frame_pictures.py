@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from longplay.console.base import ACTION_NAMES, OBSERVATION_SHAPE
-from longplay.contract.records import PredictionRow, RunConfig
+from longplay.contract.config import RunConfig
+from longplay.contract.rows import PredictionRow
 from longplay.errors import MissingExtraError
 from longplay.lab.report.draw.encoding import Picture
 from longplay.tracks.catalogue import track_of

@@ -11,8 +11,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from longplay.contract.config import RunConfig
 from longplay.contract.files import replacing, write_file
-from longplay.contract.records import RunConfig
 from longplay.errors import ConfigError
 from longplay.lab.report.draw.encoding import Encoding, VideoWriter, choose_pace
 from longplay.lab.report.draw.frame_pictures import FramePainter, render_png

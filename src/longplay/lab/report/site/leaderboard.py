@@ -18,6 +18,7 @@ from typing import get_args
 
 from pydantic import Field
 
+from longplay.contract.documents import SCHEMA_VERSION, Document, ProofLevel
 from longplay.contract.files import (
     hash_file,
     make_directory,
@@ -25,8 +26,6 @@ from longplay.contract.files import (
     write_file,
 )
 from longplay.contract.fingerprint import contract_hash
-from longplay.contract.records import Document, ProofLevel
-from longplay.contract.versions import SCHEMA_VERSION
 from longplay.errors import show_name
 from longplay.lab.analysis.comparison import Request, compare, runs_by_label
 from longplay.lab.analysis.intervals import Estimate

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from longplay.contract.records import AgentIsolation
+from longplay.contract.documents import AgentIsolation
 from longplay.errors import ConfigError
 from longplay.lab.analysis.labels import describe_seeds
 from longplay.lab.analysis.runs import MeasuredRun

@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from longplay.contract.documents import Document, ProofLevel, VerificationRecord
 from longplay.contract.files import (
     hash_file,
     make_directory,
     read_document,
     write_document,
 )
-from longplay.contract.records import Document, ProofLevel, VerificationRecord
 from longplay.contract.rundir import VERIFIED_FILES, RunDirectory, list_changed
 from longplay.errors import (
     CannotVerifyError,

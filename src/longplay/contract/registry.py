@@ -1,9 +1,9 @@
-"""Contract versions and the schema version.
+"""The registry of contract versions: what each requires of the files of a run.
 
 A contract version changes when required keys, boundary semantics, the agent's info
 payload, scoring or the hash change meaning. Additional keys do not change it. Each
-track has its own version. `records` registers those of longplay, `tracks.add_track`
-those of other packages; the entry points of tracks are asked for unknown ones.
+track has its own version; `tracks.add_track` adds those of other packages, and the
+entry points of tracks are asked for unknown ones.
 
 Reading config.json asks `get_contract_version`. So no reader scores, compares or
 exports a run whose rows and rules are not known here.
@@ -12,17 +12,11 @@ exports a run whose rows and rules are not known here.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from longplay import plugins
+from longplay.contract.documents import ControlScore, PredictionScore, Score
+from longplay.contract.rows import EventRow, PredictionRow, TimestepRow
 from longplay.errors import ConfigError, ContractVersionError
-
-if TYPE_CHECKING:
-    from longplay.contract.records import EventRow, Score
-
-# Shape of longplay's own documents (run_summary.json, status.json, …). Readers reject
-# a newer version than they know.
-SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -43,7 +37,21 @@ class ContractVersion:
     score_type: type[Score]
 
 
-CONTRACT_VERSIONS: dict[str, ContractVersion] = {}
+_TIMESTEP_SETTINGS = ("track", "frame_skip", "reward", "discount")
+
+CONTRACT_VERSIONS = {
+    version.name: version
+    for version in (
+        ContractVersion("v1", (), EventRow, Score),
+        ContractVersion("control-v1", _TIMESTEP_SETTINGS, TimestepRow, ControlScore),
+        ContractVersion(
+            "prediction-v1",
+            (*_TIMESTEP_SETTINGS, "reference_sha256"),
+            PredictionRow,
+            PredictionScore,
+        ),
+    )
+}
 
 
 def get_contract_version(name: str) -> ContractVersion:
