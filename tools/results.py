@@ -66,7 +66,7 @@ SPECIALIST = "stream-q"
 SPECIALIST_SEEDS = (0, 1, 2)
 SPECIALIST_FRAMES = 600_000
 # (agent, method) -> arguments that tuning has chosen (tools/tuning), without those that
-# are defaults: the agents of earlier results keep their ids. None is chosen yet.
+# are defaults. None is chosen yet.
 TUNED: Mapping[tuple[str, str], Mapping[str, Any]] = {}
 # Suite -> agents whose memory is probed, among those that learn and keep something.
 PROBED: Mapping[str, tuple[str, ...]] = {
@@ -84,11 +84,14 @@ class Variant:
         agent: The agent's name.
         memory: The argument of this name.
         method: The argument of this name; "none" for learners that have no methods.
+        is_tuned: Whether it has the settings of `TUNED`; agents of earlier results do
+            not.
     """
 
     agent: str
     memory: str = "carry"
     method: str = "none"
+    is_tuned: bool = True
 
     @property
     def name(self) -> str:
@@ -103,7 +106,7 @@ class Variant:
         """Those that are not the defaults, and what tuning has chosen."""
         own = {"memory": self.memory, "method": self.method}
         usual = {"memory": "carry", "method": "none"}
-        chosen = TUNED.get((self.agent, self.method), {})
+        chosen = TUNED.get((self.agent, self.method), {}) if self.is_tuned else {}
         return {k: v for k, v in own.items() if v != usual[k]} | dict(chosen)
 
 
@@ -157,21 +160,21 @@ def _with_memories(agent: str) -> tuple[Variant, ...]:
     return tuple(Variant(agent, memory) for memory in MEMORIES)
 
 
-def _name(*agents: str) -> tuple[Variant, ...]:
-    return tuple(map(Variant, agents))
+def _with_defaults(*agents: str) -> tuple[Variant, ...]:
+    return tuple(Variant(agent, is_tuned=False) for agent in agents)
 
 
 # Suite -> agents, in the order in which they are played.
 PLAN: Sequence[tuple[str, tuple[Variant, ...]]] = (
-    ("control-v1", _name(*NON_LEARNERS, *LEARNERS)),
-    ("stream-3x2-v1", _name(*NON_LEARNERS, *LEARNERS)),
-    ("control-6x3-v1", _name(*NON_LEARNERS, *LEARNERS)),
-    ("stream-8x3-v1", _name(*NON_LEARNERS, "linear-sarsa")),
-    ("prediction-v1", _name(*PREDICTORS)),
+    ("control-v1", _with_defaults(*NON_LEARNERS, *LEARNERS)),
+    ("stream-3x2-v1", _with_defaults(*NON_LEARNERS, *LEARNERS)),
+    ("control-6x3-v1", _with_defaults(*NON_LEARNERS, *LEARNERS[:-1])),
+    ("stream-8x3-v1", _with_defaults(*NON_LEARNERS, "linear-sarsa")),
+    ("prediction-v1", _with_defaults(*PREDICTORS)),
     (
         "control-3x3-v1",
         (
-            *_name(*NON_LEARNERS, "blind"),
+            *map(Variant, (*NON_LEARNERS, "blind")),
             *_with_memories("linear-sarsa"),
             *_with_memories("linear-prost"),
             *_with_memories("dqn"),
@@ -183,13 +186,17 @@ PLAN: Sequence[tuple[str, tuple[Variant, ...]]] = (
         (
             *_with_memories("linear-prost"),
             Variant("linear-sarsa", "reset"),
+            Variant("dqn"),
             Variant("blind"),
         ),
     ),
-    ("control-v1", _name("linear-prost", "blind")),
+    ("control-v1", (Variant("linear-prost"), Variant("blind"))),
     (
         "stream-3x2-v1",
-        (*_name("linear-prost", "blind"), Variant("dqn", method="rehearsal")),
+        (
+            *(Variant("linear-prost"), Variant("blind")),
+            Variant("dqn", method="rehearsal"),
+        ),
     ),
     ("prediction-v1", (Variant("lstd-td"), Variant("lstd-td", "reset"))),
     ("prediction-6x3-v1", (*_with_memories("lstd-td"), Variant("linear-td"))),
@@ -215,7 +222,8 @@ def plan() -> Iterator[PlannedRun]:
                 yield PlannedRun(suite_id, variant, seed, is_probed=probed)
     for game in get_suite("stream-8x3-v1").games:
         for seed in SPECIALIST_SEEDS:
-            yield PlannedRun("stream-8x3-v1", Variant(SPECIALIST), seed, game)
+            (variant,) = _with_defaults(SPECIALIST)
+            yield PlannedRun("stream-8x3-v1", variant, seed, game)
 
 
 class PackedRun(Document):
