@@ -80,8 +80,7 @@ format: $(INSTALLED_DEV) ## format, and fix the lint errors ruff can fix
 	$(BIN)/ruff check --fix .
 
 schema: $(INSTALLED_DEV) ## regenerate the JSON Schemas and the field tables in docs/
-	$(BIN)/python -m longplay.contract.schema
-	$(BIN)/python -m longplay.eval_log.schema
+	$(BIN)/python docs/generate/schemas.py
 
 facts: $(INSTALLED_DEV) schema ## regenerate all parts of docs/ that come from code
 	$(BIN)/python docs/generate/import_graph.py
@@ -130,7 +129,7 @@ pictures: $(INSTALLED_DEV) ## regenerate the pictures of README and docs (minute
 	OMP_NUM_THREADS=1 $(BIN)/python tools/viewer_pictures.py
 
 doctor-traces: $(INSTALLED_DEV) ## regenerate the traces that `longplay doctor` compares with
-	$(BIN)/python -m longplay.verify.doctor
+	$(BIN)/python tools/doctor_traces.py
 
 forgeries: $(INSTALLED_DEV) ## forge runs, and write docs/trust.md's table of what is caught (minutes)
 	$(BIN)/python docs/generate/forgeries.py

@@ -17,9 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
-from rich.table import Table
 
-from longplay.cli.layout import add_row, format_number, make_table
 from longplay.contract.files import render_line, write_chunks
 from longplay.contract.usage import UsageSummary
 from longplay.eval_log.records import EpisodeRecord, hash_task_config
@@ -33,6 +31,7 @@ from longplay.lab.atlas.matrix import read_matrix
 from longplay.lab.report.site.verdicts import open_pack
 from longplay.lab.report.tables import format_estimate, head_metric
 from longplay.scoring.anchors import Anchors, shipped_anchors
+from longplay.tables import TextTable, format_number
 
 WIDTH = 80
 
@@ -126,17 +125,22 @@ def _make_record(run: MeasuredRun, label: str) -> EpisodeRecord:
     )
 
 
-def show_orders(orders: Orders) -> Table:
+def show_orders(orders: Orders) -> TextTable:
     """A row per agent, in the order of `compare`."""
     word = "the matrix has the same order" if orders.agree else "the orders differ"
     columns = ("agent", orders.lead, "rank", "standardised reward", "rank")
-    table = make_table(f"{orders.suite}: {word}", *columns)
     ranks = {agent: rank for rank, agent in enumerate(orders.matrix, start=1)}
-    for rank, (agent, estimate) in enumerate(orders.compared.items(), start=1):
-        reward = format_number(orders.matrix[agent], 3)
-        number = format_estimate(estimate)
-        add_row(table, agent, number, str(rank), reward, str(ranks[agent]))
-    return table
+    rows = [
+        (
+            agent,
+            format_estimate(estimate),
+            rank,
+            format_number(orders.matrix[agent], 3),
+            ranks[agent],
+        )
+        for rank, (agent, estimate) in enumerate(orders.compared.items(), start=1)
+    ]
+    return TextTable.of(f"{orders.suite}: {word}", columns, rows)
 
 
 def main(paths: Sequence[str]) -> int:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from longplay.agents.isolation.keeper import list_descendants
-from longplay.cli import settings
+from longplay.cli import options
 from longplay.contract import files
 from longplay.contract.rundir import ROW_FILES
 from longplay.runs import loop
@@ -130,7 +130,7 @@ def _run_main(args: list[str], fault: Fault | None, folder: Path) -> None:
     os.dup2(output, 2)
     reads = count()
     loop.monotonic = lambda: float(next(reads))
-    loop._TICK_S, settings.CHECKPOINT_S = TICK_S, CHECKPOINT_S
+    loop._TICK_S, options.CHECKPOINT_S = TICK_S, CHECKPOINT_S
     loop._CHECKPOINT_SHARE = 1e9  # a save may take as long as it likes
     injector = _FaultInjector(fault)
     injector.install()

@@ -21,8 +21,9 @@ from longplay.reference.facts import (
     ScoreFacts,
     ValueFacts,
 )
-from longplay.reference.streams import RecordedVisit, write_streams
+from longplay.reference.streams import RecordedVisit
 from longplay.stream import Stream
+from references.recording import write_streams
 
 GAMES = ("pong", "breakout", "space_invaders")
 # Of the first nine bytes, which the scripted console has too: now, and before.

@@ -12,9 +12,8 @@ from api import UnlistedNameError, render_page
 from longplay.cli.app import app
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.config import ScheduledVisit
-from longplay.contract.schema import RUN_DIRECTORY, SchemaSet, render_schema
-from longplay.eval_log.schema import EVAL_LOG
 from longplay.stream import Mechanics, Stream
+from schemas import EVAL_LOG, RUN_DIRECTORY, SchemaSet, render_schema
 from site_links import BrokenLinkError, link_to_repository
 
 ROOT = Path(__file__).parent.parent

@@ -13,8 +13,9 @@ import longplay
 from longplay.agents.source.loading import load_agent
 from longplay.contract.rundir import ROW_FILES
 from longplay.eval_log.trajectory import Trajectory
-from longplay.reference.streams import find_recorded_visit, write_streams
+from longplay.reference.streams import find_recorded_visit
 from playing import play_run
+from references.recording import write_streams
 from rows import read_rows
 
 SUITE = "prediction-smoke-v1"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,66 +19,14 @@ from longplay.contract.rows import EpisodeRow, EventRow, SegmentRow, TimestepRow
 from longplay.driver import ActionDriver
 from longplay.errors import AgentError, ConsoleError
 from longplay.stream import Mechanics, Percept, Stream, map_actions
-
-# --- a console whose every step is written down in the test ----------------------
-
-QUIET = (0.0, False, 3)
-LIFE_LOST = (0.0, False, 2)
-GAME_OVER = (0.0, True, 0)
-
-
-@dataclass
-class TapeConsole:
-    """Plays outcomes from a list, then empty ones, and records its calls."""
-
-    tape: Sequence[tuple[float, bool, int]] = ()
-    actions: Sequence[int] = tuple(range(18))
-    calls: list[Any] = field(default_factory=list)
-    screen: int = 0
-    steps: int = 0
-    emulator_frames: int = 1
-    lives_left: int = 3
-
-    def start_visit(self, game_id: str, emulator_seed: int) -> None:
-        self._begin(("start", game_id, emulator_seed))
-
-    def reset(self) -> None:
-        self._begin("reset")
-
-    def _begin(self, call: Any) -> None:
-        self.calls.append(call)
-        self.screen += 100
-        self.lives_left = 3
-
-    def step(self, action: int) -> tuple[float, bool, int]:
-        self.calls.append(action)
-        outcome = self.tape[self.steps] if self.steps < len(self.tape) else QUIET
-        self.steps += 1
-        self.screen += 1
-        self.lives_left = outcome[2]
-        return outcome
-
-    def lives(self) -> int:
-        return self.lives_left
-
-    def observation(self) -> Any:
-        return np.array([self.screen])
-
-    def ram(self) -> bytes:
-        return b""
-
-
-def make_visits(*blocks: tuple[str, int]) -> list[ScheduledVisit]:
-    return [
-        ScheduledVisit(visit_idx=i, cycle_idx=0, game_id=game, visit_frames=frames)
-        for i, (game, frames) in enumerate(blocks)
-    ]
-
-
-def make_stream(console: Any, *blocks: tuple[str, int], **mechanics: Any) -> Stream:
-    visits = make_visits(*blocks)
-    seeds = range(100, 100 + len(visits))
-    return Stream(visits, list(seeds), console, Mechanics(**mechanics))
+from tape_console import (
+    GAME_OVER,
+    LIFE_LOST,
+    QUIET,
+    TapeConsole,
+    make_stream,
+    make_visits,
+)
 
 
 class Frame(NamedTuple):
@@ -816,119 +762,3 @@ def test_restoring_skips_replayed_frames_in_the_driver():
     skips = ["skip True", "skip False", "skip True", "skip False"]
     assert driver.calls == [("a", 0), *skips]
     assert second.snapshot() == first.snapshot()
-
-
-# --- played ahead of the answer ---------------------------------------------------
-
-
-class CountedConsole(TapeConsole):
-    """Shows its memory and how many emulator frames a step took."""
-
-    def step(self, action: int) -> tuple[float, bool, int]:
-        self.emulator_frames = 1 + self.steps % 4
-        return super().step(action)
-
-    def ram(self) -> bytes:
-        return self.screen.to_bytes(4, "little")
-
-
-def play_all(stream: Stream, *, ahead: bool, looks: bool) -> list[tuple[Any, ...]]:
-    """Per frame: percept, row, CRC-32 of the memory, state."""
-    found: list[tuple[Any, ...]] = []
-    while not stream.done:
-        percept = stream.percept(looks)
-        seen = None if percept.observation is None else percept.observation.tolist()
-        if ahead and percept.info["is_decision_frame"]:
-            stream.play_ahead(looks)
-        row = stream.advance((7 * len(found)) % 18)
-        rest = msgspec.structs.astuple(percept)[1:]
-        found.append((seen, rest, row, stream.ram_crc32, stream.snapshot()))
-    return found
-
-
-@pytest.mark.seed("000", "versions-7")
-@given(
-    delay=st.integers(1, 20),
-    interval=st.integers(1, 20),
-    looks=st.booleans(),
-    row_type=st.sampled_from((EventRow, TimestepRow)),
-    data=st.data(),
-)
-@settings(max_examples=100, deadline=None)
-def test_playing_ahead_changes_nothing(delay, interval, looks, row_type, data):
-    outcomes = st.sampled_from((QUIET, QUIET, (1.0, False, 3), LIFE_LOST, GAME_OVER))
-    tape = data.draw(st.lists(outcomes, max_size=50))
-    visits = make_visits(("pong", 41), ("qbert", 5))
-    rules = Mechanics(delay=delay, decision_interval=interval)
-    consoles = CountedConsole(tape), CountedConsole(tape)
-    found = [
-        play_all(
-            Stream(visits, [1, 2], console, rules, ActionDriver(row_type)),
-            ahead=ahead,
-            looks=looks,
-        )
-        for console, ahead in zip(consoles, (False, True), strict=True)
-    ]
-    assert found[0] == found[1]
-    assert consoles[0].calls == consoles[1].calls
-
-
-@pytest.mark.parametrize(
-    ("delay", "interval", "frames"), [(6, 4, 4), (2, 4, 2), (30, 30, 16)]
-)
-def test_console_plays_ahead_while_the_actions_are_known(delay, interval, frames):
-    console = TapeConsole()
-    stream = make_stream(console, ("pong", 99), delay=delay, decision_interval=interval)
-    stream.percept()
-    stream.play_ahead()
-    assert console.steps == frames
-
-
-def test_console_does_not_play_ahead_of_a_reset_or_of_a_visit():
-    console = TapeConsole([QUIET, GAME_OVER])
-    stream = make_stream(console, ("pong", 5), delay=6, decision_interval=4)
-    stream.percept()
-    stream.play_ahead()
-    assert console.steps == 2
-    for _ in range(2):
-        stream.advance(0)
-    stream.percept()
-    stream.play_ahead()
-    assert console.steps == 5
-
-
-def test_frames_are_drawn_on_given_arrays():
-    class DrawingConsole(TapeConsole):
-        def draw(self, canvas: Any) -> None:
-            canvas[0] = self.screen
-
-    stream = make_stream(DrawingConsole(), ("pong", 9))
-    canvases = [np.zeros(1, int), np.zeros(1, int)]
-    rotating = itertools.cycle(canvases)
-    stream.draw_on(lambda: next(rotating))
-    assert stream.percept().observation is canvases[0]
-    stream.advance(0)
-    assert stream.percept().observation is canvases[1]
-    assert [int(canvas[0]) for canvas in canvases] == [100, 101]
-
-
-@pytest.mark.parametrize(("delay", "expected"), [(0, False), (2, True)])
-def test_only_delayed_decisions_can_be_played_ahead(delay, expected):
-    assert make_stream(TapeConsole(), ("pong", 9), delay=delay).can_play_ahead is (
-        expected
-    )
-
-
-class BrokenConsole(TapeConsole):
-    def step(self, action: int) -> tuple[float, bool, int]:
-        raise ConsoleError("the emulator is gone")
-
-
-def test_error_of_a_console_played_ahead_comes_after_the_answer():
-    stream = make_stream(BrokenConsole(), ("pong", 9), delay=2)
-    stream.percept()
-    stream.play_ahead()
-    with pytest.raises(AgentError, match="not a valid action"):
-        stream.advance("up")
-    with pytest.raises(ConsoleError, match="the emulator is gone"):
-        stream.advance(3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from longplay.cli.settings_table import list_settings
+from longplay.cli.catalogue import list_settings
 from longplay.lab.studies.file import read_study_file
 from longplay.suites import SUITES
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from longplay.contract.rundir import RunDirectory
 from longplay.reference.library import DATA as DATA_OF_REFERENCES
 from longplay.reference.rollout_file import find_rollouts
 from longplay.scoring import prediction_baselines as baselines
+from longplay.scoring.metrics import mean_or_none
 from longplay.suites import get_suite
 from measured_runs import Job, measure_all
 from references.reference_tables import fill_baselines
@@ -31,6 +33,51 @@ SUITE_IDS = ("prediction-smoke-v1", "prediction-v1")
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(baselines.__file__).parent / "data" / "prediction.json"
 PAGE = ROOT / "docs" / "prediction.md"
+
+
+def summarise_network(games: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
+    """Game -> value_nmse per seed -> its figures as they are shipped."""
+    per_seed = zip(*games.values(), strict=True)
+    means = [mean_or_none([e for e in own if e is not None]) for own in per_seed]
+    return {
+        "errors": {"value_nmse": _summarise(means)},
+        "games": {game: {"value_nmse": _summarise(own)} for game, own in games.items()},
+    }
+
+
+def summarise_errors(scores: Sequence[PredictionScore]) -> dict[str, Any]:
+    """Scores of one predictor, one per seed -> its figures as they are shipped."""
+    names = ["mse", "nmse", "return_mse"]
+    rollouts = {score.rollouts_sha256 for score in scores}
+    if len(rollouts) == 1 and None not in rollouts:
+        names.append("value_nmse")
+    return {
+        "errors": {
+            name: _summarise([getattr(score, name) for score in scores])
+            for name in (*names, "median_nmse")
+        },
+        "games": {
+            game: _summarise_game(scores, game, names)
+            for game in scores[0].per_game_mse
+        },
+    }
+
+
+def _summarise_game(
+    scores: Sequence[PredictionScore], game: str, names: Sequence[str]
+) -> dict[str, Any]:
+    """Not all games have rollout values."""
+    figures = {}
+    for name in names:
+        per_seed = [getattr(score, f"per_game_{name}") for score in scores]
+        if game in per_seed[0]:
+            figures[name] = _summarise([errors[game] for errors in per_seed])
+    return figures
+
+
+def _summarise(errors: Sequence[float | None]) -> dict[str, Any]:
+    measured = baselines.MeasuredError.over_seeds(errors)
+    return {"mean": measured.mean, "seeds": list(measured.seeds)}
 
 
 def measure_suite(suite_id: str, folder: Path, workers: int) -> dict[str, Any]:
@@ -70,7 +117,7 @@ def _measure_network(run: RunDirectory) -> dict[str, Any]:
         return {}
     rows = {row.game: row.network_nmse for row in read_rows(DATA_OF_REFERENCES)}
     games = {game: rows[game] for game in run.config.games if game in rows}
-    return {"network": baselines.summarise_network(games)}
+    return {"network": summarise_network(games)}
 
 
 def check_references(suite_id: str, runs: list[RunDirectory]) -> None:
@@ -95,7 +142,7 @@ def summarise(runs: list[RunDirectory]) -> dict[str, Any]:
     assert len(scores) == len(runs)
     agent = runs[0].config.agent
     assert agent is not None
-    return {"agent_id": agent.agent_id, **baselines.summarise_errors(scores)}
+    return {"agent_id": agent.agent_id, **summarise_errors(scores)}
 
 
 def main() -> None:

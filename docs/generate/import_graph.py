@@ -37,7 +37,7 @@ BENCHMARK = (
     "agents",
     "tracks",
     "plan",
-    "claims",
+    "agreement",
     "validation",
     "runs",
     "verify",
@@ -53,7 +53,7 @@ LAB = (
     "lab/report",
     "lab/viewer",
 )
-ROOMS = (*BENCHMARK, "learners", *LAB, "cli")
+ROOMS = (*BENCHMARK, "learners", "tables", *LAB, "cli")
 
 # They stand outside the order: one names the public API, the other starts the program.
 _OUTSIDE = ("__init__", "__main__")

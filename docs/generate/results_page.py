@@ -19,20 +19,13 @@ from longplay.lab.analysis.results import NON_LEARNERS
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun, RunReader
 from longplay.lab.report.draw.drawings import RunsOfAgents, Shown, draw
 from longplay.lab.report.draw.paper import render_paper
-from longplay.lab.report.site.sections import run_command
+from longplay.lab.report.site.sections import describe_command
 from longplay.lab.report.site.verdicts import open_pack
-from longplay.lab.report.tables import (
-    NOTHING,
-    Cell,
-    TextTable,
-    format_estimate,
-    head_metric,
-    make_agents_table,
-    render_markdown,
-)
+from longplay.lab.report.tables import format_estimate, head_metric, make_agents_table
 from longplay.scoring.anchors import shipped_anchors
 from longplay.scoring.normalisation import make_scale
 from longplay.suites import SUITES
+from longplay.tables import NOTHING, Cell, TextTable, render_markdown
 from references.reference_tables import fill_marked
 
 ROOT = Path(__file__).parents[2]
@@ -142,7 +135,7 @@ def render_section(suite: SuiteComparison, found: FoundRuns) -> str:
         render_markdown(_table_games(suite)),
         *(_describe_errors(suite) if suite.error else _describe_games(suite, runs)),
         *_render_pairs(suite, runs),
-        *_render_forgetting(suite),
+        *_render_changes(suite),
     ]
     shown = "Errors on each game" if suite.error else "Reward over visits of each game"
     parts.append(f"![{shown}]({picture_of(suite)})\n")
@@ -150,7 +143,7 @@ def render_section(suite: SuiteComparison, found: FoundRuns) -> str:
 
 
 def _render_commands(runs: RunsOfAgents) -> str:
-    lines = [f"$ {run_command(name, of)}" for name, of in runs.items() if of]
+    lines = [f"$ {describe_command(name, of)}" for name, of in runs.items() if of]
     return "\n".join(["```console", *lines, "```", ""])
 
 
@@ -338,24 +331,24 @@ def _mark(difference: Estimate | None) -> str:
     return f"**{text}**" if difference and difference.excludes_zero else text
 
 
-def _render_forgetting(suite: SuiteComparison) -> Iterator[str]:
-    """What each agent forgets, less what the random agent seems to forget."""
-    if not has_forgetting(suite):
+def _render_changes(suite: SuiteComparison) -> Iterator[str]:
+    """The change at revisit of each agent, less that of the random agent."""
+    if not has_revisits(suite):
         return
-    yield "### Forgetting\n"
+    yield "### Change at revisit\n"
     for agent in suite.agents:
-        difference = _find_difference(suite, agent, _RANDOM, "forgetting")
+        difference = _find_difference(suite, agent, _RANDOM, "change_at_revisit")
         if difference is not None and agent.label != _RANDOM:
-            yield f"- `{agent.label}`: forgetting {_judge(difference, _RANDOM)}."
+            yield f"- `{agent.label}`: change at revisit {_judge(difference, _RANDOM)}."
     yield ""
-    yield render_markdown(_table_games(suite, "forgetting"))
+    yield render_markdown(_table_games(suite, "change_at_revisit"))
     picture = picture_of(suite, "retention")
-    yield f"![Retention, forgetting and recovery of each agent]({picture})\n"
+    yield f"![Retention, change at revisit and recovery of each agent]({picture})\n"
 
 
-def has_forgetting(suite: SuiteComparison) -> bool:
+def has_revisits(suite: SuiteComparison) -> bool:
     """Whether a game is revisited, and has z."""
-    return any("forgetting" in agent.numbers for agent in suite.agents)
+    return any("change_at_revisit" in agent.numbers for agent in suite.agents)
 
 
 def _list(names: Sequence[str], nothing: str = "no game") -> str:
@@ -425,13 +418,13 @@ def picture_of(suite: SuiteComparison, kind: str = "") -> str:
 
 
 def draw_suite(suite: SuiteComparison, found: FoundRuns) -> dict[str, bytes]:
-    """Path -> figure: learning curves or errors of all agents, and what they forget."""
+    """Path -> figure: learning curves or errors of all agents, and retention."""
     agents = tuple(agent for agent in suite.agents if not agent.is_shipped)
     suite = suite.model_copy(update={"agents": agents})
     scale = make_scale(shipped_anchors(), suite.suite, suite.games)
     shown = Shown(suite, runs_by_label(found, suite), scale)
     kinds = {picture_of(suite): "predictions" if suite.error else "curves"}
-    if has_forgetting(suite):
+    if has_revisits(suite):
         kinds[picture_of(suite, "retention")] = "retention"
     return {
         path: render_paper(draw(kind, shown), "svg", 2) for path, kind in kinds.items()

@@ -25,22 +25,16 @@ The rules, per frame:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import cycle, islice
+from itertools import islice
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import msgspec
-import numpy as np
 
-from longplay.console.base import (
-    OBSERVATION_SHAPE,
-    Console,
-    ConsoleStep,
-    Observation,
-)
+from longplay.console.base import Console, Observation
 from longplay.contract.config import (
     GLOBAL_ACTION_SET,
     PendingPercept,
@@ -53,9 +47,6 @@ from longplay.driver import ActionDriver, Driver
 from longplay.errors import AgentError, ConfigError, ConsoleError
 
 _NUM_ACTIONS = len(GLOBAL_ACTION_SET)
-
-# The most frames that are played ahead of a decision.
-LONGEST_AHEAD = 16
 
 # Keys of a percept's `info`. A track lists those that its agents get.
 INFO_KEYS = (
@@ -132,24 +123,6 @@ def map_actions(game_actions: Sequence[int], default_action_idx: int) -> list[in
     return [action if action in known else fallback for action in GLOBAL_ACTION_SET]
 
 
-class _Played(NamedTuple):
-    """A frame that the console played before the agent had decided.
-
-    Attributes:
-        step: Reward, game over, lives left.
-        ram_crc32: The stream's `ram_crc32` after it.
-        emulator_frames: The console's `emulator_frames` after it.
-        observation: The pixels after it, if the agent is to see them.
-        error: What the console raised instead.
-    """
-
-    step: ConsoleStep = (0.0, False, 0)
-    ram_crc32: int = 0
-    emulator_frames: int = 0
-    observation: Observation | None = None
-    error: Exception | None = None
-
-
 class Stream:
     """One agent lifetime on one console, a frame at a time."""
 
@@ -163,16 +136,13 @@ class Stream:
         pending: PendingPercept | None = None,
     ) -> None:
         self.schedule = tuple(schedule)
-        self.console = console
         self._emulator_seeds = tuple(emulator_seeds)
-        self._mechanics = mechanics
+        self.mechanics = mechanics
         self._driver = driver or ActionDriver()
-        self._has_more_columns = self._driver.row_type is not EventRow
-        self._is_timestep = issubclass(self._driver.row_type, TimestepRow)
-        # Looked up once, because they are used on every frame.
-        self._observe, self._step_console = console.observation, console.step
-        self._observe_ahead = console.observation
-        self._ram, self._decide = console.ram, self._driver.decide
+        self._decide, self._row_type = self._driver.decide, self._driver.row_type
+        self._has_more_columns = self._row_type is not EventRow
+        self._is_timestep = issubclass(self._row_type, TimestepRow)
+        self.use_console(console)
         self._interval, self._delay = mechanics.decision_interval, mechanics.delay
         self._default = mechanics.default_action_idx
         self._state = StreamState()
@@ -182,11 +152,6 @@ class Stream:
         # Of a probe: what precedes every visit, and the run's frame minus the probe's.
         self._pending = pending
         self._frame_offset = 0
-        self._most_ahead = min(self._interval, LONGEST_AHEAD)
-        # Frames that the console has already played, from this one on.
-        self._ahead: deque[_Played] = deque()
-        # This frame's pixels, if the console has played on since.
-        self._drawn: Observation | None = None
         # The episode and segment that the last frame ended, if any.
         self.ended_episode: EpisodeRow | None = None
         self.ended_segment: SegmentRow | None = None
@@ -214,6 +179,13 @@ class Stream:
         seeds = config.emulator_seeds or ()
         pending = None if config.probe is None else config.probe.pending
         return cls(config.played_schedule, seeds, console, mechanics, driver, pending)
+
+    def use_console(self, console: Console) -> None:
+        """Replaces the console by one that shows the same machine."""
+        self.console = console
+        # Looked up once, because they are used on every frame.
+        self._observe, self._step_console = console.observation, console.step
+        self._ram = console.ram
 
     @property
     def done(self) -> bool:
@@ -294,12 +266,9 @@ class Stream:
             self.begin_visit()
         state = self._state
         is_decision_frame = state.phase == 0
-        drawn, self._drawn = self._drawn, None
-        if drawn is None and (is_decision_frame or looks_between_decisions):
-            assert not self._ahead  # the console would show a later frame
-            drawn = self._observe()
+        is_shown = is_decision_frame or looks_between_decisions
         return Percept(
-            drawn,
+            self._observe() if is_shown else None,
             state.reward,
             state.terminated,
             state.truncated,
@@ -314,76 +283,18 @@ class Stream:
             },
         )
 
-    def draw_on(self, next_canvas: Callable[[], Observation]) -> None:
-        """Has frames drawn on given arrays instead of new ones, if the console can.
-
-        Frames that are played ahead are drawn elsewhere: on arrays of the stream, which
-        are valid until the next time that it plays ahead.
-
-        Args:
-            next_canvas: Returns the array for the next frame.
-        """
-        draw: Callable[[Observation], None] | None
-        draw = getattr(self.console, "draw", None)
-        if draw is None:
-            return
-
-        def observe() -> Observation:
-            canvas = next_canvas()
-            draw(canvas)
-            return canvas
-
-        hidden = cycle(np.empty((self._most_ahead + 1, *OBSERVATION_SHAPE), np.uint8))
-
-        def observe_ahead() -> Observation:
-            canvas: Observation = next(hidden)
-            draw(canvas)
-            return canvas
-
-        self._observe, self._observe_ahead = observe, observe_ahead
-
     @property
-    def can_play_ahead(self) -> bool:
-        """Whether the action of a frame is known before the agent has answered."""
-        return self._delay > 0 and isinstance(self._driver, ActionDriver)
+    def known_actions(self) -> list[int]:
+        """The console's actions on the frames up to the next decision, as far as known.
 
-    def play_ahead(self, looks_between_decisions: bool = True) -> None:
-        """Plays frames on the console while the agent still computes its decision.
-
-        These are the frames up to the next decision, the next reset or the last one
-        whose action is known. Call it between `percept` and `advance` on a decision
-        frame, if `can_play_ahead`. Rows, states and errors come from `advance`, frame
-        by frame, as if nothing had been played ahead.
-
-        Args:
-            looks_between_decisions: As for `percept`.
+        On a decision frame, before its answer: with a delay, the next actions were
+        decided earlier. A driver that reads the console must be asked first.
         """
-        state = self._state
-        ram_crc32 = state.ram_crc32
-        left = self._last_frame_idx - state.visit_frame_idx
-        for index, applied in enumerate(islice(self._queue, self._most_ahead)):
-            try:
-                step = self._step_console(self._console_actions[applied])
-                ram_crc32 = crc32(self._ram(), ram_crc32)
-                is_last = step[1] or index == left
-                is_shown = looks_between_decisions or index + 1 == self._interval
-                observation = (
-                    self._observe_ahead() if is_shown and not is_last else None
-                )
-            except Exception as error:  # `advance` raises it
-                self._ahead.append(_Played(error=error))
-                return
-            frames = self.console.emulator_frames
-            self._ahead.append(_Played(step, ram_crc32, frames, observation))
-            if is_last:
-                return
-
-    def _take_played(self) -> _Played:
-        played = self._ahead.popleft()
-        if played.error is not None:
-            raise played.error
-        self._drawn = played.observation
-        return played
+        if not isinstance(self._driver, ActionDriver):
+            return []
+        left = self._visit.visit_frames - self._state.visit_frame_idx
+        known = islice(self._queue, min(self._interval, left))
+        return [self._console_actions[action] for action in known]
 
     def advance(self, answer: object) -> EventRow:
         """Plays one frame with the agent's answer.
@@ -406,27 +317,21 @@ class Stream:
             self._queue.append(decided)
             applied = self._queue.popleft()
 
-        played = None
-        if self._ahead:
-            played = self._take_played()
-            reward, game_over, lives = played.step
-            state.ram_crc32 = played.ram_crc32
-        else:
-            step = self._step_console(self._console_actions[applied])
-            reward, game_over, lives = step
-            state.ram_crc32 = crc32(self._ram(), state.ram_crc32)
+        step = self._step_console(self._console_actions[applied])
+        reward, game_over, lives = step
+        state.ram_crc32 = crc32(self._ram(), state.ram_crc32)
         game_reward = reward
         if reward:
             reward = self._deliver(reward)
             state.episode_return += reward
             state.segment_return += reward
         terminated = game_over or (
-            lives < state.lives and self._mechanics.life_loss_termination
+            lives < state.lives and self.mechanics.life_loss_termination
         )
         frame_idx, visit_frame_idx = state.global_frame_idx, state.visit_frame_idx
         truncated = visit_frame_idx == self._last_frame_idx
         game_id, visit_idx, cycle_idx = self._place
-        event = EventRow(
+        columns: tuple[Any, ...] = (
             frame_idx,
             game_id,
             visit_idx,
@@ -443,8 +348,8 @@ class Stream:
             lives,
         )
         if self._has_more_columns:
-            frames = played.emulator_frames if played else self.console.emulator_frames
-            event = self._extend(event, game_reward, frames)
+            columns += self._add_columns(reward, game_reward)
+        event = self._row_type(*columns)
         state.reward = reward
         state.terminated = terminated
         state.truncated = truncated
@@ -457,15 +362,12 @@ class Stream:
             self._cross_boundary(event, game_over)
         return event
 
-    def _extend(
-        self, event: EventRow, game_reward: float, emulator_frames: int
-    ) -> EventRow:
-        """The row with the columns that v1 does not have."""
-        columns = msgspec.structs.astuple(event)
+    def _add_columns(self, reward: float, game_reward: float) -> tuple[Any, ...]:
+        """The columns that rows of v1 do not have."""
+        added = self._driver.finish_frame(reward)
         if self._is_timestep:
-            columns += (game_reward, emulator_frames)
-        columns += self._driver.finish_frame(event.reward)
-        return self._driver.row_type(*columns)
+            return game_reward, self.console.emulator_frames, *added
+        return added
 
     def _deliver(self, game_reward: float) -> float:
         """The delivered reward for a nonzero reward of the game."""
@@ -475,7 +377,7 @@ class Stream:
                 f"{self.global_frame_idx} of {self._visit.game_id}; "
                 "expected a finite number"
             )
-        if self._mechanics.reward == "sign":
+        if self.mechanics.reward == "sign":
             return 1.0 if game_reward > 0 else -1.0
         return game_reward
 

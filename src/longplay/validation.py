@@ -2,7 +2,7 @@
 
 Every row of every file is checked against the rules of `contract.rules`, and the score
 is recomputed from the same rows. longplay's own runs are also checked against the plan
-derived from their suite and seed (`claims`), and their files against the lengths and
+derived from their suite and seed (`agreement`), and their files against the lengths and
 hashes in their summary. A run without these, or without digests, is valid but has no
 evidence: a note says so.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,14 +19,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from longplay.claims import check_plan, check_provenance
+from longplay.agreement import (
+    COUNTS,
+    check_chain_head,
+    check_plan,
+    check_provenance,
+    check_result,
+    check_status,
+    compare,
+    is_equal,
+)
 from longplay.contract.columns import BadLine, Chunk, Column, RowReader
 from longplay.contract.config import RunConfig
 from longplay.contract.curves import CURVES_FILE, check_curves
-from longplay.contract.digests import check_digests, read_last_chain
+from longplay.contract.digests import check_digests
 from longplay.contract.documents import (
     ROLLOUT_KEYS,
-    Document,
     FileDigest,
     PredictionScore,
     ProbeRecord,
@@ -35,7 +43,6 @@ from longplay.contract.documents import (
     Score,
 )
 from longplay.contract.files import (
-    hash_file,
     read_bounded,
     read_document,
     shorten,
@@ -52,9 +59,6 @@ from longplay.scoring.play import Forecasts, Play, played_visits
 from longplay.scoring.probe import PROBE_FILE, compute_probe
 from longplay.scoring.windows import find_windows
 from longplay.tracks.scores import compute_score
-
-# Relative difference up to which two tools' sums of the same rewards may differ.
-_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -86,13 +90,8 @@ class Report:
 
 
 def _finding_to_json(finding: Finding) -> dict[str, Any]:
-    return {
-        "kind": finding.kind,
-        "file": finding.file,
-        "line": finding.line,
-        "field": finding.field,
-        "message": finding.message,
-    }
+    names = ("kind", "file", "line", "field", "message")
+    return {name: getattr(finding, name) for name in names}
 
 
 def validate_run(
@@ -258,6 +257,10 @@ class _Validation:
     def _add(self, kind: Kind, file: str, message: str, field: str = "") -> None:
         self._findings.add(Finding(kind, file, message, field=field or None))
 
+    def _add_all(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            self._findings.add(finding)
+
     def _read(self, name: str, model: type[Any], missing: Kind | None) -> Any:
         """Reads a document; adds a finding and returns None if that fails."""
         path = self._run_dir / name
@@ -277,48 +280,31 @@ class _Validation:
     # --- config.json ------------------------------------------------------------
 
     def _check_config(self, config: RunConfig) -> None:
-        expected = contract_hash(config)
-        if config.benchmark_contract_hash != expected:
-            self._add(
-                "contract hash",
-                "config.json",
-                f"expected {expected} for these settings, "
-                f"found {config.benchmark_contract_hash}",
-                "benchmark_contract_hash",
-            )
+        expected, found = contract_hash(config), config.benchmark_contract_hash
+        if found != expected:
+            message = f"expected {expected} for these settings, found {found}"
+            field = "benchmark_contract_hash"
+            self._add("contract hash", "config.json", message, field)
         self._check_schedule_form(config)
         if config.is_longplay:
-            for finding in (*check_plan(config), *check_provenance(config)):
-                self._findings.add(finding)
+            self._add_all(check_plan(config))
+            self._add_all(check_provenance(config))
         else:
             self._note_profile(config)
 
     def _check_schedule_form(self, config: RunConfig) -> None:
         for position, visit in enumerate(config.schedule):
+            field = f"schedule.{position}"
             if visit.visit_idx != position:
-                self._add(
-                    "schedule",
-                    "config.json",
-                    f"expected visit_idx {position}, found {visit.visit_idx}",
-                    f"schedule.{position}",
-                )
+                message = f"expected visit_idx {position}, found {visit.visit_idx}"
+                self._add("schedule", "config.json", message, field)
             if visit.game_id not in config.games:
-                self._add(
-                    "schedule",
-                    "config.json",
-                    f"expected one of the games, found {visit.game_id!r}",
-                    f"schedule.{position}",
-                )
-        if config.default_action_idx >= len(
-            config.action_mapping_policy.global_action_set
-        ):
-            self._add(
-                "action range",
-                "config.json",
-                f"expected an index of global_action_set, "
-                f"found {config.default_action_idx}",
-                "default_action_idx",
-            )
+                message = f"expected one of the games, found {visit.game_id!r}"
+                self._add("schedule", "config.json", message, field)
+        default = config.default_action_idx
+        if default >= len(config.action_mapping_policy.global_action_set):
+            message = f"expected an index of global_action_set, found {default}"
+            self._add("action range", "config.json", message, "default_action_idx")
 
     def _note_profile(self, config: RunConfig) -> None:
         """Notes that another tool's run was made with a different loop.
@@ -352,28 +338,23 @@ class _Validation:
         sums = rules.visit_sums
         frames = int(sums["frames"].sum())
         expected: dict[str, Any] = {
-            **{name: int(sums[name].sum()) for name in _COUNTS},
+            **{name: int(sums[name].sum()) for name in COUNTS},
             "segments": len(rules.segments.columns()["length"]),
             "wall_time_s": math.fsum(visit.wall_time_s for visit in summary.visits),
             "fps": frames / summary.wall_time_s if summary.wall_time_s else None,
         }
         self._compare("summary", "run_summary.json", expected, summary)
-        started = [
-            (k, v) for k, v in enumerate(config.played_schedule) if sums["frames"][k]
-        ]
+        visits = enumerate(config.played_schedule)
+        started = [(k, visit) for k, visit in visits if sums["frames"][k]]
         if len(summary.visits) != len(started):
-            self._add(
-                "summary",
-                "run_summary.json",
-                f"expected {len(started)} visits, found {len(summary.visits)}",
-                "visits",
-            )
+            message = f"expected {len(started)} visits, found {len(summary.visits)}"
+            self._add("summary", "run_summary.json", message, "visits")
         for (k, visit), found in zip(started, summary.visits, strict=False):
             expected = {
                 "visit_idx": k,
                 "game_id": visit.game_id,
                 "cycle_idx": visit.cycle_idx,
-                **{name: int(sums[name][k]) for name in _COUNTS},
+                **{name: int(sums[name][k]) for name in COUNTS},
                 "reward_sum": float(sums["reward_sum"][k]),
                 "game_reward_sum": float(sums["game_reward_sum"][k]),
             }
@@ -386,22 +367,16 @@ class _Validation:
         self, config: RunConfig, rows: RunRows, summary: RunSummary | None
     ) -> None:
         """Checks the form of digests.jsonl; `verify` checks the chain's values."""
-        file, chain_head = "digests.jsonl", summary and summary.chain_head
+        file = "digests.jsonl"
         chunk = rows.chunks.get(file)
         if chunk is None:
-            if chain_head is not None:
+            if summary is not None and summary.chain_head is not None:
                 self._add("missing file", file, "expected this file, found none")
             return  # another tool's run, or one older than digests
         schedule, frames = config.played_schedule, rows.rules.frames
         check_digests(file, chunk, schedule, frames, self._findings)
-        last_chain = read_last_chain(self._run_dir / file)
-        if summary is not None and last_chain != chain_head:
-            self._add(
-                "summary",
-                "run_summary.json",
-                f"expected {last_chain}, the last in {file}, found {chain_head}",
-                "chain_head",
-            )
+        if summary is not None:
+            self._add_all(check_chain_head(self._run_dir, summary))
 
     def _check_tuning(self) -> None:
         """Checks that a tuning run has tuning.json instead of a score."""
@@ -520,19 +495,13 @@ class _Validation:
             if found.bytes == wanted.bytes:
                 field = f"rows.{name}.sha256"
                 self._compare_hash(field, found.sha256, wanted.sha256)
-        result = self._run_dir / config.result_file
-        if summary is not None and summary.score_sha256 and result.is_file():
-            recorded_sha256 = summary.score_sha256
-            self._compare_hash("score_sha256", hash_file(result), recorded_sha256)
+        if summary is not None:
+            self._add_all(check_result(self._run_dir, config, summary))
 
     def _compare_hash(self, field: str, expected: object, found: object) -> None:
         if expected != found:
-            self._add(
-                "summary",
-                "run_summary.json",
-                f"expected {expected} of the file, found {found}",
-                field,
-            )
+            message = f"expected {expected} of the file, found {found}"
+            self._add("summary", "run_summary.json", message, field)
 
     def _check_state(self, config: RunConfig) -> None:
         """Checks that the run ended: writing COMPLETED is its last step."""
@@ -548,9 +517,7 @@ class _Validation:
                 "state",
             )
         elif status is not None:
-            frames = config.total_frames
-            expected = {"frame": frames, "frames_total": frames}
-            self._compare("state", "status.json", expected, status)
+            self._add_all(check_status(config, status))
 
     def _compare(
         self,
@@ -560,15 +527,11 @@ class _Validation:
         document: Any,
         prefix: str = "",
     ) -> None:
-        for name, wanted in expected.items():
-            found = getattr(document, name)
-            if not _is_equal(wanted, found):
-                self._add(
-                    kind,
-                    file,
-                    f"expected {shorten(wanted)} from the rows, found {shorten(found)}",
-                    f"{prefix}{name}",
-                )
+        pairs = {
+            f"{prefix}{name}": (wanted, getattr(document, name))
+            for name, wanted in expected.items()
+        }
+        self._add_all(compare(kind, file, "the rows", pairs))
 
 
 # Keys in which the first implementation of v1 names a loop other than v1's, such as one
@@ -576,26 +539,9 @@ class _Validation:
 _PROFILE_KEYS = ("runner_mode", "multi_run_profile")
 _V1_PROFILE = "standard"
 
-# Counts in run_summary.json, for the run and for each visit.
-_COUNTS = ("frames", "decision_frames", "emulator_frames", "episodes")
-
 
 def _is_same(expected: Mapping[str, Any], document: Any) -> bool:
-    return all(_is_equal(expected[name], getattr(document, name)) for name in expected)
-
-
-def _is_equal(expected: Any, found: Any) -> bool:
-    if isinstance(expected, Document) and isinstance(found, Document):
-        return _is_equal(dict(expected), dict(found))
-    if isinstance(expected, tuple) and isinstance(found, tuple):
-        return len(expected) == len(found) and all(map(_is_equal, expected, found))
-    if isinstance(expected, Mapping) and isinstance(found, Mapping):
-        return expected.keys() == found.keys() and all(
-            _is_equal(expected[key], found[key]) for key in expected
-        )
-    if isinstance(expected, float) and isinstance(found, float):
-        return math.isclose(expected, found, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE)
-    return bool(expected == found)
+    return all(is_equal(expected[name], getattr(document, name)) for name in expected)
 
 
 def _find_terminated_ends(episodes: Chunk) -> Column:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from longplay.cli.app import app
-from longplay.cli.reference import reference_app
+from longplay.cli.catalogue import reference_app
 
 SHORT = (
     *("--set", "base_visit_frames=40"),
@@ -274,7 +274,7 @@ def test_run_for_people(invoke, tmp_path):
     )
     assert answer.exit_code == 0
     assert "final score" in answer.stdout
-    assert "valid: 120 frames checked" in answer.stdout
+    assert "valid: 120 rows checked" in answer.stdout
 
 
 def test_run_makes_a_folder_of_its_own(invoke, tmp_path, monkeypatch):
@@ -321,7 +321,7 @@ def slow_agent(tmp_path: Path) -> Path:
 
 
 PROGRESS = re.compile(
-    r"(centipede|ms_pacman|qbert) · visit \d/3 · cycle 1 · frame \d+/120 · "
+    r"(centipede|ms_pacman|qbert) · visit \d/3 · cycle 0 · frame \d+/120 · "
     r"last return (–|[-\d.]+) · [\d,]+ fps"
 )
 

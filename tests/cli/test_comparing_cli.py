@@ -82,7 +82,6 @@ def test_same_runs_give_the_same_bytes_wherever_they_lie(invoke, runs, tmp_path)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--against", "humans"), "--against: expected baselines, found 'humans'"),
         (("--suite", "control-v1"), "unknown suite among the runs 'control-v1'"),
         (("--versus", "betta"), "did you mean 'beta'?"),
     ],

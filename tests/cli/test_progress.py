@@ -48,7 +48,7 @@ def test_live_line_fits_one_line_and_says_everything(width: int) -> None:
     line = render(width)
     assert line.count("\n") == 1
     assert "…" not in line
-    for part in ("battle_zone", "24/24", "1,200,000/4,826,371", "12000", "8,000 fps"):
+    for part in ("battle_zone", "23/24", "1,200,000/4,826,371", "12000", "8,000 fps"):
         assert part in line
     assert "7:33 left" in line
 
@@ -97,7 +97,7 @@ def test_status_shows_reward_rate_and_metrics(
     run_dir = experiment / "episodes" / finished_run.name
     for name in ("status.json", "score.json", "run_summary.json"):
         (run_dir / name).unlink()
-    writer = StatusWriter(run_dir, 4_826_371)
+    writer = StatusWriter.create(run_dir, 4_826_371)
     writer.observe(LEARNING)
     answer = invoke("status", experiment)
     assert "1,200,000/4,826,371" in answer.stdout

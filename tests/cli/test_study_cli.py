@@ -112,7 +112,7 @@ def test_runs_that_cannot_be_checked_do_not_hide_the_others(played, invoke):
     answer = invoke("validate", played)
     assert answer.exit_code != 0
     text = " ".join(answer.stdout.split())
-    assert "2 of 3 runs passed; 1 planned run was not started" in text
+    assert "2 of 3 runs passed; 1 planned run not started" in text
 
 
 def test_an_agent_for_a_whole_study_is_refused(played, invoke):
@@ -142,7 +142,7 @@ def test_a_shard_that_waits_for_others_asks_to_be_run_again(file, invoke):
     assert "waits for tuning" in invoke("study", "status", file).stdout
     answer = invoke("study", "run", file, "--shard", "1/2", "--quiet")
     assert answer.exit_code == 0, answer.stdout
-    assert "1 run is left for other processes" in answer.stdout
+    assert "1 run left for other processes" in answer.stdout
     answer = invoke("study", "run", file, "--shard", "2/2", "--quiet")
     assert answer.exit_code == 0, answer.stdout
     assert "left for other" not in answer.stdout
@@ -199,14 +199,14 @@ def test_a_run_in_progress_elsewhere_is_not_complete(
     command = ("study", "run", complete.parent / "study.toml", "--out", played)
     answer = invoke(*command, *options, "--quiet")
     assert answer.exit_code == exit_code
-    words = "elsewhere" if exit_code else "1 run is left for other processes"
+    words = "elsewhere" if exit_code else "1 run left for other processes"
     assert words in " ".join(answer.stdout.split())
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--ray", 2, "--shard", "1/2"), "--shard: expected no --ray"),
+        (("--ray", 2, "--shard", "1/2"), "--shard: cannot be combined with --ray"),
         (("--ray", 2, "--ray-address", "auto"), "give only one of them"),
         (("--shard", "3/2"), "--shard: expected I/N"),
     ],

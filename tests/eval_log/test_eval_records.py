@@ -29,8 +29,7 @@ from longplay.eval_log.records import (
     Verifier,
     make_experiment_id,
 )
-from longplay.eval_log.schema import EVAL_LOG
-from longplay.eval_log.tasks import TaskMetadata
+from schemas import EVAL_LOG
 
 MARKS = ("type_", "schema_version")
 
@@ -813,23 +812,7 @@ def test_schemas_refuse_what_the_reader_refuses(changes):
     assert check("episode_record.json", document)
 
 
-@pytest.mark.parametrize(
-    ("kind", "old"),
-    [
-        (records.Verifier, "longplay.evallog.records.Verifier"),
-        (records.Findings, "longplay.evallog.records.Findings"),
-        (TaskMetadata, "longplay.harness.benchmark.TaskMetadata"),
-    ],
-)
-def test_names_of_older_versions_are_still_read(kind, old):
-    fields = {name: None for name in kind.model_fields if name not in MARKS}
-    fields |= {"task_id": "t"} if kind is TaskMetadata else {}
-    text = json.dumps({"_type": old, "schema_version": 1, **fields})
-    record = kind.model_validate_json(text)
-    assert record.type_ == f"longplay.eval_log.{kind.__name__}"
-
-
 def test_the_name_of_another_kind_is_refused():
-    text = json.dumps({"_type": "longplay.evallog.records.Findings", "ref": None})
+    text = json.dumps({"_type": "longplay.eval_log.Findings", "ref": None})
     with pytest.raises(ValidationError, match=r"expected longplay\.eval_log\.Verifier"):
         records.Verifier.model_validate_json(text)

@@ -25,8 +25,8 @@ from longplay.eval_log.export import ExportOptions, export_jsonl, export_records
 from longplay.eval_log.log import EvalLog, save_records
 from longplay.eval_log.records import EpisodeRecord
 from longplay.eval_log.run_records import iter_records
-from longplay.eval_log.schema import EVAL_LOG
 from rows import read_rows
+from schemas import EVAL_LOG
 
 # --- invariant 5: lines stand alone ---------------------------------------------------
 

@@ -18,8 +18,8 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 import longplay
-from longplay.eval_log.schema import EVAL_LOG
 from longplay.lab.atlas.matrix import read_matrix
+from schemas import EVAL_LOG
 
 SCRIPT = """
 from cube_harness.eval_log import (

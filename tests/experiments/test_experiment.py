@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +61,12 @@ def plan(out: Path, seeds=(0, 1), agent: Any = "random") -> Experiment:
 def play(out: Path, seeds=(0, 1), agent: Any = "random") -> Experiment:
     experiment = plan(out, seeds, agent)
     experiment.run_sequentially()
-    return experiment
+    return replace(experiment, may_exist=True)  # as when it is opened again
 
 
 def begin(experiment: Experiment) -> Experiment:
     with experiment.drive():
-        return experiment
+        return replace(experiment, may_exist=True)
 
 
 def read(path: Path) -> Any:
@@ -264,7 +265,7 @@ def test_run_is_complete_only_with_its_score(tmp_path, monkeypatch):
     def fail(play: object) -> None:
         raise RecordingError("no room for the score")
 
-    monkeypatch.setattr("longplay.runs.session.compute_score", fail)
+    monkeypatch.setattr("longplay.runs.writer.compute_score", fail)
     (outcome,) = plan(tmp_path / "out", (0,)).run_sequentially()
     assert outcome.state == "FAILED"
     monkeypatch.undo()

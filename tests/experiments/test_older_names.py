@@ -12,7 +12,7 @@ import pytest
 
 import longplay
 from longplay.eval_log.log import EvalLog
-from longplay.experiments.experiment import Experiment, plan_seeds, request_experiment
+from longplay.experiments.experiment import Experiment, plan_seeds
 
 OVERRIDES = {"games": ["pong", "qbert"], "base_visit_frames": 40}
 
@@ -22,7 +22,7 @@ def older(tmp_path: Path) -> Experiment:
     """Two runs, named as before 0.2: after their contract hashes."""
     plans = plan_seeds("stream-smoke-v1", [1000, 1001], OVERRIDES, None)
     named = tuple(replace(plan, has_older_name=True) for plan in plans)
-    experiment = request_experiment(named, "random", out=tmp_path / "older")
+    experiment = Experiment.create(named, "random", out=tmp_path / "older")
     experiment.run_sequentially()
     return experiment
 

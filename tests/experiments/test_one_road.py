@@ -12,8 +12,7 @@ import pytest
 import longplay
 from longplay import plan
 from longplay.eval_log.run_records import iter_records
-from longplay.experiments import experiment as experiments
-from longplay.experiments.experiment import Experiment, Mode, plan_experiment
+from longplay.experiments.experiment import Experiment, plan_experiment
 
 SUITE = "stream-smoke-v1"
 SHORT = {"games": ["qbert"], "num_cycles": 1, "base_visit_frames": 40}
@@ -115,7 +114,7 @@ def test_an_experiment_keeps_its_references_when_it_is_opened_elsewhere(
     longplay.run("prediction-smoke-v1", agent, out=out, overrides=PREDICTION)
     name = read(out / "experiment_record.json")["benchmark_name"]
     monkeypatch.delenv("LONGPLAY_REFERENCES")
-    opened = Experiment.open(out, agent, Mode.RESUME)
+    opened = Experiment.resume(out, agent)
     assert opened.benchmark.benchmark_metadata.name == name
     assert name != "prediction-smoke-v1"
     opened.run_sequentially()
@@ -166,18 +165,17 @@ def test_visit_records_tell_two_predictors_apart(references: Path, tmp_path: Pat
     assert rewards["zero"] != rewards["td_lambda"]
 
 
-# --- modes ------------------------------------------------------------------------
+# --- folders ------------------------------------------------------------------------
 
 
-def test_modes_decide_what_happens_to_a_folder(tmp_path: Path):
+def test_only_a_new_folder_is_created_unless_it_may_exist(tmp_path: Path):
     out = tmp_path / "out"
     planned = plan_experiment(SUITE, "random", out=out, overrides=SHORT)
-    assert planned.mode is Mode.CREATE
-    assert planned.open_or_create().mode is Mode.CREATE_OR_RESUME
     out.mkdir()
     with pytest.raises(longplay.OutputError, match="exists already"):
         planned.run_sequentially()
     (result,) = planned.open_or_create().run_sequentially()
     assert result.state == "COMPLETED"
-    assert planned.open_or_create().mode is Mode.RESUME
-    assert experiments.Experiment.open(out).mode is Mode.RETRY
+    assert not planned.open_or_create().may_restart
+    assert not Experiment.resume(out).may_restart
+    assert Experiment.open(out).may_restart

@@ -94,7 +94,7 @@ def test_needs_that_no_node_meets_are_refused(tmp_path, invoke):
     ("needs", "text"),
     [
         (Needs(), "1 CPU"),
-        (Needs(2.0, 1.0, 8.0), "2 CPUs, 1 GPU, 8 GiB"),
+        (Needs(2.0, 1.0, 8.0), "2 CPUs, 1 GPU, 8 GB"),
         (Needs(0.5, 0.25), "0.5 CPUs, 0.25 GPUs"),
     ],
 )

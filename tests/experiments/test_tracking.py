@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,8 @@ pytestmark = [
 
 def play(out: Path, tracker: str | None) -> Path:
     experiment = plan_experiment("stream-smoke-v1", "random", out=out, overrides=SHORT)
-    experiment.options = RunOptions(tracker=tracker)  # type: ignore[arg-type]
+    options = RunOptions(tracker=tracker)  # type: ignore[arg-type]
+    experiment = replace(experiment, options=options)
     (result,) = experiment.run_sequentially()
     assert result.is_valid, result.error
     return result.run_dir

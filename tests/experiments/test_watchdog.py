@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from longplay.experiments.watchdog import find_descendants, kill_remaining
+from longplay.experiments.watchdog import kill_marked
 from processes import is_alive
 
 pytestmark = pytest.mark.skipif(
@@ -30,12 +30,8 @@ def start():
     return shell.pid, int(shell.stdout.readline())
 
 before = start()
-with end_with_this_process() as tell:
+with end_with_this_process():
     inside = start()
-    time.sleep(1.5)
-    if "told" in sys.argv:
-        tell()
-        time.sleep(0.5)
     print(*before, *inside, flush=True)
     if "ends" not in sys.argv:
         time.sleep(60)
@@ -61,7 +57,7 @@ def pids(request: pytest.FixtureRequest) -> Iterator[list[int]]:
             subprocess.run(["kill", "-9", str(pid)], check=False)
 
 
-@pytest.mark.parametrize("pids", ["starting", "told"], indirect=True)
+@pytest.mark.parametrize("pids", ["waits"], indirect=True)
 def test_what_a_killed_driver_started_ends(pids):
     deadline = time.monotonic() + 10
     while any(map(is_alive, pids[2:])) and time.monotonic() < deadline:
@@ -69,31 +65,20 @@ def test_what_a_killed_driver_started_ends(pids):
     assert [is_alive(pid) for pid in pids] == [True, True, False, False]
 
 
-@pytest.mark.parametrize("pids", ["told ends"], indirect=True)
+@pytest.mark.parametrize("pids", ["ends"], indirect=True)
 def test_nothing_is_killed_after_a_normal_end(pids):
     time.sleep(4)  # longer than the helper would wait
     assert all(map(is_alive, pids))
 
 
-def test_another_process_of_the_same_pid_is_left_alone():
-    process = subprocess.Popen(["sleep", "60"])
+def test_only_processes_with_the_mark_are_killed():
+    marked = subprocess.Popen(["sleep", "60"], env={"LONGPLAY_RAY_DRIVER": "this"})
+    other = subprocess.Popen(["sleep", "60"], env={"LONGPLAY_RAY_DRIVER": "another"})
     try:
-        kill_remaining({process.pid: "1"})
-        time.sleep(0.1)
-        assert process.poll() is None
-        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2]
-        kill_remaining({process.pid: fields.split()[19]})
-        assert process.wait(10) == -signal.SIGKILL
+        kill_marked("this")
+        assert marked.wait(10) == -signal.SIGKILL
+        assert other.poll() is None
     finally:
-        process.kill()
-        process.wait()
-
-
-def test_descendants_are_found():
-    command = ["sh", "-c", "sleep 60 & echo $!; wait"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as shell:
-        child = int(shell.stdout.readline())
-        try:
-            assert find_descendants([shell.pid]) == [child]
-        finally:
-            subprocess.run(["kill", "-9", str(child)], check=False)
+        for process in (marked, other):
+            process.kill()
+            process.wait()

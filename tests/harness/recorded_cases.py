@@ -95,7 +95,7 @@ CASES = (
     Case("golden-show", "show {} --json", each=GOLDEN_RUNS),
     Case(
         "golden-compare",
-        "compare golden --against baselines -o analysis.json --csv golden.csv "
+        "compare golden --baselines -o analysis.json --csv golden.csv "
         "--latex golden.tex --games --json",
         files=("analysis.json", "golden.csv", "golden.tex"),
     ),
@@ -115,7 +115,7 @@ CASES = (
     ),
     Case(
         "packs-compare-versus",
-        "compare results/control-6x3-v1 --versus random --against baselines --json",
+        "compare results/control-6x3-v1 --versus random --baselines --json",
     ),
     Case("packs-leaderboard", "leaderboard results -o board --json"),
     *(

@@ -11,9 +11,8 @@ from frozen_networks import (
     make_pairs,
 )
 from longplay.errors import DocumentError
-from longplay.reference.policy import Chooser, FixedPolicy
+from longplay.reference.policy import Chooser, FixedPolicy, ValueFunction
 from longplay.reference.ram import pair_ram
-from longplay.reference.values import ValueFunction
 from longplay.seeds import policy_seed
 
 ACTIONS = (0, 1, 3, 4, 11, 12)

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from longplay.agents.isolation.ahead import AheadConsole
 from longplay.contract.rundir import ROW_FILES
 from longplay.errors import AgentError, ConfigError, RunFailed
-from longplay.stream import Stream
 from playing import play_run
 from sampling import sampled
 
@@ -238,13 +238,14 @@ def test_agent_does_not_see_frames_ahead(
 ) -> None:
     """With a delay, frames are played before the agent has decided."""
     if not is_hidden:
-        draw_on = Stream.draw_on
 
-        def draw_all_on(self: Stream, next_canvas: Any) -> None:
-            draw_on(self, next_canvas)
-            self._observe_ahead = self._observe
+        def draw_in_shared_memory(self: AheadConsole) -> Any:
+            canvas = self._next_canvas()
+            assert self._draw is not None
+            self._draw(canvas)
+            return canvas
 
-        monkeypatch.setattr(Stream, "draw_on", draw_all_on)
+        monkeypatch.setattr(AheadConsole, "_observe_hidden", draw_in_shared_memory)
     agent = write_agent(f"pass\n{LOOKING_AHEAD}")
     run_dir = play_at("sandbox", agent, tmp_path / "out", delay=8)
     assert json.loads((run_dir / "status.json").read_bytes())["state"] == "COMPLETED"

@@ -6,6 +6,7 @@ import hashlib
 import json
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -55,7 +56,7 @@ def play(agent: object, out: Path, options: RunOptions | None = None) -> Path:
         agent_args={"first": 100} if str(agent).endswith(".py") else {},
     )
     if options is not None:
-        experiment.options = options
+        experiment = replace(experiment, options=options)
     (result,) = experiment.run_sequentially()
     assert result.is_valid, result.error
     return result.run_dir
@@ -178,7 +179,7 @@ def play_visits(
         overrides=VISITS,
         isolation=Isolation(level),
     )
-    experiment.options = options
+    experiment = replace(experiment, options=options)
     (result,) = experiment.run_sequentially()
     assert result.is_valid, result.error
     return result.run_dir
@@ -288,7 +289,8 @@ def test_nothing_is_kept_beyond_the_limit(drawing, kept, tmp_path):
         "stream-smoke-v1", str(drawing), out=tmp_path / "out", overrides=VISITS
     )
     limit = 2 * size_bytes + 10
-    experiment.options = RunOptions(keep_agent="visits", kept_agent_bytes=limit)
+    options = RunOptions(keep_agent="visits", kept_agent_bytes=limit)
+    experiment = replace(experiment, options=options)
     (result,) = experiment.run_sequentially(lambda p: notices.append(p.notice))
     assert list(longplay.read_run(result.run_dir).summary.agent_states) == STATES[:2]
     assert sorted(read_files(result.run_dir / "agent")) == sorted(
@@ -368,7 +370,7 @@ def test_a_slow_save_lengthens_the_interval(
         out=tmp_path / "out",
         overrides={**SHORT, "base_visit_frames": 60},
     )
-    experiment.options = RunOptions(checkpoint_s=20.0)
+    experiment = replace(experiment, options=RunOptions(checkpoint_s=20.0))
     notices: set[str] = set()
     experiment.run_sequentially(lambda progress: notices.add(progress.notice))
     assert Clocked.saves == pytest.approx(expected)
@@ -385,7 +387,7 @@ def test_a_slow_save_lengthens_the_interval(
             ("--keep-agent", "all"),
             "--keep-agent: expected none, final or visits, found",
         ),
-        (("--debug", "--ray", "2"), "--debug: expected no --ray"),
+        (("--debug", "--ray", "2"), "--debug: cannot be combined with --ray"),
         (("--debug", "--isolate", "process"), "--debug: only with --isolate none"),
     ],
 )
@@ -399,7 +401,7 @@ def test_wrong_options_are_refused(invoke, options, message):
     ("text", "seconds"), [("300s", 300), ("90", 90), ("5m", 300), ("1.5h", 5400)]
 )
 def test_times(text, seconds):
-    from longplay.cli.settings import parse_seconds
+    from longplay.cli.options import parse_seconds
 
     assert parse_seconds(text, "--checkpoint-every") == seconds
     with pytest.raises(ConfigError):
@@ -417,17 +419,17 @@ def test_times(text, seconds):
     ],
 )
 def test_options_and_their_words(words):
-    from longplay.cli.settings import describe_run_options, make_run_options
+    from longplay.cli.options import RecordOptions, describe_run_options
 
     given = dict(zip(words[::2], words[1::2], strict=True))
     limit = given.get("--keep-agent-bytes")
-    options = make_run_options(
+    options = RecordOptions(
         given.get("--checkpoint-every"),
         given.get("--keep-agent"),
         None if limit is None else int(limit),
         given.get("--track"),
     )
-    assert describe_run_options(options) == list(words)
+    assert describe_run_options(options.make()) == list(words)
 
 
 # --- debugging -----------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from longplay.agents.isolation.remote import load_agent_at
 from longplay.contract.config import PendingPercept, ProbeConfig, ProbeOrigin
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import AgentLoadError, ConfigError
-from longplay.experiments.experiment import plan_seeds, request_experiment
+from longplay.experiments.experiment import Experiment, plan_seeds
 from longplay.plan import RunPlan, plan_probe
 from longplay.runs.options import RunOptions
 from longplay.runs.probe_session import ProbeSession
@@ -46,14 +47,14 @@ def play(folder: Path, track: str, agent: str, level: str = "none") -> Path:
         settings |= {"jitter_pct": 0.0}
     plans = plan_seeds(suite, [1000], settings)
     spec, args = AGENTS[agent]
-    experiment = request_experiment(
+    experiment = Experiment.create(
         plans,
         spec,
         out=folder / "run",
         agent_args=args,
         isolation=Isolation(level),  # type: ignore[arg-type]
     )
-    experiment.options = RunOptions(keep_agent="visits")
+    experiment = replace(experiment, options=RunOptions(keep_agent="visits"))
     (result,) = experiment.run_sequentially()
     assert result.state == "COMPLETED", result.error
     return result.run_dir

@@ -16,15 +16,14 @@ from longplay.scoring import prediction_baselines as module
 from longplay.scoring.prediction_baselines import (
     PREDICTORS,
     MeasuredError,
-    list_baselines,
     prediction_baselines,
     read_data,
     read_network,
-    summarise_errors,
-    summarise_network,
+    read_suite,
 )
 from longplay.suites import get_suite
 from playing import play_run
+from prediction_baselines import summarise_errors, summarise_network
 from references.reference_tables import fill_baselines, render_baselines
 
 ROOT = Path(__file__).parent.parent.parent
@@ -86,7 +85,8 @@ def test_shipped_figures_are_of_the_suites_and_examples_as_they_are() -> None:
 
 
 def test_shipped_means_are_those_of_the_seeds() -> None:
-    for baseline in list_baselines(read_data()):
+    suites = read_data()["suites"].items()
+    for baseline in (one for suite in suites for one in read_suite(*suite)):
         for error in (baseline.errors.nmse, baseline.median_nmse, baseline.errors.mse):
             assert error == MeasuredError.over_seeds(error.seeds)
 
@@ -218,7 +218,7 @@ def test_errors_against_rollout_values_lead_where_all_runs_have_them() -> None:
     data = make_data()
     figures = data["suites"][SUITE]["predictors"]
     figures["zero"] = summarise_errors(scores)
-    zero, mean, _ = list_baselines(data)
+    zero, mean, _ = read_suite(SUITE, data["suites"][SUITE])
     assert zero.errors.value_nmse == MeasuredError(1.0, (0.5, 1.0, 1.5))
     assert zero.games["pong"].value_nmse == MeasuredError(1.0, (0.5, 1.0, 1.5))
     assert zero.games["breakout"].value_nmse is None

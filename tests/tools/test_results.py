@@ -244,11 +244,7 @@ def test_shipped_numbers_are_those_of_the_packs() -> None:
     assert tuple(made[path] for path in paths) == read_results(results.SHIPPED).runs
 
 
-def test_packs_are_of_the_present_agents(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ids of agents that were played stay, whatever tuning chooses later."""
-    if not any(packed.suite == "control-3x3-v1" for packed in SHIPPED):
-        tuned = {(agent, "none"): {"step_size": 3.0} for agent in results.LEARNERS}
-        monkeypatch.setattr(results, "TUNED", tuned)
+def test_packs_are_of_the_present_agents() -> None:
     planned = {f"{run.name}.longplay": run.variant for run in results.plan()}
     ids = {
         variant: load_agent(variant.agent, variant.args).entry.agent_id

@@ -96,7 +96,7 @@ def test_games_without_z_are_listed(results) -> None:
     )
 
 
-def test_forgetting_is_less_that_of_resets(
+def test_change_at_revisit_is_less_that_of_resets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """3 per frame in the first cycle, 1 in the second; z: by 2; random: always 1."""
@@ -118,8 +118,8 @@ def test_forgetting_is_less_that_of_resets(
         frames = sum(visit.visit_frames for visit in config.schedule)
         write_run(tmp_path / suite / f"random-{seed}", config, [1.0] * frames)
     text = results_page.render_results()
-    assert "- `fades`: forgetting above random (1.00)." in text
-    assert "- `random`: forgetting" not in text
+    assert "- `fades`: change at revisit above random (1.00)." in text
+    assert "- `random`: change at revisit" not in text
     assert "(pictures/results-stream-smoke-v1-retention.svg)" in text
     # About 2, as visits differ in length; random has 1, the upper anchor 3.
     assert f"| agent | {suite}, average |" in (short := results_page.render_short())

@@ -9,6 +9,7 @@ from zlib import crc32
 
 import pytest
 
+from doctor_traces import make_traces
 from longplay.console.ale import AleConsole
 from longplay.contract.files import read_document
 from longplay.suites import SUITES
@@ -63,7 +64,7 @@ def test_this_machine_is_healthy_where_the_traces_were_made(shipped: Traces) -> 
 
 @pytest.mark.exhaustive
 def test_every_shipped_trace_reproduces(shipped: Traces) -> None:
-    assert doctor.make_traces().games == shipped.games
+    assert make_traces().games == shipped.games
 
 
 def test_trace_is_the_golden_one(shipped: Traces) -> None:

@@ -27,7 +27,7 @@ from longplay.errors import (
     OutputError,
     PackError,
 )
-from longplay.experiments.experiment import plan_seeds, request_experiment
+from longplay.experiments.experiment import Experiment, plan_seeds
 from longplay.verify.archive import render_archive
 from longplay.verify.pack import pack_run, unpack_run
 from longplay.verify.pack_file import PackFile
@@ -100,7 +100,7 @@ def test_pack_of_version_1_gets_its_curves(
 
 def test_tuning_run_round_trips(tmp_path: Path) -> None:
     plans = plan_seeds("control-smoke-v1", [1000], _CONTROL, stop_after=0.5)
-    experiment = request_experiment(plans, "random", out=tmp_path / "tuned")
+    experiment = Experiment.create(plans, "random", out=tmp_path / "tuned")
     run = experiment.run_sequentially()[0].run_dir
     pack_run(run, tmp_path / "run.longplay")
     unpack_run(tmp_path / "run.longplay", tmp_path / "again")
@@ -607,7 +607,7 @@ def test_verify_replays_a_pack(
     path = shutil.copy(pack, tmp_path / "run.longplay")
     answer = invoke("verify", path, "--workers", 1)
     assert answer.exit_code == 0
-    assert "frames replayed, all identical to the log" in answer.stdout
+    assert "rows replayed, all identical to the log" in answer.stdout
     document = invoke("verify", path, "--workers", 1, "--json").json
     frames = json.loads((run / "run_summary.json").read_text())["frames"]
     assert (document["run_dir"], document["frames"]) == (str(path), frames)

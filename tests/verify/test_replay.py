@@ -657,7 +657,7 @@ def test_verify_command_keeps_the_verdict_and_show_prints_it(
     assert "claimed" in invoke("show", true_copy).stdout
     answer = invoke("verify", true_copy, "--workers", 1)
     assert answer.exit_code == 0
-    assert "verified: 600 frames replayed" in answer.stdout
+    assert "verified: 600 rows replayed" in answer.stdout
     assert "replayed: 600 frames" in invoke("show", true_copy).stdout
     with (true_copy / "run_summary.json").open("a") as file:
         file.write("\n")

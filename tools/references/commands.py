@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 
-from longplay.cli.guard import (
+from longplay.cli.toolkit import (
     Command,
     CommandGroup,
     Json,
@@ -20,8 +19,8 @@ from longplay.cli.guard import (
     print_json,
     print_tables,
 )
-from longplay.cli.layout import add_row, make_table
 from longplay.errors import ConfigError, MissingExtraError, ReferenceFailed
+from longplay.tables import TextTable
 from references.training.recipe import ReturnsEnd, TrainingReward
 
 if TYPE_CHECKING:
@@ -268,9 +267,8 @@ def record(
     from longplay.contract.config import ScheduledVisit
     from longplay.plan import plan_run
     from longplay.reference.library import check_reference_game
-    from longplay.reference.streams import write_streams
     from longplay.suites import REFERENCE_SUITE
-    from references.recording import record_visit
+    from references.recording import record_visit, write_streams
 
     check_reference_game(game)
     suite = REFERENCE_SUITE
@@ -472,17 +470,14 @@ def _show_making(work: Path, as_json: bool) -> None:
         print_json(progress)
         return
     columns = ("game", "stage", "figures")
-    table = make_table("References in progress", *columns, left=range(3))
-    for row in describe_progress(work):
-        add_row(table, *row)
-    print_tables(table)
+    rows = describe_progress(work)
+    title = "References in progress"
+    print_tables(TextTable.of(title, columns, rows, texts=(1, 2)))
 
 
-def leads_table(leads: list[DeliveredLead]) -> Table:
+def leads_table(leads: list[DeliveredLead]) -> TextTable:
     """One row per game: delivered rewards per visit, compared with random play."""
     from references.reference_tables import LEAD_COLUMNS, describe_lead
 
-    table = make_table("Delivered rewards per visit", *LEAD_COLUMNS)
-    for lead in leads:
-        add_row(table, *describe_lead(lead))
-    return table
+    rows = [describe_lead(lead) for lead in leads]
+    return TextTable.of("Delivered rewards per visit", LEAD_COLUMNS, rows)

@@ -3,7 +3,7 @@
 Two emulators with the visit's seed play side by side. The *original* draws its own
 sticky actions, as in the run. The *branching* one has none; on every emulator frame it
 gets the action that the original executes, since the original's draws are known
-(`longplay.console.stickiness`). Both then make the same number of draws and stay in the
+(`references.stickiness`). Both then make the same number of draws and stay in the
 same state, including their generators. This is checked: rewards, ends and memory on
 every timestep, and the whole serialised state at every branch.
 
@@ -19,14 +19,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from longplay.console.ale import ALE_VERSION, AleConsole, BranchingAleConsole
+from longplay.console.ale import ALE_VERSION, AleConsole
 from longplay.console.base import Console
-from longplay.console.stickiness import AleDraws, StickyDraws
 from longplay.errors import ConsoleError
-from longplay.reference.policy import Chooser, FixedPolicy
+from longplay.reference.policy import Chooser, FixedPolicy, ValueFunction
 from longplay.reference.ram import RamPair, pair_ram
-from longplay.reference.values import ValueFunction
 from longplay.seeds import ContinuationSeeds
+from references.branching import BranchingAleConsole
+from references.stickiness import AleDraws, StickyDraws
 
 
 class Player:

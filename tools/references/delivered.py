@@ -19,8 +19,13 @@ from numpy.typing import NDArray
 
 from longplay.contract.documents import Document
 from longplay.reference.facts import lead_in_errors
-from longplay.reference.library import DATA, list_references, read_reference_document
-from longplay.reference.streams import read_recorded_visits
+from longplay.reference.library import (
+    DATA,
+    find_data,
+    list_references,
+    read_reference_document,
+)
+from longplay.reference.streams import RecordedVisit, StreamFacts, find_recorded_visit
 from longplay.suites import REFERENCE_SUITE
 
 RANDOM_VISITS = "random_visits.json"
@@ -120,3 +125,20 @@ def measure_leads(data: Path = DATA) -> list[DeliveredLead]:
 def _count_recorded(game_id: str, data: Path) -> VisitRewards:
     recorded = read_recorded_visits(game_id, data)
     return count_rewards({seed: visit.rewards for seed, visit in recorded.items()})
+
+
+def read_recorded_visits(
+    game_id: str, data: Path | None = None
+) -> dict[int, RecordedVisit]:
+    """All recordings of a game, by seed.
+
+    Raises:
+        DocumentError: A file is missing, damaged or about another reference.
+    """
+    folder = data or find_data()
+    facts = read_reference_document(folder / f"{game_id}.streams.json", StreamFacts)
+    found = {
+        seed: find_recorded_visit(game_id, seed, facts.visit_idx, folder)
+        for seed in facts.seeds
+    }
+    return {seed: visit for seed, visit in found.items() if visit is not None}

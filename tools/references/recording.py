@@ -1,4 +1,4 @@
-"""A reference and a seed -> a recorded visit of its policy.
+"""A reference and a seed -> a recorded visit of its policy, and its file.
 
 It is played with the same stream as a run, so a recording cannot differ from a live
 policy.
@@ -6,17 +6,21 @@ policy.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from safetensors.numpy import save
 
 from longplay.console.base import Console
 from longplay.contract.config import ScheduledVisit
+from longplay.contract.files import make_directory, write_document, write_file
 from longplay.contract.rows import PredictionRow
 from longplay.reference.driver import ReferenceDriver
 from longplay.reference.guide import LiveGuide
-from longplay.reference.library import load_reference
-from longplay.reference.streams import RecordedVisit
+from longplay.reference.library import hash_references, load_reference
+from longplay.reference.streams import STREAM_DTYPES, RecordedVisit, StreamFacts
 from longplay.seeds import emulator_seed, policy_seed
 from longplay.stream import Mechanics, Stream
 
@@ -52,3 +56,25 @@ def record_visit(
         np.array(rewards, np.int8),
         np.array(values, np.float32),
     )
+
+
+def write_streams(
+    folder: Path, game_id: str, visit_idx: int, visits: Mapping[int, RecordedVisit]
+) -> None:
+    """Writes the recorded visits of a game, one per seed, next to its reference."""
+    arrays = {
+        f"seed-{seed}.{name}": np.ascontiguousarray(getattr(visit, name), dtype)
+        for seed, visit in visits.items()
+        for name, dtype in STREAM_DTYPES.items()
+    }
+    content = save(arrays)
+    facts = StreamFacts(
+        game=game_id,
+        visit_idx=visit_idx,
+        reference_sha256=hash_references([game_id], folder),
+        streams_sha256=hashlib.sha256(content).hexdigest(),
+        seeds=tuple(visits),
+    )
+    make_directory(folder, exist_ok=True)
+    write_file(folder / f"{game_id}.streams.safetensors", content)
+    write_document(folder / f"{game_id}.streams.json", facts)

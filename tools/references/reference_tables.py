@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 from textwrap import fill
 from typing import Any
 
@@ -15,8 +14,8 @@ from longplay.scoring.prediction_baselines import (
     MeasuredError,
     PredictorBaseline,
     PrivilegedNetwork,
-    list_baselines,
     read_network,
+    read_suite,
 )
 from references.delivered import DeliveredLead
 
@@ -104,10 +103,9 @@ def render_baselines(data: Mapping[str, Any]) -> str:
     Args:
         data: A document in the format of `scoring.prediction_baselines`.
     """
-    suites = groupby(list_baselines(data), key=lambda baseline: baseline.suite_id)
     tables = [
-        _render_suite(suite_id, list(own), read_network(data["suites"][suite_id]))
-        for suite_id, own in suites
+        _render_suite(suite_id, read_suite(suite_id, entry), read_network(entry))
+        for suite_id, entry in data["suites"].items()
     ]
     return "\n".join(tables) or "Not measured yet.\n"
 

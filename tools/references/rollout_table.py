@@ -16,8 +16,12 @@ from numpy.typing import NDArray
 from longplay.errors import DocumentError
 from longplay.lab.analysis.intervals import estimate_mean
 from longplay.reference.facts import R2Interval, RolloutFacts
-from longplay.reference.library import read_all_facts
-from longplay.reference.rollout_file import RolloutValues, read_rollouts
+from longplay.reference.library import find_data, read_all_facts, read_facts
+from longplay.reference.rollout_file import (
+    RolloutValues,
+    read_visit_rollouts,
+    rollouts_name,
+)
 from longplay.reference.streams import find_recorded_visit
 from longplay.scoring.metrics import median_or_none
 from longplay.scoring.values import normalised_value_error
@@ -84,6 +88,20 @@ def read_rows(data: Path | None = None) -> list[RolloutRow]:
             errors = [normalised_value_error(v.network, v.values) for v in visits]
             rows.append(RolloutRow(known.game, known.rollouts, tuple(errors)))
     return rows
+
+
+def read_rollouts(game_id: str, data: Path | None = None) -> dict[int, RolloutValues]:
+    """Seed -> the rollout values of its visit; empty for a game without any.
+
+    Raises:
+        DocumentError: A file is missing or damaged.
+    """
+    folder = data or find_data()
+    facts = read_facts(game_id, folder).rollouts
+    if facts is None:
+        return {}
+    path = folder / rollouts_name(game_id)
+    return {seed: read_visit_rollouts(path, facts, seed) for seed in facts.seeds}
 
 
 def render_rollouts(rows: Sequence[RolloutRow]) -> str:

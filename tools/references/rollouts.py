@@ -16,6 +16,7 @@ again and continues with the first visit that has no file.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,8 +24,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
+from safetensors.numpy import save
 
-from longplay.contract.files import make_directory
+from longplay.contract.files import make_directory, write_document, write_file
 from longplay.errors import ConfigError, ConsoleError
 from longplay.reference.facts import AuditedState, RolloutAudit, RolloutFacts
 from longplay.reference.library import (
@@ -32,12 +34,12 @@ from longplay.reference.library import (
     Reference,
     hash_references,
     load_reference,
+    read_facts,
 )
 from longplay.reference.rollout_file import (
+    ROLLOUT_DTYPES,
     RolloutValues,
-    hash_content,
-    render_rollouts,
-    write_rollouts,
+    rollouts_name,
 )
 from longplay.reference.streams import RecordedVisit, find_recorded_visit
 from longplay.seeds import continuation_seeds, emulator_seed
@@ -301,6 +303,32 @@ def _audit(
             sampling_variance=float(returns.var(ddof=1) / len(returns)),
             continuations=len(returns),
         )
+
+
+def render_rollouts(visits: Mapping[int, RolloutValues], horizon: int) -> bytes:
+    """The content of a game's file: one visit per seed, all with the same K and h."""
+    (continuations,) = {visit.continuations for visit in visits.values()}
+    arrays = {
+        f"seed-{seed}.{name}": np.ascontiguousarray(getattr(visit, name), dtype)
+        for seed, visit in visits.items()
+        for name, dtype in ROLLOUT_DTYPES.items()
+    }
+    plan = {"continuations": continuations, "horizon": horizon}
+    return save(arrays | {name: np.array([n], np.int32) for name, n in plan.items()})
+
+
+def write_rollouts(
+    folder: Path, game_id: str, content: bytes, rollouts: RolloutFacts
+) -> None:
+    """Writes a game's file and adds it to the game's facts."""
+    facts = read_facts(game_id, folder).model_copy(update={"rollouts": rollouts})
+    write_file(folder / rollouts_name(game_id), content)
+    write_document(folder / f"{game_id}.json", facts)
+
+
+def hash_content(content: bytes) -> str:
+    """SHA-256 of a file's content."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def ship_rollouts(

@@ -7,18 +7,16 @@ from typing import Annotated
 import typer
 
 from longplay.cli import (
+    catalogue,
     comparing,
-    creating,
     exporting,
     proving,
     reading,
     running,
-    statuses,
     watching,
 )
-from longplay.cli.guard import Command, CommandGroup, guard
-from longplay.cli.reference import reference_app
 from longplay.cli.studying import study_app
+from longplay.cli.toolkit import Command, CommandGroup, guard
 from longplay.provenance import longplay_version
 
 app = typer.Typer(
@@ -31,7 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(study_app, name="study")
-app.add_typer(reference_app, name="reference")
+app.add_typer(catalogue.reference_app, name="reference")
 app.add_typer(exporting.findings_app, name="findings")
 
 # The help lists them in this order.
@@ -39,7 +37,7 @@ _COMMANDS = (
     running.run,
     running.resume,
     running.retry,
-    statuses.status,
+    reading.status,
     exporting.export,
     reading.validate,
     reading.score,
@@ -56,12 +54,12 @@ _COMMANDS = (
     proving.pack,
     proving.unpack,
     proving.doctor,
-    reading.suites,
-    reading.settings,
-    reading.games,
-    reading.agents,
-    creating.new_agent,
-    reading.check_agent,
+    catalogue.suites,
+    catalogue.settings,
+    catalogue.games,
+    catalogue.agents,
+    catalogue.new_agent,
+    catalogue.check_agent,
 )
 
 

@@ -10,25 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.padding import Padding
 from rich.text import Text
 
-from longplay.cli.guard import (
+from longplay.cli.toolkit import (
     Json,
     Quiet,
     check_output,
     print_json,
     print_tables,
 )
-from longplay.cli.layout import add_row, make_table
 from longplay.contract.files import write_document, write_file
 from longplay.errors import ConfigError, NotARunError
+from longplay.tables import count, indent
 
 if TYPE_CHECKING:
     from longplay.lab.analysis.records import Comparison
     from longplay.lab.analysis.runs import FoundRuns, RunReader
     from longplay.lab.report.site.leaderboard import Leaderboard
-    from longplay.lab.report.tables import TextTable
 
 Paths = Annotated[
     list[Path],
@@ -36,9 +34,8 @@ Paths = Annotated[
         metavar="PATH…", help="Runs, experiments, studies, packs, or folders of them."
     ),
 ]
-Against = Annotated[
-    str | None,
-    typer.Option(metavar="baselines", help="Also show the shipped baselines."),
+Baselines = Annotated[
+    bool, typer.Option("--baselines", help="Also show the shipped baselines.")
 ]
 OnlySuite = Annotated[str | None, typer.Option("--suite", help="Only this suite.")]
 Versus = Annotated[
@@ -46,12 +43,10 @@ Versus = Annotated[
     typer.Option(metavar="AGENT", help="Compare with this agent instead of the first."),
 ]
 
-_WIDTH = 80
-
 
 def compare(
     paths: Paths,
-    against: Against = None,
+    baselines: Baselines = False,
     suite: OnlySuite = None,
     versus: Versus = None,
     games: Annotated[bool, typer.Option("--games", help="Show every game.")] = False,
@@ -75,7 +70,7 @@ def compare(
     check_output("--latex", latex)
     check_output("--output", output)
     found = read_runs(paths, quiet=quiet or as_json)
-    comparison = _compare(found, against, suite, versus)
+    comparison = _compare(found, baselines, suite, versus)
     if csv is not None:
         write_file(csv, comparison_to_csv(comparison).encode())
     if latex is not None:
@@ -107,8 +102,8 @@ def table(
     made = tabulate(found.runs, windows=windows)
     made.write(output)
     if not quiet:
-        runs = f"{len(found.runs):,} run" + ("s" if len(found.runs) > 1 else "")
-        print_tables(Text(f"{output}: {len(made):,} rows of {runs}"))
+        rows, runs = count(len(made), "row"), count(len(found.runs), "run")
+        print_tables(Text(f"{output}: {rows} of {runs}"))
 
 
 def plot(
@@ -122,7 +117,7 @@ def plot(
             help="curves, games, profile, retention, stream, improvement, predictions."
         ),
     ] = "curves",
-    against: Against = None,
+    baselines: Baselines = False,
     suite: OnlySuite = None,
     versus: Versus = None,
     columns: Annotated[
@@ -144,7 +139,7 @@ def plot(
     check_output("--output", output)
     check_output("--csv", csv)
     found = read_runs(paths, quiet=quiet)
-    comparison = _compare(found, against, suite, versus)
+    comparison = _compare(found, baselines, suite, versus)
     if len(comparison.suites) > 1:
         names = ", ".join(table.title for table in comparison.suites)
         raise ConfigError(f"--suite: expected one suite, found {names}; choose one")
@@ -162,7 +157,7 @@ def report(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Folder to create.")
     ],
-    against: Against = None,
+    baselines: Baselines = False,
     suite: OnlySuite = None,
     versus: Versus = None,
     quiet: Quiet = False,
@@ -174,13 +169,10 @@ def report(
 
     check_output("--output", output)
     found = read_runs(paths, quiet=quiet)
-    options = [
-        word
-        for name, value in (("against", against), ("suite", suite), ("versus", versus))
-        if value is not None
-        for word in (f"--{name}", shlex.quote(value))
-    ]
-    comparison = _compare(found, against, suite, versus)
+    options = ["--baselines"] if baselines else []
+    for name, value in (("--suite", suite), ("--versus", versus)):
+        options += [] if value is None else [name, shlex.quote(value)]
+    comparison = _compare(found, baselines, suite, versus)
     given = ReportInput(found, comparison, shipped_anchors(), read_trust, options)
     write_report(output, given)
     typer.echo(output / "index.html")
@@ -261,20 +253,16 @@ def _print_refusals(board: Leaderboard) -> None:
     for refusal in board.refused:
         reason = " ".join(refusal.reason.split())
         print_tables(Text(f"refused: {refusal.name}: {reason}", "yellow"))
-    runs = "run" if len(board.refused) == 1 else "runs"
-    print_tables(Text(f"{len(board.refused):,} {runs} refused"))
+    print_tables(Text(f"{count(len(board.refused), 'run')} refused"))
 
 
 def _compare(
-    found: FoundRuns, against: str | None, suite: str | None, versus: str | None
+    found: FoundRuns, baselines: bool, suite: str | None, versus: str | None
 ) -> Comparison:
     from longplay.lab.analysis.comparison import Request, compare
     from longplay.scoring.anchors import shipped_anchors
 
-    if against not in (None, "baselines"):
-        raise ConfigError(f"--against: expected baselines, found {against!r}")
-    request = Request(shipped_anchors(), suite, versus, against is not None)
-    return compare(found, request)
+    return compare(found, Request(shipped_anchors(), suite, versus, baselines))
 
 
 def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
@@ -322,12 +310,12 @@ def print_games_of(directory: Path) -> None:
     from longplay.lab.report.tables import make_agents_table, make_games_table
 
     found = RunReader().read([directory])
-    for suite in _compare(found, None, None, None).suites:
+    for suite in _compare(found, False, None, None).suites:
         agents = make_agents_table(suite)
         if len(agents.columns) > 3:  # more than agent, runs and headline
-            _print_table(agents)
+            print_tables(agents)
         games = make_games_table(suite)
-        _print_table(games.choose((0, *range(2, len(games.columns)))))
+        print_tables(games.choose((0, *range(2, len(games.columns)))))
 
 
 def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
@@ -338,24 +326,11 @@ def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
     )
 
     for suite in comparison.suites:
-        tables = [make_agents_table(suite)]
+        print_tables(make_agents_table(suite))
         if with_games:
-            tables.append(make_games_table(suite))
-        for table in tables:
-            _print_table(table)
-        for line in describe_suite(suite):
-            print_tables(Padding(Text(line, "dim"), (0, 0, 0, 1)))
+            print_tables(make_games_table(suite))
+        print_tables(*map(indent, describe_suite(suite)))
     suites = {suite.suite for suite in comparison.suites}
     for left in comparison.left_out:
         if left.agent is None or left.suite not in suites:  # counted in no table
-            line = f"left out: {left.path}: {left.reason}"
-            print_tables(Padding(Text(line, "yellow"), (0, 0, 0, 1)))
-
-
-def _print_table(table: TextTable) -> None:
-    for number, block in enumerate(table.split(_WIDTH)):
-        title = table.title if number == 0 else ""
-        rich_table = make_table(title, *block.columns, left=range(table.names))
-        for row in block.rows:
-            add_row(rich_table, *(cell.text for cell in row))
-        print_tables(rich_table)
+            print_tables(indent(f"left out: {left.path}: {left.reason}", "yellow"))

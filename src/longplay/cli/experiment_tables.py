@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
-from rich.text import Text
 
-from longplay.cli.layout import (
-    add_row,
-    format_number,
-    make_plain_table,
-    make_table,
-)
 from longplay.cli.progress import describe_learning
-from longplay.cli.result_lines import describe_results
-from longplay.cli.score_tables import describe_random_changes
+from longplay.cli.score_tables import describe_random_changes, describe_results
 from longplay.contract.documents import Score
 from longplay.contract.rundir import RunDirectory
 from longplay.lab.analysis.intervals import FEWEST_FOR_INTERVAL, estimate_mean
 from longplay.scoring.baselines import random_baseline
 from longplay.scoring.prediction_baselines import prediction_baselines
+from longplay.tables import TextTable, count, format_number, indent, make_cell
 from longplay.tracks.catalogue import track_of
 
 if TYPE_CHECKING:
     from longplay.experiments.job import RunResult
     from longplay.runs.status import RunView
 
-
-# Longer tables are printed without colours.
-_MANY_ROWS = 200
+STATE_STYLES = {"COMPLETED": "green", "FAILED": "red", "STALE": "red"}
 
 
 def _aggregate(scores: Sequence[float]) -> dict[str, Any]:
@@ -92,22 +83,21 @@ def _score_to_json(view: RunView) -> dict[str, Any] | None:
 def show_experiment(directory: Path, views: Sequence[RunView]) -> list[RenderableType]:
     """One row per seed, and their mean."""
     columns = _choose_columns(views)
-    table = make_table(str(directory), "seed", "state", *columns, left=(1,))
+    rows = []
     for view in views:
         score = _score_of(view)
-        numbers = (
-            () if score is None else (getattr(score, name) for name in columns.values())
-        )
-        add_row(table, str(view.plan.seed), view.state, *map(format_number, numbers))
-    lines = [
+        numbers = [getattr(score, name) for name in columns.values()] if score else []
+        rows.append((str(view.plan.seed), view.state, *map(format_number, numbers)))
+    heads = ("seed", "state", *columns)
+    table = TextTable.of(str(directory), heads, rows, names=0, texts=(1,))
+    lines = (
         _describe_aggregate(views),
         _describe_random(views[0]),
         _describe_predictors(views[0]),
         _describe_nulls(views),
         *describe_results(views[0].plan.config),
-    ]
-    notes = [_indent(line, "dim") for line in lines if line]
-    return [table, *notes, *describe_errors(views)]
+    )
+    return [replace(table, notes=tuple(filter(None, lines))), *describe_errors(views)]
 
 
 def _choose_columns(views: Sequence[RunView]) -> Mapping[str, str]:
@@ -121,7 +111,7 @@ def _choose_columns(views: Sequence[RunView]) -> Mapping[str, str]:
 
 
 def _describe_nulls(views: Sequence[RunView]) -> str:
-    """Games that a mean leaves out, because their values hardly differ."""
+    """Games that a mean leaves out, because their values are nearly constant."""
     scores = [score for view in views if (score := _score_of(view)) is not None]
     nulls = sum(
         list((getattr(score, "per_game_value_nmse", None) or {}).values()).count(None)
@@ -135,28 +125,23 @@ def _describe_nulls(views: Sequence[RunView]) -> str:
 def describe_errors(views: Sequence[RunView]) -> list[RenderableType]:
     """The error of each failed run."""
     return [
-        _indent(f"seed {view.plan.seed}: {view.status.error.message}", "red")
+        indent(f"seed {view.plan.seed}: {view.status.error.message}", "red")
         for view in views
         if view.status is not None and view.status.error is not None
     ]
-
-
-def _indent(text: str, style: str) -> Padding:
-    """An indented paragraph, wrapped lines included."""
-    return Padding(Text(text, style), (0, 0, 0, 1))
 
 
 def describe_remaining(
     views: Sequence[RunView], results: Sequence[RunResult]
 ) -> list[RenderableType]:
     """How runs were resumed, and which still need attention."""
-    told = {
+    shown = {
         view.status.error.message for view in views if view.status and view.status.error
     }
     lines = [
         f"seed {result.seed}: {result.error}"
         for result in results
-        if result.error is not None and result.error not in told
+        if result.error is not None and result.error not in shown
     ]
     lines += [
         f"seed {result.seed}: invalid; run `longplay validate` on its folder"
@@ -177,8 +162,8 @@ def describe_remaining(
         if result.resumed_from is not None
     ]
     return [
-        *(_indent(line, "dim") for line in resumed),
-        *(_indent(line, "yellow") for line in lines),
+        *map(indent, resumed),
+        *(indent(line, "yellow") for line in lines),
     ]
 
 
@@ -191,23 +176,23 @@ def _describe_aggregate(views: Sequence[RunView]) -> str:
     name = track.headline.replace("_", " ")
     if track.less_is_better:
         name += " (lower is better)"
-    seeds = "1 seed" if len(scores) == 1 else f"{len(scores)} seeds"
-    words = f"{name}: {format_number(total['mean'])}, mean of {seeds}"
+    seeds = count(len(scores), "seed")
+    text = f"{name}: {format_number(total['mean'])}, mean of {seeds}"
     if total["low"] is None:
-        return f"{words}, no interval from fewer than {FEWEST_FOR_INTERVAL}"
+        return f"{text}, no interval from fewer than {FEWEST_FOR_INTERVAL}"
     low, high = format_number(total["low"]), format_number(total["high"])
-    return f"{words}, 95 % interval {low} … {high} ({total['method']})"
+    return f"{text}, 95 % interval {low} … {high} ({total['method']})"
 
 
 def _describe_random(view: RunView) -> str:
     baseline = random_baseline(view.plan.suite_name)
     if baseline is None or baseline.suite_id != view.plan.suite_name:
         return ""
-    seeds = len(baseline.seeds)
-    words = f"random agent: {format_number(baseline.headline)}, mean of {seeds} seeds"
+    seeds = count(len(baseline.seeds), "seed")
+    text = f"random agent: {format_number(baseline.headline)}, mean of {seeds}"
     if baseline.forgetting is None:
-        return words
-    return f"{words}; {describe_random_changes(baseline)}"
+        return text
+    return f"{text}; {describe_random_changes(baseline)}"
 
 
 def _describe_predictors(view: RunView) -> str:
@@ -216,8 +201,8 @@ def _describe_predictors(view: RunView) -> str:
     if not baselines:
         return ""
     figures = (f"{b.label} {format_number(b.errors.nmse.mean)}" for b in baselines)
-    seeds = len(baselines[0].seeds)
-    return f"nmse of the baselines: {', '.join(figures)}; mean of {seeds} seeds"
+    seeds = count(len(baselines[0].seeds), "seed")
+    return f"nmse of the baselines: {', '.join(figures)}; mean of {seeds}"
 
 
 def show_status(views: Sequence[RunView]) -> Group:
@@ -235,7 +220,7 @@ def _describe_states(views: Sequence[RunView]) -> list[RenderableType]:
     size_bytes = sum(view.kept_agent_bytes for view in views)
     if not size_bytes:
         return []
-    return [_indent(f"states of the agent: {size_bytes / 1e6:,.3g} MB kept", "dim")]
+    return [indent(f"states of the agent: {size_bytes / 1e6:,.3g} MB kept")]
 
 
 def _describe_learning(views: Sequence[RunView]) -> list[RenderableType]:
@@ -247,34 +232,24 @@ def _describe_learning(views: Sequence[RunView]) -> list[RenderableType]:
             numbers = describe_learning(status.reward_rate, status.metrics, noun)
             if numbers:
                 lines.append(f"seed {view.plan.seed}: {', '.join(numbers)}")
-    return [_indent(line, "dim") for line in lines]
+    return [*map(indent, lines)]
 
 
-def _status_table(views: Sequence[RunView]) -> RenderableType:
-    unit = track_of(views[0].plan.config).frame_noun if views else "frame"
-    columns = ("seed", "state", "game", unit, "fps", "heartbeat", "retries")
-    rows = [_status_row(view) for view in views]
-    if len(rows) > _MANY_ROWS:
-        return make_plain_table(columns, rows, left=(1, 2))
-    table = make_table("", *columns, left=(1, 2))
-    styles = {"COMPLETED": "green", "FAILED": "red", "STALE": "red"}
-    for seed, state, *cells in rows:
-        add_row(table, seed, Text(state, styles.get(state, "")), *cells)
-    return table
-
-
-def _status_row(view: RunView) -> tuple[str, ...]:
+def _status_table(views: Sequence[RunView]) -> TextTable:
     from longplay.runs.status import describe_age
 
-    status = view.status
-    if status is None:
-        return str(view.plan.seed), view.state
-    return (
-        str(view.plan.seed),
-        view.state,
-        status.game_id or "",
-        f"{status.frame:,}/{status.frames_total:,}",
-        "" if status.fps is None else f"{status.fps:,.0f}",
-        describe_age(status.heartbeat_utc),
-        str(status.retries),
-    )
+    unit = track_of(views[0].plan.config).frame_noun if views else "frame"
+    columns = ("seed", "state", "game", unit, "fps", "heartbeat", "retries")
+    rows: list[tuple[Any, ...]] = []
+    for view in views:
+        state = make_cell(view.state, STATE_STYLES.get(view.state, ""))
+        rows.append((str(view.plan.seed), state))
+        if (status := view.status) is not None:
+            rows[-1] += (
+                status.game_id or "",
+                f"{status.frame:,}/{status.frames_total:,}",
+                "" if status.fps is None else f"{status.fps:,.0f}",
+                describe_age(status.heartbeat_utc),
+                status.retries,
+            )
+    return TextTable.of("", columns, rows, names=0, texts=(1, 2))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.padding import Padding
+from rich.console import RenderableType
 from rich.text import Text
 
-from longplay.cli import export_tables
-from longplay.cli.guard import (
+from longplay.cli.progress import ProgressLine
+from longplay.cli.toolkit import (
     Command,
     CommandGroup,
     Directory,
@@ -24,17 +26,20 @@ from longplay.cli.guard import (
     print_tables,
     stdout_kept_clean,
 )
-from longplay.cli.progress import ProgressLine
 from longplay.contract.files import write_file
 from longplay.contract.layout import find_started_runs
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, MissingExtraError
+from longplay.tables import TextTable, count, format_number, indent
 
 if TYPE_CHECKING:
     from longplay.eval_log.export import Exported, ExportOptions
     from longplay.eval_log.log import EvalLog
     from longplay.lab.atlas.atlas import Atlas
     from longplay.lab.atlas.eee import ExportedFiles, Submission
+
+# Of a table; the files of an atlas have all.
+_MOST_ROWS = 20
 
 
 def export(
@@ -124,23 +129,76 @@ def export(
         describe_agent(directory, description)
     if require is not None:
         _certify(runs, require, agent, quiet)
-    exported: Exported | None = None
+    made = _Made(level, jsonl, log, completed_only)
     if jsonl is not None:
-        exported = export_records(directory, jsonl, options, records)
+        made.exported = export_records(directory, jsonl, options, records)
     if log is not None:
         records = records or EvalLog.load(experiment_of(directory))
         records.save(log, plain=plain)
-    files: ExportedFiles | None = None
     if eee is not None and submission is not None:
         from longplay.lab.atlas.eee import export_eee
 
-        files = export_eee(directory, eee, submission)
+        made.files = export_eee(directory, eee, submission)
     if as_json:
-        print_json(export_tables.export_to_json(jsonl, level, exported, log, files))
+        print_json(made.to_json())
     else:
-        print_tables(
-            *export_tables.show_export(jsonl, exported, log, files, completed_only)
-        )
+        print_tables(*made.show())
+
+
+@dataclass
+class _Made:
+    """The result of an export."""
+
+    level: str
+    jsonl: Path | None
+    log: Path | None
+    completed_only: bool
+    exported: Exported | None = None
+    files: ExportedFiles | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """What was written, and how many records."""
+        document: dict[str, Any] = {"level": self.level}
+        if self.exported is not None:
+            document["jsonl"] = str(self.jsonl)
+            document["records"] = self.exported.lines
+            document["errored"] = self.exported.errored
+            document["no_evidence"] = list(self.exported.no_evidence)
+        if self.log is not None:
+            document["log"] = str(self.log)
+        if (files := self.files) is not None:
+            document["eee"] = {
+                "aggregate": str(files.aggregate),
+                "samples": str(files.samples),
+                "rows": files.rows,
+                "errored": files.errored,
+            }
+        return document
+
+    def show(self) -> Iterator[RenderableType]:
+        """The same, with the runs that have an error or no evidence."""
+        if self.exported is not None:
+            yield Text(f"{count(self.exported.lines, 'record')} -> {self.jsonl}")
+            yield from self._show_errored(self.exported.errored)
+            yield from _show_no_evidence(self.exported.no_evidence)
+        if self.log is not None:
+            yield Text(f"log -> {self.log}")
+        if self.files is not None:
+            yield Text(f"{count(self.files.rows, 'sample')} -> {self.files.samples}")
+            yield Text(f"results -> {self.files.aggregate}")
+            yield from self._show_errored(self.files.errored)
+
+    def _show_errored(self, errored: int) -> Iterator[Text]:
+        if errored:
+            where = "left out" if self.completed_only else "among them; see error_type"
+            yield Text(f"{errored:,} with an error, {where}", "yellow")
+
+
+def _show_no_evidence(runs: Sequence[str]) -> Iterator[Text]:
+    if runs:
+        others = "" if len(runs) == 1 else f" and {len(runs) - 1:,} more"
+        reason = "no evidence (no digests or hashes, only claimed)"
+        yield Text(f"{reason}: {runs[0]}{others}", "yellow")
 
 
 def _read_foreign(
@@ -242,9 +300,61 @@ def atlas(
     if as_json:
         print_json(summarise_atlas(fitted))
         return
-    print_tables(*export_tables.show_atlas(fitted))
+    print_tables(*_show_atlas(fitted))
     if problem is not None:
-        print_tables(Padding(Text(problem, "yellow"), (0, 0, 0, 1)))
+        print_tables(indent(problem, "yellow"))
+
+
+def _show_atlas(atlas: Atlas) -> Iterator[RenderableType]:
+    """The best agents, the most difficult tasks, and notes."""
+    from longplay.lab.atlas.atlas import list_agents, list_tasks
+
+    matrix = atlas.matrix
+    agents, tasks = count(len(matrix.agents), "agent"), count(len(matrix.tasks), "task")
+    yield TextTable.of_items(
+        f"{agents} × {tasks}",
+        islice(list_agents(atlas), _MOST_ROWS),
+        ("agent", lambda row: row["agent"]),
+        ("tasks", lambda row: row["tasks"]),
+        ("errored", lambda row: row["errored"] or ""),
+        (
+            "standardised reward",
+            lambda row: format_number(row["standardised_reward"], 3),
+        ),
+        ("ability", lambda row: _format_estimate(row["ability"], row["ability_se"])),
+    )
+    if atlas.rasch is not None:
+        yield TextTable.of_items(
+            "most difficult tasks",
+            islice(list_tasks(atlas), _MOST_ROWS),
+            ("task", lambda row: row["task_id"]),
+            ("agents", lambda row: row["agents"]),
+            (
+                "difficulty",
+                lambda row: _format_estimate(row["difficulty"], row["difficulty_se"]),
+            ),
+        )
+    yield from map(indent, _describe(atlas))
+
+
+def _format_estimate(value: float | None, error: float | None) -> str:
+    return "–" if value is None else f"{value:z.2f} ±{error:.2f}"
+
+
+def _describe(atlas: Atlas) -> Iterator[str]:
+    from longplay.lab.atlas.atlas import describe_atlas
+
+    matrix, held_out = atlas.matrix, atlas.held_out
+    total = len(matrix.agents) * len(matrix.tasks)
+    yield f"{len(matrix.reward):,} of {total:,} entries; ± is the standard error"
+    if atlas.response is not None:
+        yield f"abilities and difficulties: Rasch model of {atlas.response}, in logits"
+    if held_out is not None:
+        yield (
+            f"held-out error {held_out.model:.3f} deviations; row and column means "
+            f"{held_out.baseline:.3f} ({held_out.entries:,} entries)"
+        )
+    yield from describe_atlas(atlas)
 
 
 def _draw_atlas(fitted: Atlas, path: Path) -> str | None:
@@ -285,11 +395,10 @@ def apply(
     if as_json:
         print_json({"runs": applied.runs, "investigator": applied.has_investigator})
         return
-    count = len(applied.runs)
-    words = f"{count:,} {'record' if count == 1 else 'records'} changed"
+    text = f"{count(len(applied.runs), 'record')} changed"
     if applied.has_investigator:
-        words += "; the experiment names its investigator"
-    print_tables(Text(words))
+        text += "; the experiment names its investigator"
+    print_tables(Text(text))
 
 
 findings_app.command("apply", cls=Command)(guard(apply))

@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from longplay.cli.guard import SafeConsole
+from longplay.cli.toolkit import SafeConsole
 from longplay.errors import escape_controls
 from longplay.runs.loop import Progress
 from longplay.runs.status import RunView
@@ -50,8 +50,8 @@ def describe_progress(progress: Progress, *, is_short: bool = False) -> dict[str
     return {
         "run": progress.run,
         "game": progress.game_id,
-        "visit": f"{visit}{progress.visit_idx + 1}/{progress.visits_total}",
-        "cycle": f"{cycle}{progress.cycle_idx + 1}",
+        "visit": f"{visit}{progress.visit_idx}/{progress.visits_total}",
+        "cycle": f"{cycle}{progress.cycle_idx}",
         "frame": f"{frame}{progress.frame:,}/{progress.frames_total:,}",
         "return": f"{returned}{last}",
         "fps": f"{fps:,.0f} fps",
@@ -85,10 +85,10 @@ def describe_learning(
 
 
 def describe_replay(progress: ReplayProgress) -> str:
-    """`1,536/4,165 frames · 2/6 visits · 9,800 fps · 0:12 left`."""
+    """`1,536/4,165 rows · 2/6 visits · 9,800 fps · 0:12 left`."""
     fps = progress.fps or 0.0
     parts = [
-        f"{progress.frames:,}/{progress.frames_total:,} frames",
+        f"{progress.frames:,}/{progress.frames_total:,} rows",
         f"{fps:,.0f} fps",
     ]
     if progress.visits_total > 1:
@@ -162,23 +162,22 @@ class ProgressLine:
 
     def show_replay(self, progress: ReplayProgress) -> None:
         """Shows the progress of a replay."""
-        self.show_words(describe_replay(progress))
+        self.show_text(describe_replay(progress))
 
-    def show_words(self, words: str) -> None:
+    def show_text(self, text: str) -> None:
         """Shows a line of text."""
-        self._show(lambda: Text(words), lambda: words)
+        self._show(lambda: Text(text), lambda: text)
 
     def show_runs(self, views: Sequence[RunView]) -> None:
         """Shows the progress of several runs."""
         self._print_note()
-        text = _describe_runs(views)
-        self._show(lambda: Text(text), lambda: text)
+        self.show_text(_describe_runs(views))
 
-    def _print(self, words: str, style: str = "yellow") -> None:
+    def _print(self, text: str, style: str = "yellow") -> None:
         """Prints a line that stays."""
         if not self._quiet:
             with contextlib.suppress(OSError, ValueError):  # the terminal is gone
-                self._console.print(Text(words, style), soft_wrap=True)
+                self._console.print(Text(text, style), soft_wrap=True)
 
     def _show(
         self, live_line: Callable[[], RenderableType], plain_line: Callable[[], str]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
-from longplay.cli import proof_tables
-from longplay.cli.guard import (
+from longplay.cli import run_tables
+from longplay.cli.options import IsolationOptions
+from longplay.cli.progress import ProgressLine
+from longplay.cli.study_tables import Check, check_study
+from longplay.cli.toolkit import (
     Debug,
     Directory,
     Json,
@@ -25,15 +29,6 @@ from longplay.cli.guard import (
     print_tables,
     stdout_kept_clean,
 )
-from longplay.cli.isolation import (
-    AgentEnv,
-    AgentMemory,
-    SandboxAllow,
-    StepTimeout,
-    make_isolation,
-)
-from longplay.cli.progress import ProgressLine
-from longplay.cli.study_checks import Check, check_study
 from longplay.contract.rundir import (
     PACK_SUFFIX,
     find_run,
@@ -42,9 +37,11 @@ from longplay.contract.rundir import (
     is_study,
 )
 from longplay.errors import ConfigError, LongplayError
+from longplay.tables import Cell, TextTable, count, make_cell
 
 if TYPE_CHECKING:
     from longplay.agents.isolation.levels import Isolation
+    from longplay.verify.doctor import Diagnosis, State, Symptom
     from longplay.verify.pack_file import Manifest
     from longplay.verify.verification import Verification
 
@@ -52,6 +49,33 @@ Workers = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="Worker processes (default: all cores)."),
 ]
+
+
+@dataclass(frozen=True)
+class ReexecutionOptions(IsolationOptions):
+    """How an agent that is run again is isolated."""
+
+    isolate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="none|process|sandbox",
+            help="With --reexecute: how the agent is isolated (default: sandbox).",
+        ),
+    ] = None
+
+    def make_unless(self, debug: bool) -> Isolation:
+        """The isolation that the options ask for; none for a debugger."""
+        if debug:
+            return replace(self, isolate="none").make()
+        try:
+            return self.make(default="sandbox")
+        except ConfigError as error:
+            if self.isolate is not None:
+                raise
+            raise ConfigError(
+                f"{error}; with --isolate process or none the run is only re-executed "
+                "(unconfined)"
+            ) from error
 
 
 def verify(
@@ -78,17 +102,8 @@ def verify(
         str | None,
         typer.Option(help="With --reexecute: the agent, unless it is built in."),
     ] = None,
-    isolate: Annotated[
-        str | None,
-        typer.Option(
-            metavar="none|process|sandbox",
-            help="With --reexecute: how the agent is isolated (default: sandbox).",
-        ),
-    ] = None,
-    sandbox_allow: SandboxAllow = None,
-    agent_env: AgentEnv = None,
-    step_timeout: StepTimeout = None,
-    agent_memory: AgentMemory = None,
+    *,
+    isolating: ReexecutionOptions,
     debug: Debug = False,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -98,11 +113,9 @@ def verify(
         raise ConfigError(
             "--visit: not with --reexecute: an agent runs from start to end"
         )
-    limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
-    level = "none" if debug else isolate
     if not reexecute:
-        _refuse({"--agent": agent, "--isolate": isolate})
-    isolation = _isolate_agent(level, limits) if reexecute else None
+        _refuse_options({"agent": agent, **vars(isolating)})
+    isolation = isolating.make_unless(debug) if reexecute else None
     how = _Judging(workers or os.cpu_count() or 1, visit or [], isolation, agent, quiet)
     if is_pack(directory) and (visit or reexecute):
         raise ConfigError(
@@ -159,7 +172,7 @@ def _check(run_dir: Path, how: _Judging) -> Check:
         verdict.level if verdict.passed else "does not reproduce",
         verdict.frames,
         verdict.to_json(),
-        proof_tables.show_verification(verdict),
+        _show_verification(verdict),
         0 if verdict.passed else 1,
     )
 
@@ -176,23 +189,11 @@ class _Judging:
     quiet: bool
 
 
-def _refuse(options: Mapping[str, object]) -> None:
+def _refuse_options(options: dict[str, object]) -> None:
     """Refuses options that need an agent."""
     for name, value in options.items():
         if value is not None:
-            raise ConfigError(f"{name}: only with --reexecute")
-
-
-def _isolate_agent(level: str | None, limits: tuple[Any, ...]) -> Isolation:
-    try:
-        return make_isolation(level or "sandbox", *limits)
-    except ConfigError as error:
-        if level is not None:
-            raise
-        raise ConfigError(
-            f"{error}; with --isolate process or none the run is only re-executed "
-            "(unconfined)"
-        ) from error
+            raise ConfigError(f"--{name.replace('_', '-')}: only with --reexecute")
 
 
 def _judge(run_dir: Path, how: _Judging) -> Verification:
@@ -265,7 +266,7 @@ def _print_packed(target: Path, manifest: Manifest, as_json: bool) -> None:
             }
         )
     else:
-        print_tables(proof_tables.pack_line(target, size_bytes, manifest.run_bytes))
+        print_tables(run_tables.pack_line(target, size_bytes, manifest.run_bytes))
 
 
 def unpack(
@@ -297,10 +298,94 @@ def doctor(as_json: Json = False) -> None:
     from longplay.verify.doctor import diagnose
 
     with ProgressLine(quiet=as_json) as progress:
-        diagnosis = diagnose(Path.cwd(), progress.show_words)
+        diagnosis = diagnose(Path.cwd(), progress.show_text)
     if as_json:
         print_json(diagnosis.to_json())
     else:
-        print_tables(*proof_tables.show_diagnosis(diagnosis))
+        print_tables(*_show_diagnosis(diagnosis))
     if not diagnosis.is_healthy:
         raise typer.Exit(1)
+
+
+# --- tables ---------------------------------------------------------------------
+
+
+def _show_verification(verdict: Verification) -> list[RenderableType]:
+    """The result of a verification as lines."""
+    lines: list[RenderableType] = [_verdict_line(verdict)]
+    if verdict.difference is not None:
+        lines.append(Text(f"   first difference: {verdict.difference}"))
+    if verdict.report is not None and not verdict.report.is_valid:
+        lines += run_tables.show_report(verdict.report)
+    return lines
+
+
+def _verdict_line(verdict: Verification) -> Text:
+    rows = count(verdict.frames, "row")
+    if not verdict.is_whole:
+        rows += f" of visit {', '.join(map(str, verdict.visits))}"
+    if verdict.passed:
+        text = f" ✓ verified: {rows} {verdict.level}, all identical to the log"
+        return Text(text, "green")
+    return Text(f" ✗ does not reproduce: {rows} checked", "bold red")
+
+
+_MARKS: dict[State, tuple[str, str]] = {
+    "ok": ("✓", "green"),
+    "note": ("·", "yellow"),
+    "differs": ("✗", "bold red"),
+}
+
+
+def _show_diagnosis(diagnosis: Diagnosis) -> list[RenderableType]:
+    """A diagnosis as tables."""
+    machine = TextTable.of_items(
+        "machine",
+        diagnosis.machine,
+        ("", _mark),
+        ("check", lambda symptom: symptom.name),
+        ("here", lambda symptom: symptom.found),
+        ("expected", lambda symptom: symptom.expected),
+        names=2,
+        texts=(2, 3),
+    )
+    games = TextTable.of(
+        "games, here and as shipped",
+        ("", "game", "reward", "memory", "reward", "memory"),
+        [
+            (_mark(game), game.name, *_halves(game.found), *_halves(game.expected))
+            for game in diagnosis.games
+        ],
+        names=2,
+        texts=(3, 5),
+    )
+    return [machine, Text(), games, *_show_meanings(diagnosis), _health(diagnosis)]
+
+
+def _halves(text: str) -> tuple[str, str]:
+    reward, _, memory = text.partition(" ")
+    return reward, memory
+
+
+def _mark(symptom: Symptom) -> Cell:
+    return make_cell(*_MARKS[symptom.state])
+
+
+def _show_meanings(diagnosis: Diagnosis) -> list[RenderableType]:
+    """The consequence of each unexpected result."""
+    meanings: list[RenderableType] = [
+        Padding(Text(f"{symptom.name}: {symptom.meaning}"), (0, 0, 0, 3))
+        for symptom in (*diagnosis.machine, *diagnosis.games)
+        if symptom.meaning
+    ]
+    return [Text(), *meanings] if meanings else []
+
+
+def _health(diagnosis: Diagnosis) -> Text:
+    games = len(diagnosis.games)
+    if diagnosis.is_healthy:
+        text = f"\n ✓ healthy: {games} games play identically here"
+        return Text(text, "green")
+    ill = sum(symptom.state == "differs" for symptom in diagnosis.games)
+    text = f"\n ✗ not healthy: {ill} of {games} games play differently here"
+    return Text(text, "bold red")

@@ -1,34 +1,31 @@
-"""Commands that read runs (validate, score, show) and list suites, games, agents."""
+"""Commands that read runs: validate, score, show, status."""
 
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import RenderableType
+from rich.live import Live
 
-from longplay.cli import (
-    catalogue_tables,
-    comparing,
-    experiment_tables,
-    proof_tables,
-    run_tables,
-    settings_table,
-)
-from longplay.cli.guard import (
-    AgentFilePatterns,
+from longplay.cli import comparing, experiment_tables, run_tables, study_tables
+from longplay.cli.options import StallTimeout
+from longplay.cli.score_tables import show_score
+from longplay.cli.study_tables import Check, check_study
+from longplay.cli.toolkit import (
     Directory,
     DirectoryOrStudy,
     Json,
+    SafeConsole,
     check_output,
     print_json,
     print_runs,
     print_tables,
 )
-from longplay.cli.score_tables import show_score
-from longplay.cli.settings import parse_agent_args
-from longplay.cli.study_checks import Check, check_study
 from longplay.contract.files import write_document
 from longplay.contract.layout import is_experiment
 from longplay.contract.rundir import (
@@ -39,11 +36,11 @@ from longplay.contract.rundir import (
     is_study,
 )
 from longplay.errors import ConfigError, UnknownNameError
-from longplay.plan import plan_run
-from longplay.suites import get_suite, list_suites
 from longplay.tracks.catalogue import track_of
 
 if TYPE_CHECKING:
+    from longplay.lab.studies.directory import StudyDirectory
+    from longplay.runs.status import RunView
     from longplay.validation import Report
 
 
@@ -206,17 +203,8 @@ def show(
             print_tables(*experiment_tables.show_experiment(directory, views))
             comparing.print_games_of(directory)
         return
-    run_directory = RunDirectory(find_run(directory))
-    hashes = run_directory.hash_verified_files() if run_directory.verification else {}
-    if as_json:
-        proof = proof_tables.proof_to_json(run_directory, hashes)
-        print_json({**run_tables.run_to_json(run_directory), **proof})
-    else:
-        print_tables(
-            *run_tables.show_run(run_directory),
-            *run_tables.show_details(run_directory),
-            proof_tables.proof_line(run_directory, hashes),
-        )
+    run = RunDirectory(find_run(directory))
+    _show_one(run, run.hash_verified_files() if run.verification else {}, as_json)
 
 
 def _show_pack(path: Path, as_json: bool) -> None:
@@ -224,90 +212,75 @@ def _show_pack(path: Path, as_json: bool) -> None:
     from longplay.verify.pack_file import PackFile
 
     with PackFile(path) as packed:
-        run_directory = packed.read_documents()
-    hashes = packed.manifest.sha256
+        run = packed.read_documents()
+    manifest = packed.manifest
+    _show_one(run, manifest.sha256, as_json)
+    if not as_json:
+        print_tables(run_tables.pack_line(path, packed.size_bytes, manifest.run_bytes))
+
+
+def _show_one(run: RunDirectory, hashes: Mapping[str, str], as_json: bool) -> None:
+    """Shows a run, and its trust level by the hashes of its files."""
     if as_json:
-        proof = proof_tables.proof_to_json(run_directory, hashes)
-        print_json({**run_tables.run_to_json(run_directory), **proof})
+        trust = run_tables.trust_to_json(run, hashes)
+        print_json({**run_tables.run_to_json(run), **trust})
         return
     print_tables(
-        *run_tables.show_run(run_directory),
-        *run_tables.show_details(run_directory),
-        proof_tables.proof_line(run_directory, hashes),
-        proof_tables.pack_line(path, packed.size_bytes, packed.manifest.run_bytes),
+        *run_tables.show_run(run),
+        *run_tables.show_details(run),
+        run_tables.trust_line(run, hashes),
     )
 
 
-def suites(as_json: Json = False) -> None:
-    """List the suites and their cost."""
-    plans = [
-        plan_run(name, reference_sha256=suite.references)
-        for name, suite in list_suites().items()
-    ]
-    if as_json:
-        print_json([catalogue_tables.suite_to_json(plan) for plan in plans])
-    else:
-        print_tables(catalogue_tables.suites_table(plans))
-
-
-def settings(
-    suite: Annotated[
-        str,
-        typer.Argument(metavar="SUITE", help="Id of a suite; see `longplay suites`."),
-    ],
+def status(
+    directory: DirectoryOrStudy,
+    stall_timeout: StallTimeout = 600.0,
     as_json: Json = False,
 ) -> None:
-    """List the settings of a suite, which --set and --config change."""
-    found = get_suite(suite)
-    rows = settings_table.list_settings(found)
+    """Show the progress of an experiment or a study; live on a terminal."""
+    from longplay.experiments.experiment import view_runs
+    from longplay.lab.studies.directory import read_study
+
+    if is_study(directory):
+        show_study_status(read_study(directory, stall_timeout), as_json=as_json)
+        return
     if as_json:
-        print_json(rows)
-    else:
-        print_tables(settings_table.settings_table(found, rows))
+        print_json([view.to_json() for view in view_runs(directory, stall_timeout)])
+        return
+
+    def read() -> tuple[RenderableType, list[RunView]]:
+        views = view_runs(directory, stall_timeout)
+        return experiment_tables.show_status(views), views
+
+    _show_live(read)
 
 
-def games(as_json: Json = False) -> None:
-    """List the supported games, and why others are not supported."""
-    rows = catalogue_tables.list_games()
+def show_study_status(study: StudyDirectory, *, as_json: bool) -> None:
+    """Shows the progress of every cell of a study; live on a terminal."""
     if as_json:
-        print_json(rows)
-    else:
-        print_tables(catalogue_tables.games_table(rows))
+        print_json(study_tables.status_to_json(study, study_tables.view_cells(study)))
+        return
+
+    def read() -> tuple[RenderableType, list[RunView]]:
+        cells = study_tables.view_cells(study)
+        views = [view for found in cells.values() for view in found]
+        return study_tables.show_status(study, cells), views
+
+    _show_live(read)
 
 
-def agents(as_json: Json = False) -> None:
-    """List the built-in and installed agents."""
-    rows = catalogue_tables.list_named_agents()
-    if as_json:
-        print_json(rows)
-    else:
-        print_tables(catalogue_tables.agents_table(rows))
-
-
-def check_agent(
-    agent: Annotated[
-        str,
-        typer.Argument(
-            metavar="AGENT", help="Name, file.py[:attr], module:attr or package.module."
-        ),
-    ],
-    agent_arg: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="Argument passed to the agent."),
-    ] = None,
-    agent_files: AgentFilePatterns = None,
-    as_json: Json = False,
-) -> None:
-    """Check an agent against the agent contract; needs no ROM."""
-    from longplay.agents.source.loading import load_agent
-    from longplay.runs.conformance import check_agent as check
-
-    args = parse_agent_args(agent_arg or [])
-    loaded = load_agent(agent, args, agent_files or ())
-    checks = check(loaded)
-    if as_json:
-        print_json([item.to_json() for item in checks])
-    else:
-        print_tables(*catalogue_tables.checklist(loaded.spec, checks))
-    if not all(item.passed is not False for item in checks):
-        raise typer.Exit(1)
+def _show_live(read: Callable[[], tuple[RenderableType, list[RunView]]]) -> None:
+    """Shows a table of runs; on a terminal until no run is left to play."""
+    console = SafeConsole()
+    if not console.is_terminal:
+        console.print(read()[0])
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            started_s = time.process_time()
+            table, views = read()
+            live.update(table, refresh=True)
+            if not any(view.state in ("QUEUED", "RUNNING") for view in views):
+                return
+            # Many runs are read less often.
+            time.sleep(max(1.0, 10 * (time.process_time() - started_s)))

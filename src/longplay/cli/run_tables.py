@@ -1,26 +1,35 @@
-"""One run as tables and as JSON."""
+"""One run as tables and as JSON: its result, its visits, its validity, its trust."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
+from rich.console import RenderableType
 from rich.text import Text
 
-from longplay.cli.layout import add_row, format_number, make_facts, make_table
-from longplay.cli.result_lines import shipped_to_json
-from longplay.cli.score_tables import show_score
+from longplay.cli.score_tables import shipped_to_json, show_score
 from longplay.contract.config import RunConfig
 from longplay.contract.documents import TuningRecord
 from longplay.contract.files import read_document
-from longplay.contract.rundir import RunDirectory
+from longplay.contract.rundir import RunDirectory, list_changed
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import prediction_baselines
+from longplay.tables import (
+    TextTable,
+    Value,
+    count,
+    format_number,
+    make_cell,
+    make_facts,
+)
 from longplay.tracks.catalogue import track_of
 
 if TYPE_CHECKING:
+    from rich.padding import Padding
+
     from longplay.tracks.base import Explanation
     from longplay.validation import Report
 
@@ -31,7 +40,7 @@ _MOST_VISITS = 500
 def show_run(run: RunDirectory) -> list[RenderableType]:
     """The result of a run."""
     if run.score is not None:
-        return show_score(run.score, run.config)
+        return [*show_score(run.score, run.config)]
     if run.config.is_tuning:
         return [_show_tuning(run)]
     why: str = run.status.state if run.status else "no status"
@@ -43,54 +52,44 @@ def show_run(run: RunDirectory) -> list[RenderableType]:
 def _show_tuning(run: RunDirectory) -> Text:
     """The result of a tuning run."""
     path = run.path / "tuning.json"
-    unit = track_of(run.config).frame_noun
-    played = f"{run.path.name}: tuning run, {run.config.total_frames:,} {unit}s"
+    frames = count(run.config.total_frames, track_of(run.config).frame_noun)
+    played = f"{run.path.name}: tuning run, {frames}"
     if not path.is_file():
         return Text(f"{played}, no result", "yellow")
     found = read_document(path, TuningRecord)
     if found.value is None:
         return Text(f"{played}, no value: {found.reason}", "yellow")
     units = " and ".join(dict.fromkeys(found.units.values()))
-    games = len(found.per_game)
-    return Text(f"{played}, {units} {found.value:.4g} (mean of {games} games)")
+    games = count(len(found.per_game), "game")
+    return Text(f"{played}, {units} {found.value:.4g} (mean of {games})")
 
 
 def show_details(run: RunDirectory) -> list[RenderableType]:
-    """What `show` adds: the visits and the provenance."""
+    """What `show` adds: the visits, the agent's metrics and the provenance."""
+    return [Text(), _table_visits(run), *_show_metrics(run), _provenance(run)]
+
+
+def _table_visits(run: RunDirectory) -> TextTable:
     unit = track_of(run.config).frame_noun
-    columns = (
-        "visit",
-        "cycle",
-        "game",
-        f"{unit}s",
-        "reward",
-        f"per {unit}",
-        "episodes",
-        "s",
-    )
-    table = make_table("visits", *columns, left=(2,))
     played = {v.visit_idx: v for v in run.summary.visits} if run.summary else {}
     schedule = run.config.played_schedule
-    shown = zip(schedule[:_MOST_VISITS], _count_frames(run), strict=False)
-    for visit, frames in shown:
-        place = [str(visit.visit_idx), str(visit.cycle_idx), visit.game_id]
-        is_whole = frames == visit.visit_frames
-        place.append(f"{frames:,}" + ("" if is_whole else f"/{visit.visit_frames:,}"))
-        seen = played.get(visit.visit_idx)
-        if seen is None:
-            add_row(table, *place, *(["–"] * 4 if frames else []), style="dim")
-            continue
-        add_row(
-            table,
-            *place,
-            f"{seen.reward_sum:g}",
-            format_number(seen.reward_sum / seen.frames if seen.frames else None),
-            str(seen.episodes),
-            f"{seen.wall_time_s:.1f}",
-        )
-    more = len(schedule) - _MOST_VISITS
-    note = [Text(f" … and {more:,} more visits", "dim")] if more > 0 else []
-    return [Text(), table, *note, *_show_metrics(run), _provenance(run)]
+    rows: list[list[Value]] = []
+    for visit, frames in zip(schedule[:_MOST_VISITS], _count_frames(run), strict=False):
+        planned = visit.visit_frames
+        done = f"{frames:,}" + ("" if frames == planned else f"/{planned:,}")
+        place = (visit.visit_idx, visit.cycle_idx, visit.game_id, done)
+        if (seen := played.get(visit.visit_idx)) is not None:
+            rate = seen.reward_sum / seen.frames if seen.frames else None
+            reward, time = f"{seen.reward_sum:g}", f"{seen.wall_time_s:.1f}"
+            rows.append([*place, reward, rate, seen.episodes, time])
+        else:
+            unknown = [None] * 4 if frames else []
+            rows.append([make_cell(value, "dim") for value in (*place, *unknown)])
+    heads = ("visit", "cycle", "game", f"{unit}s", "reward", f"per {unit}", "episodes")
+    table = TextTable.of("visits", (*heads, "s"), rows, names=0, texts=(2,))
+    if (more := len(schedule) - _MOST_VISITS) > 0:
+        return replace(table, notes=(f"… and {count(more, 'more visit')}",))
+    return table
 
 
 def _count_frames(run: RunDirectory) -> list[int]:
@@ -125,24 +124,20 @@ def _show_metrics(run: RunDirectory) -> list[RenderableType]:
         return []
     # Long names take several lines rather than a column each of their width.
     heads = (name.replace("_", "_\n") for name in names)
-    table = make_table("metrics of the agent", "visit", "game", *heads, left=(1,))
-    for visit in visits[:_MOST_VISITS]:
-        numbers = (format_number(visit.metrics.get(name)) for name in names)
-        add_row(table, str(visit.visit_idx), visit.game_id, *numbers)
-    return [Text(), table]
+    rows: list[list[Value]] = [
+        [v.visit_idx, v.game_id, *(format_number(v.metrics.get(n)) for n in names)]
+        for v in visits[:_MOST_VISITS]
+    ]
+    title, columns = "metrics of the agent", ("visit", "game", *heads)
+    return [Text(), TextTable.of(title, columns, rows, names=2)]
 
 
 def _provenance(run: RunDirectory) -> Padding:
     config = run.config
     rows = [("run", str(run.path))]
-    if run.status is not None:
-        status, unit = run.status, track_of(config).frame_noun
-        rows.append(
-            (
-                "state",
-                f"{status.state}, {unit} {status.frame:,}/{status.frames_total:,}",
-            )
-        )
+    if (status := run.status) is not None:
+        at = f"{status.frame:,}/{status.frames_total:,}"
+        rows.append(("state", f"{status.state}, {track_of(config).frame_noun} {at}"))
         if status.error is not None:
             rows.append(("error", f"{status.error.type}: {status.error.message}"))
     if run.summary is not None:
@@ -179,15 +174,7 @@ def run_to_json(run: RunDirectory) -> dict[str, Any]:
             name: document and document.model_dump(mode="json")
             for name, document in documents.items()
         },
-        "random": baseline
-        and {
-            "suite": baseline.suite_id,
-            "seeds": baseline.seeds,
-            "final_score": baseline.final_score,
-            "rates": baseline.rates,
-            "scores": baseline.scores,
-            **_totals_to_json(baseline),
-        },
+        "random": baseline and _baseline_to_json(baseline),
         "baselines": _predictors_to_json(run.config),
         "results": shipped_to_json(run.config),
     }
@@ -198,14 +185,19 @@ def _predictors_to_json(config: RunConfig) -> dict[str, Any] | None:
     return {baseline.name: asdict(baseline) for baseline in found} or None
 
 
-def _totals_to_json(baseline: RandomBaseline) -> dict[str, Any]:
-    if not baseline.totals:
-        return {}
-    return {
-        "cumulative_reward": baseline.cumulative_reward,
-        "cumulative_game_score": baseline.cumulative_game_score,
-        "totals": {game: asdict(totals) for game, totals in baseline.totals.items()},
+def _baseline_to_json(baseline: RandomBaseline) -> dict[str, Any]:
+    document = {
+        "suite": baseline.suite_id,
+        "seeds": baseline.seeds,
+        "final_score": baseline.final_score,
+        "rates": baseline.rates,
+        "scores": baseline.scores,
     }
+    if baseline.totals:
+        document["cumulative_reward"] = baseline.cumulative_reward
+        document["cumulative_game_score"] = baseline.cumulative_game_score
+        document["totals"] = {g: asdict(found) for g, found in baseline.totals.items()}
+    return document
 
 
 # --- validation -----------------------------------------------------------------
@@ -215,10 +207,9 @@ def report_line(report: Report) -> Text:
     """The result of a validation in one line."""
     if report.is_valid:
         kind = "valid run of another tool" if report.findings.is_foreign else "valid"
-        return Text(f" ✓ {kind}: {report.frames:,} frames checked", "green")
-    count = sum(report.findings.counts.values())
-    noun = "finding" if count == 1 else "findings"
-    return Text(f" ✗ not valid: {count:,} {noun}", "bold red")
+        return Text(f" ✓ {kind}: {count(report.frames, 'row')} checked", "green")
+    findings = count(sum(report.findings.counts.values()), "finding")
+    return Text(f" ✗ not valid: {findings}", "bold red")
 
 
 def show_report(report: Report) -> list[RenderableType]:
@@ -232,29 +223,72 @@ def show_report(report: Report) -> list[RenderableType]:
         ("findings", found.counts, found.shown),
         ("notes (not findings)", found.note_counts, found.notes),
     ):
-        if not counts:
-            continue
-        table = make_table(title, "count", "kind", "first found at", left=(1, 2))
-        table.columns[2].overflow = "fold"
-        for kind, count in counts.most_common():
-            places = [Text(str(f)) for f in shown if f.kind == kind]
-            add_row(table, f"{count:,}", kind, Group(*places))
-        parts.append(table)
+        rows = [
+            (number, kind, "\n".join(str(f) for f in shown if f.kind == kind))
+            for kind, number in counts.most_common()
+        ]
+        if rows:
+            columns = ("count", "kind", "first found at")
+            parts.append(TextTable.of(title, columns, rows, names=0, texts=(1, 2)))
     return parts
-
-
-# --- explanation ----------------------------------------------------------------
 
 
 def show_explanation(game_id: str, explanation: Explanation) -> list[RenderableType]:
     """How a game's numbers are computed, as a table."""
-    table = make_table(f"how {game_id} is scored", *explanation.headings.values())
-    for row in explanation.rows:
-        add_row(table, *(_format_cell(row[key]) for key in explanation.headings))
-    return [Text(), table, Text(f" {explanation.rule}", "dim")]
+    rows = [
+        [_explain_cell(row[key]) for key in explanation.headings]
+        for row in explanation.rows
+    ]
+    columns = tuple(explanation.headings.values())
+    table = TextTable.of(f"how {game_id} is scored", columns, rows)
+    return [Text(), replace(table, notes=(explanation.rule,))]
 
 
-def _format_cell(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return f"{value:,}" if isinstance(value, int) else format_number(value, digits=6)
+def _explain_cell(value: Any) -> str | int:
+    is_plain = isinstance(value, (str, int))
+    return value if is_plain else format_number(value, digits=6)
+
+
+# --- trust ----------------------------------------------------------------------
+
+
+def trust_to_json(run: RunDirectory, sha256: Mapping[str, str]) -> dict[str, Any]:
+    """The trust level of a run as JSON."""
+    record = run.verification
+    return {
+        "verification": record and record.model_dump(mode="json"),
+        "changed_since": list_changed(record, sha256) if record else [],
+    }
+
+
+def trust_line(run: RunDirectory, sha256: Mapping[str, str]) -> Text:
+    """The trust level of a run.
+
+    Args:
+        run: The run, with its verification.json.
+        sha256: The current hashes of its files, compared with the verified ones.
+    """
+    record = run.verification
+    if not run.config.is_longplay:
+        text = " claimed: a run of another tool, which cannot be replayed"
+        return Text(text, "dim")
+    if record is None:
+        return Text(" claimed: not verified yet (`longplay verify`)", "dim")
+    if changed := list_changed(record, sha256):
+        text = f" claimed: changed since it was verified: {', '.join(changed)}"
+        return Text(text, "bold red")
+    if not record.passed:
+        why = record.first_difference or ", ".join(record.findings)
+        return Text(f" claimed: verification failed: {why}", "bold red")
+    frames = count(record.frames, track_of(run.config).frame_noun)
+    by = f"longplay {record.versions.get('longplay')}"
+    return Text(f" {record.level}: {frames}, by {by}", "green")
+
+
+def pack_line(path: Path, size_bytes: int, run_bytes: int) -> Text:
+    """`run.longplay: 164,210 bytes for a run of 330,000,000 (1 : 2,009)`."""
+    ratio = round(run_bytes / size_bytes)
+    return Text(
+        f" {path}: {size_bytes:,} bytes for a run of {run_bytes:,} (1 : {ratio:,})",
+        "dim",
+    )

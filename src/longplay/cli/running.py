@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import os
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
 
 from longplay.agents.output import print_to_terminal
-from longplay.agents.source.loading import BUILT_IN_AGENTS
-from longplay.cli import catalogue_tables, experiment_tables, run_tables
-from longplay.cli.guard import (
+from longplay.cli import catalogue, experiment_tables, run_tables
+from longplay.cli.options import (
+    IsolationOptions,
+    RecordOptions,
+    RunPlaceOptions,
+    StallTimeout,
+    refuse_debugging,
+)
+from longplay.cli.progress import ProgressLine
+from longplay.cli.settings import (
+    list_ignored,
+    parse_agent_args,
+    parse_seeds,
+    parse_settings,
+    read_settings,
+)
+from longplay.cli.supervision import announce_directory
+from longplay.cli.toolkit import (
     AgentFilePatterns,
     Debug,
     Directory,
@@ -31,26 +43,6 @@ from longplay.cli.guard import (
     stdout_dropped,
     stdout_kept_clean,
 )
-from longplay.cli.isolation import (
-    AgentEnv,
-    AgentMemory,
-    Isolate,
-    SandboxAllow,
-    StepTimeout,
-    make_isolation,
-    refuse_debugging,
-)
-from longplay.cli.progress import ProgressLine
-from longplay.cli.settings import (
-    describe_run_options,
-    list_ignored,
-    make_run_options,
-    parse_agent_args,
-    parse_seeds,
-    parse_settings,
-    read_settings,
-)
-from longplay.cli.supervision import announce_directory
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
     AgentLoadError,
@@ -68,71 +60,11 @@ from longplay.suites import (
 
 if TYPE_CHECKING:
     from longplay.experiments.experiment import Experiment
-    from longplay.experiments.job import Needs, RunResult
+    from longplay.experiments.job import RunResult
     from longplay.runs.status import RunView
 
-RayWorkers = Annotated[
-    int | None,
-    typer.Option(
-        min=1, metavar="N", help="Play N runs in parallel on a local Ray instance."
-    ),
-]
-RayAddress = Annotated[str | None, typer.Option(help="Address of a Ray cluster.")]
-Retries = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        metavar="N",
-        help="How often to restart a run whose worker died (Ray only).",
-    ),
-]
-Cpus = Annotated[
-    float | None,
-    typer.Option(metavar="N", help="Processors of each run on Ray (default: 1)."),
-]
-Gpus = Annotated[
-    float | None,
-    typer.Option(metavar="N", help="GPUs of each run on Ray; may be a fraction."),
-]
-MemoryGb = Annotated[
-    float | None, typer.Option(metavar="N", help="Memory of each run on Ray, in GiB.")
-]
-CheckpointEvery = Annotated[
-    str | None,
-    typer.Option(
-        metavar="TIME", help="Time between checkpoints, as 300s (default: 60s)."
-    ),
-]
-KeepAgent = Annotated[
-    str | None,
-    typer.Option(
-        metavar="none|final|visits",
-        help="Keep the agent's final state, or that after every visit "
-        "(default: final, if below 100 MB).",
-    ),
-]
-KeepAgentBytes = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        metavar="BYTES",
-        help="Keep no more than this (default: 10 GB for visits, else no limit).",
-    ),
-]
-Track = Annotated[
-    str | None,
-    typer.Option(
-        metavar="tensorboard|wandb", help="Log progress to TensorBoard or W&B."
-    ),
-]
-StallTimeout = Annotated[
-    float,
-    typer.Option(
-        # Heartbeats are 5 s apart.
-        min=6,
-        metavar="SECONDS",
-        help="Treat a run without a heartbeat for this long as dead.",
-    ),
+TheAgent = Annotated[
+    str | None, typer.Option("--agent", help="The agent, unless it is built in.")
 ]
 
 # A dry run prints this many plans in full.
@@ -180,22 +112,10 @@ def run(
         typer.Option(metavar="KEY=VALUE", help="Argument passed to the agent."),
     ] = None,
     agent_files: AgentFilePatterns = None,
-    isolate: Isolate = None,
-    sandbox_allow: SandboxAllow = None,
-    agent_env: AgentEnv = None,
-    step_timeout: StepTimeout = None,
-    agent_memory: AgentMemory = None,
-    ray: RayWorkers = None,
-    ray_address: RayAddress = None,
-    retries: Retries = 1,
-    cpus: Cpus = None,
-    gpus: Gpus = None,
-    memory_gb: MemoryGb = None,
-    stall_timeout: StallTimeout = 600.0,
-    checkpoint_every: CheckpointEvery = None,
-    keep_agent: KeepAgent = None,
-    keep_agent_bytes: KeepAgentBytes = None,
-    track: Track = None,
+    *,
+    isolating: IsolationOptions,
+    place: RunPlaceOptions,
+    recording: RecordOptions,
     stop_after: Annotated[
         float | None,
         typer.Option(
@@ -232,39 +152,28 @@ def run(
             "--resume: expected --out DIR, the experiment to resume or to start"
         )
     check_output("--out", out)
-    where = Where.choose(ray, ray_address, retries, stall_timeout)
-    needs = _make_needs(where, cpus, gpus, memory_gb)
-    limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
-    isolation = make_isolation(isolate, *limits)
+    needs, options, isolation = place.make_needs(), recording.make(), isolating.make()
     refuse_debugging(debug, isolation)
-    if debug and (where.is_ray or as_json):
-        raise ConfigError("--debug: expected no --ray and no --json")
-    options = make_run_options(checkpoint_every, keep_agent, keep_agent_bytes, track)
-    catalogued = get_suite(suite)
-    overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
-    if config and (ignored := list_ignored(config)):
-        print_warning(f"--config: ignored {', '.join(ignored)}: no settings of a suite")
-    overrides |= flatten_settings(catalogued, parse_settings(settings or []))
+    if debug and (place.is_ray or as_json):
+        raise ConfigError("--debug: cannot be combined with --ray or --json")
+    overrides = _read_overrides(suite, config, settings or [])
     if shuffle_games is not None:
         overrides["shuffle_games"] = shuffle_games
-    from longplay.experiments.experiment import plan_seeds, request_experiment
+    from longplay.experiments.experiment import Experiment, plan_seeds
 
     all_seeds = [FIRST_TUNING_SEED if seed is None else seed]
     if seeds is not None:
         all_seeds = parse_seeds(seeds)
     plans = plan_seeds(suite, all_seeds, overrides, stop_after)
     if dry_run:
-        for plan in plans if as_json else plans[:_MOST_SHOWN_PLANS]:
-            _show_plan(plan, as_json)
-        if not as_json and (more := len(plans) - _MOST_SHOWN_PLANS) > 0:
-            print_tables(f"… and {more:,} more seeds; --json prints all of them")
+        _show_plans(plans, as_json)
         return
     if agent is None:
         raise ConfigError(
             "--agent: expected a name, file.py[:attr], module:attr or package.module"
         )
     with print_to_terminal() if debug else stdout_kept_clean():
-        experiment = request_experiment(
+        experiment = Experiment.create(
             plans,
             agent,
             out=out,
@@ -272,139 +181,76 @@ def run(
             agent_files=agent_files or (),
             isolation=isolation,
         )
-    experiment.tuning_frames = tuning_frames
+    experiment = replace(
+        experiment, tuning_frames=tuning_frames, options=options, needs=needs
+    )
     if resume:
         experiment = experiment.open_or_create()
-    experiment.options, experiment.needs = options, needs
     are_given = seed is not None or seeds is not None
     note = describe_seeds(plans[0].suite_name, all_seeds, are_given=are_given)
     if stop_after is not None and are_given:
         note = None  # a tuning run is not a result
-    _play(experiment, replace(where, is_debugged=debug), quiet, as_json, note)
+    how = _How(place, debug, quiet, as_json, note)
+    _play(experiment, how)
+
+
+def _read_overrides(
+    suite: str, config: Path | None, settings: Sequence[str]
+) -> dict[str, Any]:
+    """The settings of `--config`, and of `--set`, which count more."""
+    catalogued = get_suite(suite)
+    overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
+    if config and (ignored := list_ignored(config)):
+        print_warning(f"--config: ignored {', '.join(ignored)}: no settings of a suite")
+    return overrides | flatten_settings(catalogued, parse_settings(settings))
+
+
+def _show_plans(plans: Sequence[RunPlan], as_json: bool) -> None:
+    for plan in plans if as_json else plans[:_MOST_SHOWN_PLANS]:
+        if as_json:
+            print_json(catalogue.plan_to_json(plan))
+        else:
+            print_tables(*catalogue.show_plan(plan))
+    if not as_json and (more := len(plans) - _MOST_SHOWN_PLANS) > 0:
+        print_tables(f"… and {more:,} more seeds; --json prints all of them")
 
 
 @dataclass(frozen=True)
-class Where:
-    """Where the runs of an experiment are played."""
+class _How:
+    """How an experiment is played and shown."""
 
-    ray_workers: int | None
-    ray_address: str | None
-    retries: int
-    stall_timeout_s: float
-    is_debugged: bool = False
-
-    @classmethod
-    def choose(
-        cls,
-        ray_workers: int | None,
-        ray_address: str | None,
-        retries: int,
-        stall_timeout_s: float,
-    ) -> Where:
-        """Refuses two places at a time."""
-        if ray_workers is not None and ray_address is not None:
-            raise ConfigError("--ray and --ray-address: give only one of them")
-        return cls(ray_workers, ray_address, retries, stall_timeout_s)
-
-    @property
-    def is_ray(self) -> bool:
-        """Whether they are played on Ray."""
-        return self.ray_workers is not None or self.ray_address is not None
-
-    @property
-    def options(self) -> list[str]:
-        """The options that ask for the same place."""
-        if self.ray_workers is not None:
-            return ["--ray", str(self.ray_workers)]
-        return ["--ray-address", self.ray_address] if self.ray_address else []
-
-    def describe_continuing(self, experiment: Experiment) -> str:
-        """The command that continues an experiment."""
-        command = ["longplay", "retry" if self.is_ray else "resume"]
-        spec = experiment.agent.spec
-        agent = [] if spec in BUILT_IN_AGENTS else ["--agent", spec]
-        place = [*self.options, *_describe_needs(experiment.needs)]
-        how = describe_run_options(experiment.options)
-        return shlex.join([*command, str(experiment.directory), *agent, *place, *how])
-
-    def play(self, experiment: Experiment, progress: ProgressLine) -> list[RunResult]:
-        """Plays the runs that are not complete."""
-        if self.is_ray:
-            return experiment.run_with_ray(
-                self.ray_workers,
-                address=self.ray_address,
-                retries=self.retries,
-                stall_timeout_s=self.stall_timeout_s,
-                on_change=progress.show_runs,
-            )
-        return experiment.run_sequentially(
-            progress,
-            validation_workers=os.cpu_count() or 1,
-            stall_timeout_s=self.stall_timeout_s,
-        )
+    place: RunPlaceOptions
+    is_debugged: bool
+    quiet: bool
+    as_json: bool
+    note: str | None = None
 
 
-def _make_needs(
-    where: Where, cpus: float | None, gpus: float | None, memory_gb: float | None
-) -> Needs:
-    """Reads `--cpus`, `--gpus` and `--memory-gb`."""
-    from longplay.experiments.job import Needs
-
-    given = {"--cpus": cpus, "--gpus": gpus, "--memory-gb": memory_gb}
-    for option, amount in given.items():
-        if amount is not None and not where.is_ray:
-            raise ConfigError(
-                f"{option}: expected --ray or --ray-address as well; without Ray, runs "
-                "are played one after the other in this process"
-            )
-        if amount is not None and not 0 < amount < math.inf:
-            raise ConfigError(f"{option}: expected a number above 0, found {amount}")
-    return Needs(cpus or 1.0, gpus or 0.0, memory_gb)
-
-
-def _describe_needs(needs: Needs) -> list[str]:
-    """The options that ask for the same; none for the defaults."""
-    from longplay.experiments.job import ONE_CPU
-
-    return [
-        part
-        for name, amount in vars(needs).items()
-        if amount != getattr(ONE_CPU, name)
-        for part in (f"--{name.replace('_', '-')}", f"{amount:g}")
-    ]
-
-
-def _play(
-    experiment: Experiment,
-    where: Where,
-    quiet: bool,
-    as_json: bool,
-    note: str | None = None,
-) -> None:
+def _play(experiment: Experiment, how: _How) -> None:
     """Plays the runs that are not complete, and shows the results."""
     from longplay.runs.signals import defer_preemption
 
     announce_directory(experiment.directory)
-    if not quiet and (warning := experiment.agent.isolation.warning):
+    if not how.quiet and (warning := experiment.agent.isolation.warning):
         print_warning(warning)
-
+    is_ray, nothing = how.place.is_ray, contextlib.nullcontext()
     try:
         with (
             # With Ray, runs play in workers: this process has no loop to stop.
-            contextlib.nullcontext() if where.is_ray else defer_preemption(),
+            nothing if is_ray else defer_preemption(),
             # A live line would overwrite the prompt of a debugger.
-            ProgressLine(quiet=quiet or where.is_debugged, note=note) as progress,
-            contextlib.nullcontext() if where.is_debugged else stdout_kept_clean(),
-            stdout_dropped() if where.is_ray else contextlib.nullcontext(),
+            ProgressLine(quiet=how.quiet or how.is_debugged, note=how.note) as progress,
+            nothing if how.is_debugged else stdout_kept_clean(),
+            stdout_dropped() if is_ray else nothing,
         ):
-            results = where.play(experiment, progress)
+            results = how.place.play(experiment, progress)
     except (RunCancelled, RunPreempted) as error:
         if experiment.directory.exists():
             error.run_dir = experiment.directory
-            error.continue_with = where.describe_continuing(experiment)
+            error.continue_with = how.place.describe_continuing(experiment)
         raise
-    views = experiment.view_selected(where.stall_timeout_s)
-    _show_results(experiment.directory, views, results, as_json)
+    views = experiment.view_selected(how.place.stall_timeout)
+    _show_results(experiment.directory, views, results, how.as_json)
 
 
 def _show_results(
@@ -434,76 +280,51 @@ def _show_results(
 
 def retry(
     directory: Directory,
-    agent: Annotated[
-        str | None,
-        typer.Option(help="The agent, unless it is built in."),
-    ] = None,
+    agent: TheAgent = None,
     completed: Annotated[
         bool,
         typer.Option(
             "--completed", help="Archive completed runs and play them again, too."
         ),
     ] = False,
-    isolate: Isolate = None,
-    sandbox_allow: SandboxAllow = None,
-    agent_env: AgentEnv = None,
-    step_timeout: StepTimeout = None,
-    agent_memory: AgentMemory = None,
-    ray: RayWorkers = None,
-    ray_address: RayAddress = None,
-    retries: Retries = 1,
-    cpus: Cpus = None,
-    gpus: Gpus = None,
-    memory_gb: MemoryGb = None,
-    stall_timeout: StallTimeout = 600.0,
+    *,
+    isolating: IsolationOptions,
+    place: RunPlaceOptions,
     debug: Debug = False,
-    checkpoint_every: CheckpointEvery = None,
-    keep_agent: KeepAgent = None,
-    keep_agent_bytes: KeepAgentBytes = None,
-    track: Track = None,
+    recording: RecordOptions,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Retry failed, stale, cancelled and queued runs, from a checkpoint if possible."""
-    from longplay.experiments.experiment import Experiment, Mode
+    from longplay.experiments.experiment import Experiment
 
-    where = Where.choose(ray, ray_address, retries, stall_timeout)
-    needs = _make_needs(where, cpus, gpus, memory_gb)
-    limits = (sandbox_allow, agent_env, step_timeout, agent_memory)
-    is_given = isolate is not None or any(limit is not None for limit in limits)
-    isolation = make_isolation(isolate, *limits) if is_given else None
+    needs = place.make_needs()
+    isolation = isolating.make() if isolating.are_given else None
     with print_to_terminal() if debug else stdout_kept_clean():
-        experiment = Experiment.open(directory, agent, Mode.RETRY, isolation)
+        experiment = Experiment.open(directory, agent, isolation)
     refuse_debugging(debug, experiment.agent.isolation)
-    experiment.options = make_run_options(
-        checkpoint_every, keep_agent, keep_agent_bytes, track
+    experiment = replace(
+        experiment, options=recording.make(), needs=needs, plays_completed=completed
     )
-    experiment.needs = needs
-    experiment.plays_completed = completed
-    _play(experiment, replace(where, is_debugged=debug), quiet, as_json)
+    _play(experiment, _How(place, debug, quiet, as_json))
 
 
 def resume(
     directory: Directory,
-    agent: Annotated[
-        str | None,
-        typer.Option(help="The agent, unless it is built in."),
-    ] = None,
+    agent: TheAgent = None,
     stall_timeout: StallTimeout = 600.0,
     debug: Debug = False,
-    checkpoint_every: CheckpointEvery = None,
-    keep_agent: KeepAgent = None,
-    keep_agent_bytes: KeepAgentBytes = None,
-    track: Track = None,
+    *,
+    recording: RecordOptions,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Resume stopped runs; the result is bit-identical to an uninterrupted run."""
-    from longplay.experiments.experiment import Experiment, Mode, view_runs
+    from longplay.experiments.experiment import Experiment, view_runs
 
     try:
         with print_to_terminal() if debug else stdout_kept_clean():
-            experiment = Experiment.open(directory, agent, Mode.RESUME)
+            experiment = Experiment.resume(directory, agent)
         refuse_debugging(debug, experiment.agent.isolation)
     except AgentLoadError:
         views = view_runs(directory, stall_timeout)
@@ -511,15 +332,6 @@ def resume(
             raise
         _show_results(directory, views, [], as_json)  # nothing to play, no agent needed
         return
-    experiment.options = make_run_options(
-        checkpoint_every, keep_agent, keep_agent_bytes, track
-    )
-    where = Where(None, None, 0, stall_timeout, is_debugged=debug)
-    _play(experiment, where, quiet, as_json)
-
-
-def _show_plan(plan: RunPlan, as_json: bool) -> None:
-    if as_json:
-        print_json(catalogue_tables.plan_to_json(plan))
-    else:
-        print_tables(*catalogue_tables.show_plan(plan))
+    experiment = replace(experiment, options=recording.make())
+    place = RunPlaceOptions(retries=0, stall_timeout=stall_timeout)
+    _play(experiment, _How(place, debug, quiet, as_json))

@@ -1,193 +1,184 @@
-"""A score -> a table: each game next to the baselines, and the totals."""
+"""A score -> tables: each game beside the baselines, the totals, shipped results."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
-from longplay.cli.layout import add_row, format_number, make_table
-from longplay.cli.result_lines import describe_results
 from longplay.contract.config import RunConfig
 from longplay.contract.documents import ControlScore, PredictionScore, Score
 from longplay.errors import show_name
+from longplay.lab.analysis.results import shipped_results
+from longplay.lab.report.tables import format_estimate
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import (
     PredictorBaseline,
     prediction_baselines,
     privileged_network,
 )
+from longplay.tables import Column, TextTable, count, format_number, make_cell
 from longplay.tracks.catalogue import track_of
 
-_Tabulate = Callable[[Any, RunConfig], Table]
+_Tabulate = Callable[[Any, RunConfig], TextTable]
 _Caption = Callable[[Score, RunConfig], Iterator[str]]
+_OfGame = Callable[[str], float | None]
+_GAME: Column[str] = ("game", str)
+_BOLD, _HEADLINE = "bold", "bold green"
 
 
-def show_score(score: Score, config: RunConfig) -> list[RenderableType]:
-    """The table of the run's track, and a caption that explains its columns."""
-    table, captions = _TABLES.get(type(score), (_tabulate_totals, _caption_nothing))
-    lines = [*captions(score, config), *_caption_play(score, config)]
+def show_score(score: Score, config: RunConfig) -> list[TextTable]:
+    """The table of the run's track, and notes that explain its columns."""
+    tabulate, caption = _TABLES.get(type(score), (_tabulate_totals, _caption_nothing))
+    notes = [*caption(score, config), *_caption_play(score, config)]
     # A part of a run is not comparable.
-    lines += describe_results(config) if score.complete else ()
-    tables = [table(score, config)]
+    notes += describe_results(config) if score.complete else ()
+    tables = [replace(tabulate(score, config), notes=tuple(notes))]
     if isinstance(score, PredictionScore) and score.rollouts_sha256 is not None:
         tables.insert(0, _tabulate_values(score, config))
-    return [*tables, *(Text(f" {line}", "dim") for line in lines)]
+    return tables
 
 
-def _tabulate_streaming(score: Score, config: RunConfig) -> Table:
+def _tabulate_streaming(score: Score, config: RunConfig) -> TextTable:
     baseline = random_baseline(config.suite or "")
-    rates = baseline.rates if baseline else {}
-    table = make_table(
+    table = TextTable.of_items(
         _describe_run(config),
-        "game",
-        "score",
-        "random",
-        "forgetting",
-        "plasticity",
-        "game overs",
-        "frames",
+        config.games,
+        _GAME,
+        ("score", score.per_game_scores.get),
+        ("random", (baseline.rates if baseline else {}).get),
+        ("forgetting", score.per_game_forgetting.get),
+        ("plasticity", score.per_game_plasticity.get),
+        ("game overs", lambda game: score.per_game_episode_counts.get(game, 0)),
+        ("frames", lambda game: score.per_game_visit_frames.get(game, 0)),
     )
-    for game in config.games:
-        add_row(
-            table,
-            game,
-            format_number(score.per_game_scores.get(game)),
-            format_number(rates.get(game)),
-            format_number(score.per_game_forgetting.get(game)),
-            format_number(score.per_game_plasticity.get(game)),
-            str(score.per_game_episode_counts.get(game, 0)),
-            f"{score.per_game_visit_frames.get(game, 0):,}",
-        )
-    add_row(
-        table,
-        "mean",
-        format_number(score.mean_score),
-        "",
-        format_number(score.forgetting_index_mean),
-        format_number(score.plasticity_mean),
-    )
-    add_row(table, "bottom-k", format_number(score.bottom_k_score))
-    is_same_suite = baseline is not None and baseline.suite_id == config.suite
-    add_row(
-        table,
-        Text("final score", "bold"),
-        Text(format_number(score.final_score), "bold green"),
-        format_number(
-            baseline.final_score
-            if baseline and is_same_suite and score.complete
-            else None
+    own = _own_baseline(config) if score.complete else None
+    changes = score.forgetting_index_mean, score.plasticity_mean
+    return table.add_rows(
+        ("mean", score.mean_score, "", *changes),
+        ("bottom-k", score.bottom_k_score),
+        (
+            make_cell("final score", _BOLD),
+            make_cell(score.final_score, _HEADLINE),
+            own.final_score if own else None,
         ),
     )
-    return table
 
 
-def _tabulate_control(score: Any, config: RunConfig) -> Table:
-    """Delivered reward and game score per game, next to the random agent's."""
+def _tabulate_control(score: ControlScore, config: RunConfig) -> TextTable:
+    """Delivered reward and game score per game, beside the random agent's."""
     baseline = _own_baseline(config)
-    columns = (
-        "game",
-        "reward",
-        "random",
-        "game score",
-        "random",
-        "game overs",
-        "timesteps",
+    totals = baseline.totals if baseline else {}
+    table = TextTable.of_items(
+        _describe_run(config),
+        config.games,
+        _GAME,
+        ("reward", score.per_game_cumulative_reward.get),
+        ("random", lambda g: totals[g].reward if g in totals else None),
+        ("game score", score.per_game_cumulative_game_score.get),
+        ("random", lambda g: totals[g].game_score if g in totals else None),
+        ("game overs", lambda game: score.per_game_episode_counts.get(game, 0)),
+        ("timesteps", lambda game: score.per_game_visit_frames.get(game, 0)),
     )
-    table = make_table(_describe_run(config), *columns)
-    for game in config.games:
-        random = baseline.totals.get(game) if baseline else None
-        add_row(
-            table,
-            game,
-            format_number(score.per_game_cumulative_reward.get(game)),
-            format_number(random.reward if random else None),
-            format_number(score.per_game_cumulative_game_score.get(game)),
-            format_number(random.game_score if random else None),
-            str(score.per_game_episode_counts.get(game, 0)),
-            f"{score.per_game_visit_frames.get(game, 0):,}",
-        )
     total = baseline if score.complete else None  # a partial total is not comparable
-    add_row(
-        table,
-        Text("total", "bold"),
-        Text(format_number(score.cumulative_reward), "bold green"),
-        format_number(total.cumulative_reward if total else None),
-        Text(format_number(score.cumulative_game_score), "bold"),
-        format_number(total.cumulative_game_score if total else None),
+    return table.add_rows(
+        (
+            make_cell("total", _BOLD),
+            make_cell(score.cumulative_reward, _HEADLINE),
+            total.cumulative_reward if total else None,
+            make_cell(score.cumulative_game_score, _BOLD),
+            total.cumulative_game_score if total else None,
+        )
     )
-    return table
 
 
-def _tabulate_prediction(score: Any, config: RunConfig) -> Table:
-    """Errors per game and their means, next to those of the baselines.
+def _tabulate_prediction(score: PredictionScore, config: RunConfig) -> TextTable:
+    """Errors per game and their means, beside those of the baselines.
 
     All visits have the same length, so no column shows it.
     """
     baselines = _prediction_baselines(score, config)
-    # Wrapped to fit the table into 80 columns.
-    labels = [baseline.label.replace(" ", "\n") for baseline in baselines]
-    columns = ("game", "nmse", *labels, "mse", "return\nmse", "game\novers")
-    table = make_table(_describe_run(config), *columns)
-    for game in config.games:
-        add_row(
-            table,
-            game,
-            format_number(score.per_game_nmse.get(game)),
-            *_format_beside(baseline.nmse_of(game) for baseline in baselines),
-            format_number(score.per_game_mse.get(game)),
-            format_number(score.per_game_return_mse.get(game)),
-            str(score.per_game_episode_counts.get(game, 0)),
-        )
-    add_row(
-        table,
-        Text("mean", "bold"),
-        Text(format_number(score.nmse), "bold green"),
-        *_format_beside(baseline.errors.nmse.mean for baseline in baselines),
-        format_number(score.mse),
-        format_number(score.return_mse),
+    table = TextTable.of_items(
+        _describe_run(config),
+        config.games,
+        _GAME,
+        ("nmse", score.per_game_nmse.get),
+        *(_column_beside(b.label, b.nmse_of) for b in baselines),
+        ("mse", score.per_game_mse.get),
+        ("return\nmse", score.per_game_return_mse.get),
+        ("game\novers", lambda game: score.per_game_episode_counts.get(game, 0)),
     )
-    medians = _format_beside(baseline.median_nmse.mean for baseline in baselines)
-    add_row(table, "median", format_number(score.median_nmse), *medians)
-    for baseline in baselines:
-        _add_baseline(table, baseline, len(baselines))
-    return table
+    return table.add_rows(
+        (
+            make_cell("mean", _BOLD),
+            make_cell(score.nmse, _HEADLINE),
+            *(format_number(b.errors.nmse.mean, digits=4) for b in baselines),
+            score.mse,
+            score.return_mse,
+        ),
+        (
+            "median",
+            score.median_nmse,
+            *(format_number(b.median_nmse.mean, digits=4) for b in baselines),
+        ),
+        *(_row_of_baseline(baseline, len(baselines)) for baseline in baselines),
+    )
 
 
-def _tabulate_values(score: Any, config: RunConfig) -> Table:
+def _tabulate_values(score: PredictionScore, config: RunConfig) -> TextTable:
     """Errors against rollout values, of the games that have them, beside others'."""
     beside = _value_baselines(score, config)
-    labels = [label.replace(" ", "\n") for label in beside]
-    columns = ("game", "value nmse", *labels, "value mse")
-    table = make_table(f"{_describe_run(config)}: rollout values", *columns)
-    for game, mse in score.per_game_value_mse.items():
-        others = (of_game(game) for of_game, _ in beside.values())
-        add_row(
-            table,
-            game,
-            format_number(score.per_game_value_nmse[game]),
-            *_format_beside(others),
-            format_number(mse),
-        )
-    add_row(
-        table,
-        Text("mean", "bold"),
-        Text(format_number(score.value_nmse), "bold green"),
-        *_format_beside(mean for _, mean in beside.values()),
-        format_number(score.value_mse),
+    errors = score.per_game_value_mse or {}
+    table = TextTable.of_items(
+        f"{_describe_run(config)}: rollout values",
+        errors,
+        _GAME,
+        ("value nmse", (score.per_game_value_nmse or {}).get),
+        *(_column_beside(label, of_game) for label, (of_game, _) in beside.items()),
+        ("value mse", errors.get),
     )
-    add_row(table, "median", format_number(score.median_value_nmse))
-    return table
+    return table.add_rows(
+        (
+            make_cell("mean", _BOLD),
+            make_cell(score.value_nmse, _HEADLINE),
+            *(format_number(mean, digits=4) for _, mean in beside.values()),
+            score.value_mse,
+        ),
+        ("median", score.median_value_nmse),
+    )
 
 
-_OfGame = Callable[[str], float | None]
+def _tabulate_totals(score: Score, config: RunConfig) -> TextTable:
+    """The totals of a score that has no table of its own."""
+    track = track_of(config)
+    rows = [
+        (heading, make_cell(getattr(score, key), _BOLD * (key == track.headline)))
+        for heading, key in track.score_columns.items()
+    ]
+    return TextTable.of(_describe_run(config), ("", track.name), rows)
+
+
+def _column_beside(label: str, error_of: _OfGame) -> Column[str]:
+    """A baseline's errors, with fewer digits than the run's own.
+
+    The heading is wrapped to fit the table into 80 columns.
+    """
+    return label.replace(" ", "\n"), lambda game: format_number(error_of(game), 4)
+
+
+def _row_of_baseline(baseline: PredictorBaseline, beside: int) -> list[Any]:
+    """A baseline's errors over all games."""
+    errors = baseline.errors
+    values = (errors.nmse.mean, *[""] * beside, errors.mse.mean, errors.return_mse.mean)
+    return [make_cell(value, "dim") for value in (baseline.label, *values)]
+
+
+# --- baselines ------------------------------------------------------------------
 
 
 def _value_baselines(
-    score: Any, config: RunConfig
+    score: PredictionScore, config: RunConfig
 ) -> dict[str, tuple[_OfGame, float | None]]:
     """Label -> errors by game, and their mean; with the same rollout values alone."""
     found: dict[str, tuple[_OfGame, float | None]] = {}
@@ -203,25 +194,6 @@ def _value_baselines(
     return found
 
 
-def _format_beside(errors: Iterable[float | None]) -> list[str]:
-    """A baseline's errors, with fewer digits than the run's own."""
-    return [format_number(error, digits=4) for error in errors]
-
-
-def _add_baseline(table: Table, baseline: PredictorBaseline, beside: int) -> None:
-    """A row with a baseline's errors over all games."""
-    errors = baseline.errors
-    add_row(
-        table,
-        baseline.label,
-        format_number(errors.nmse.mean),
-        *([""] * beside),
-        format_number(errors.mse.mean),
-        format_number(errors.return_mse.mean),
-        style="dim",
-    )
-
-
 def _prediction_baselines(score: Score, config: RunConfig) -> list[PredictorBaseline]:
     """Baselines of a complete run: means over other games are not comparable."""
     if not score.complete:
@@ -232,8 +204,36 @@ def _prediction_baselines(score: Score, config: RunConfig) -> list[PredictorBase
 def _own_baseline(config: RunConfig) -> RandomBaseline | None:
     """Totals depend on the suite's length: only its own baseline is comparable."""
     baseline = random_baseline(config.suite or "")
-    is_own = baseline is not None and baseline.suite_id == config.suite
-    return baseline if is_own else None
+    return baseline if baseline and baseline.suite_id == config.suite else None
+
+
+def describe_results(config: RunConfig) -> list[str]:
+    """The headlines of longplay's own agents on the official seeds of a suite.
+
+    A customised suite has none.
+    """
+    found = shipped_results().headlines_of(config.suite or "")
+    if not found:
+        return []
+    track = track_of(config)
+    order = sorted(
+        found, key=lambda agent: found[agent].mean, reverse=not track.less_is_better
+    )
+    # An agent and its number stay on one line.
+    parts = (f"{agent} {format_estimate(found[agent])}" for agent in order)
+    text = ", ".join(part.replace(" ", "\xa0") for part in parts)
+    text = f"{track.headline.replace('_', ' ')} on official seeds: {text}"
+    lines = textwrap.wrap(text, 78, subsequent_indent="  ", break_on_hyphens=False)
+    return [line.replace("\xa0", " ") for line in lines]
+
+
+def shipped_to_json(config: RunConfig) -> dict[str, Any] | None:
+    """Agent -> its headline on the official seeds."""
+    found = shipped_results().headlines_of(config.suite or "")
+    return {name: found[name].model_dump(mode="json") for name in found} or None
+
+
+# --- captions -------------------------------------------------------------------
 
 
 def _describe_run(config: RunConfig) -> str:
@@ -248,10 +248,9 @@ def _caption_rates(score: Score, config: RunConfig) -> Iterator[str]:
     yield f"score: reward per frame, last {window:,} frames of a game's last visit"
     baseline = random_baseline(config.suite or "")
     if baseline is not None:
-        seeds = len(baseline.seeds)
-        differs = "" if baseline.suite_id == config.suite else ", other settings"
-        suite_id = baseline.suite_id
-        yield f"random: the random agent on {suite_id}, {seeds} seeds{differs}"
+        differs = "" if _own_baseline(config) else ", other settings"
+        seeds = count(len(baseline.seeds), "seed")
+        yield f"random: the random agent on {baseline.suite_id}, {seeds}{differs}"
         if not differs:
             yield describe_random_changes(baseline)
     yield from _caption_windows(config)
@@ -279,7 +278,8 @@ def _caption_totals(score: Score, config: RunConfig) -> Iterator[str]:
     yield f"reward: sum of delivered rewards ({rule})"
     baseline = _own_baseline(config)
     if baseline is not None:
-        yield f"random: the random agent, mean of {len(baseline.seeds)} seeds"
+        seeds = count(len(baseline.seeds), "seed")
+        yield f"random: the random agent, mean of {seeds}"
 
 
 def _caption_errors(score: Score, config: RunConfig) -> Iterator[str]:
@@ -297,27 +297,9 @@ def _caption_errors(score: Score, config: RunConfig) -> Iterator[str]:
     baselines = _prediction_baselines(score, config)
     if baselines:
         *others, last = (baseline.label for baseline in baselines)
+        seeds = count(len(baselines[0].seeds), "seed")
         names = f"{', '.join(others)} and {last}"
-        yield f"{names}: nmse of the baselines, mean of {len(baselines[0].seeds)} seeds"
-
-
-# Type of score -> its table and its caption.
-_TABLES: Mapping[type[Score], tuple[_Tabulate, _Caption]] = {
-    Score: (_tabulate_streaming, _caption_rates),
-    ControlScore: (_tabulate_control, _caption_totals),
-    PredictionScore: (_tabulate_prediction, _caption_errors),
-}
-
-
-def _tabulate_totals(score: Score, config: RunConfig) -> Table:
-    """The totals of a score that has no table of its own."""
-    track = track_of(config)
-    table = make_table(_describe_run(config), "", track.name)
-    for heading, key in track.score_columns.items():
-        is_headline = key == track.headline
-        value = Text(format_number(getattr(score, key)), "bold" if is_headline else "")
-        add_row(table, heading, value)
-    return table
+        yield f"{names}: nmse of the baselines, mean of {seeds}"
 
 
 def _caption_nothing(score: Score, config: RunConfig) -> Iterator[str]:
@@ -327,7 +309,15 @@ def _caption_nothing(score: Score, config: RunConfig) -> Iterator[str]:
 
 def _caption_play(score: Score, config: RunConfig) -> Iterator[str]:
     fps = "" if score.fps is None else f", {score.fps:,.0f} fps"
-    yield f"{score.frames:,} {track_of(config).frame_noun}s{fps}"
+    yield f"{count(score.frames, track_of(config).frame_noun)}{fps}"
     if not score.complete:
         missing = ", ".join(map(str, score.incomplete_visits))
         yield f"PARTIAL: visits {missing} are incomplete"
+
+
+# Type of score -> its table and its caption.
+_TABLES: Mapping[type[Score], tuple[_Tabulate, _Caption]] = {
+    Score: (_tabulate_streaming, _caption_rates),
+    ControlScore: (_tabulate_control, _caption_totals),
+    PredictionScore: (_tabulate_prediction, _caption_errors),
+}

@@ -7,13 +7,11 @@ import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from longplay.contract.config import find_delay
 from longplay.contract.files import parse_json, read_bounded, read_json, shorten
-from longplay.contract.layout import KeepAgent
 from longplay.errors import ConfigError, DocumentError
-from longplay.runs.options import CHECKPOINT_S, RunOptions, Tracker
 
 _MAX_SEEDS = 100_000
 
@@ -104,54 +102,6 @@ def _read_file(path: Path) -> dict[str, Any]:
     except DocumentError as error:
         raise ConfigError(f"--config {error}") from error
     raise ConfigError(f"--config {path}: expected a file ending in .toml or .json")
-
-
-_UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def parse_seconds(text: str, option: str) -> float:
-    """Reads a time: `300s`, `5m`, `1h`; a bare number is seconds."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text.strip())
-    seconds = float(match[1]) * _UNITS_S[match[2]] if match else 0.0
-    if seconds <= 0:
-        raise ConfigError(
-            f"{option}: expected a time as 300s, 5m or 1h, found {text!r}"
-        )
-    return seconds
-
-
-def make_run_options(
-    checkpoint_every: str | None,
-    keep_agent: str | None,
-    keep_agent_bytes: int | None,
-    track: str | None = None,
-) -> RunOptions:
-    """Reads `--checkpoint-every`, `--keep-agent`, `--keep-agent-bytes`, `--track`."""
-    if track is not None and track not in get_args(Tracker):
-        known = " or ".join(get_args(Tracker))
-        raise ConfigError(f"--track: expected {known}, found {track!r}")
-    if keep_agent is not None and keep_agent not in get_args(KeepAgent):
-        raise ConfigError(
-            f"--keep-agent: expected none, final or visits, found {keep_agent!r}"
-        )
-    checkpoint_s = CHECKPOINT_S
-    if checkpoint_every is not None:
-        checkpoint_s = parse_seconds(checkpoint_every, "--checkpoint-every")
-    return RunOptions(checkpoint_s, keep_agent, keep_agent_bytes, track)  # type: ignore[arg-type]
-
-
-def describe_run_options(options: RunOptions) -> list[str]:
-    """The options of a command line that ask for the same; none for the defaults."""
-    words = []
-    if options.checkpoint_s != CHECKPOINT_S:
-        words += ["--checkpoint-every", f"{options.checkpoint_s:g}s"]
-    if options.keep_agent is not None:
-        words += ["--keep-agent", options.keep_agent]
-    if options.kept_agent_bytes is not None:
-        words += ["--keep-agent-bytes", str(options.kept_agent_bytes)]
-    if options.tracker is not None:
-        words += ["--track", options.tracker]
-    return words
 
 
 def parse_seeds(text: str) -> list[int]:

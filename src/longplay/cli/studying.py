@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longplay.cli import study_tables
-from longplay.cli.guard import (
+from longplay.cli.options import (
+    PlaceOptions,
+    RecordOptions,
+    StallTimeout,
+    describe_run_options,
+)
+from longplay.cli.progress import ProgressLine
+from longplay.cli.reading import show_study_status
+from longplay.cli.supervision import announce_directory
+from longplay.cli.toolkit import (
     Command,
     CommandGroup,
     Json,
@@ -24,22 +33,8 @@ from longplay.cli.guard import (
     stdout_dropped,
     stdout_kept_clean,
 )
-from longplay.cli.progress import ProgressLine
-from longplay.cli.running import (
-    CheckpointEvery,
-    KeepAgent,
-    KeepAgentBytes,
-    RayAddress,
-    RayWorkers,
-    Retries,
-    StallTimeout,
-    Track,
-    Where,
-)
-from longplay.cli.settings import describe_run_options, make_run_options
-from longplay.cli.statuses import show_study_status
-from longplay.cli.supervision import announce_directory
 from longplay.errors import ConfigError, RunCancelled, RunPreempted
+from longplay.tables import count
 
 if TYPE_CHECKING:
     from longplay.experiments.job import Job
@@ -66,18 +61,13 @@ def run(
     out: Annotated[
         Path | None, typer.Option(help="Study directory (default: runs/NAME).")
     ] = None,
-    ray: RayWorkers = None,
-    ray_address: RayAddress = None,
+    *,
+    place: PlaceOptions,
     shard: Annotated[
         str | None,
         typer.Option(metavar="I/N", help="Play one of N parts, as in a job array."),
     ] = None,
-    retries: Retries = 1,
-    stall_timeout: StallTimeout = 600.0,
-    checkpoint_every: CheckpointEvery = None,
-    keep_agent: KeepAgent = None,
-    keep_agent_bytes: KeepAgentBytes = None,
-    track: Track = None,
+    recording: RecordOptions,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
     ] = False,
@@ -88,31 +78,32 @@ def run(
     from longplay.lab.studies.study import WHOLE, Shard, Study
 
     check_output("--out", out)
-    where = Where.choose(ray, ray_address, retries, stall_timeout)
     part = WHOLE if shard is None else Shard.parse(shard)
-    if where.is_ray and shard is not None:
-        raise ConfigError("--shard: expected no --ray, which shares the runs itself")
-    options = make_run_options(checkpoint_every, keep_agent, keep_agent_bytes, track)
+    if place.is_ray and shard is not None:
+        raise ConfigError(
+            "--shard: cannot be combined with --ray, which shares the runs itself"
+        )
+    options = recording.make()
     with stdout_kept_clean():
-        study = Study.from_file(file, out, stall_timeout, options)
+        study = Study.from_file(file, out, place.stall_timeout, options)
     if dry_run:
-        _show_plan(study, (ray or 1) * part.count, as_json)
+        _show_plan(study, (place.ray or 1) * part.count, as_json)
         return
     announce_directory(study.path)
     with (
         ProgressLine(quiet=quiet) as progress,
         stdout_kept_clean(),
-        stdout_dropped() if where.is_ray else contextlib.nullcontext(),
-        _playing(study, where, progress) as play,
+        stdout_dropped() if place.is_ray else contextlib.nullcontext(),
+        _playing(study, place, progress) as play,
     ):
         try:
             result = study.run(play, part)
         except (RunCancelled, RunPreempted) as error:
             error.run_dir = study.path if study.path.exists() else None
-            place = [] if out is None else ["--out", str(out)]
-            place += [] if shard is None else ["--shard", shard]
-            place += [*where.options, *describe_run_options(options)]
-            command = ["longplay", "study", "run", str(file), *place]
+            command = ["longplay", "study", "run", str(file)]
+            command += [] if out is None else ["--out", str(out)]
+            command += [] if shard is None else ["--shard", shard]
+            command += [*place.describe(), *describe_run_options(options)]
             error.continue_with = shlex.join(command)
             raise
     _show_result(study, result, as_json)
@@ -126,26 +117,28 @@ def _show_plan(study: Study, workers: int, as_json: bool) -> None:
 
 
 @contextlib.contextmanager
-def _playing(study: Study, where: Where, progress: ProgressLine) -> Iterator[Play]:
+def _playing(
+    study: Study, place: PlaceOptions, progress: ProgressLine
+) -> Iterator[Play]:
     """The way in which the runs of a study are played."""
     from longplay.lab.studies.study import play_here, play_on_ray
     from longplay.runs.signals import defer_preemption
 
     def show(cells: OpenCells, jobs: Sequence[Job]) -> None:
         names = ", ".join(cells.name_job(job) for job in jobs)
-        played = len(cells.result.results)
-        progress.show_words(f"{played} runs played · {names or 'waiting'}")
+        played = count(len(cells.result.results), "run")
+        progress.show_text(f"{played} played · {names or 'waiting'}")
 
-    if not where.is_ray:
+    if not place.is_ray:
         with defer_preemption():
             yield play_here(progress, validation_workers=os.cpu_count() or 1)
         return
     with play_on_ray(
         study,
-        where.ray_workers,
-        address=where.ray_address,
-        retries=where.retries,
-        stall_timeout_s=where.stall_timeout_s,
+        place.ray,
+        address=place.ray_address,
+        retries=place.retries,
+        stall_timeout_s=place.stall_timeout,
         on_poll=show,
     ) as play:
         yield play

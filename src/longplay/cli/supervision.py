@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _COMMANDS = ("run", "resume", "retry", "verify", "study", "check-agent")
 _ENDED, _DIRECTORY = b"ended ", b"directory "
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
-# Crashes; any other signal is someone's wish to end the command.
+# Crashes; any other signal is a request to stop.
 _CRASHES = (
     signal.SIGSEGV,
     signal.SIGBUS,
@@ -158,7 +158,7 @@ def _read_reports(fd: int) -> list[bytes]:
 
 def _fail(pid: int, ending: str, announced: list[bytes], as_json: bool) -> None:
     """Marks the worker's runs as FAILED, concludes them, and prints the error."""
-    from longplay.cli.guard import print_error
+    from longplay.cli.toolkit import print_error
     from longplay.errors import RunFailed
 
     error = RunFailed(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from longplay.cli.guard import Json, Quiet, check_output, print_json, print_tables
 from longplay.cli.progress import ProgressLine
+from longplay.cli.toolkit import Json, Quiet, check_output, print_json, print_tables
 from longplay.contract.rundir import PACK_SUFFIX
 from longplay.errors import ConfigError
 

@@ -15,18 +15,10 @@ from typing import Any
 
 from longplay.errors import ConfigError
 
-_ENDINGS = (
-    "apikey",
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
-    "accesstoken",
-    "authtoken",
-    "authorization",
-    "privatekey",
-    "credential",
-    "credentials",
+# Last words of a key that match with any value.
+_ENDINGS = tuple(
+    "apikey secret password passwd passphrase accesstoken authtoken authorization "
+    "privatekey credential credentials".split()
 )
 # Last and first words that make a key of several words match a string value.
 _LAST_WORDS = {"token", "key"}
@@ -35,20 +27,15 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 _SECRET_VALUES = re.compile(
     r"""
-    \b(?:AKIA|ASIA)[0-9A-Z]{16}\b               # Amazon
-    | \bgh[pousr]_[A-Za-z0-9]{36,}              # GitHub
-    | \bgithub_pat_[A-Za-z0-9_]{22,}
-    | \bglpat-[A-Za-z0-9_-]{20,}                # GitLab
-    | \bsk-[A-Za-z0-9_-]{20,}                   # OpenAI, Anthropic
-    | \bhf_[A-Za-z0-9]{30,}                     # Hugging Face
-    | \bxox[abeprs]-[A-Za-z0-9-]{10,}           # Slack
-    | \bAIza[A-Za-z0-9_-]{35}                   # Google
-    | \bnpm_[A-Za-z0-9]{36}
-    | \bpypi-[A-Za-z0-9_-]{50,}
+    \b(?:AKIA|ASIA|AIza)[0-9A-Za-z_-]{16,}              # Amazon, Google
+    | \b(?:gh[pousr]|github_pat)_[A-Za-z0-9_]{22,}      # GitHub
+    | \bhf_[A-Za-z0-9]{30,}                             # Hugging Face
+    | \b(?:sk|glpat)-[A-Za-z0-9_-]{20,}                 # OpenAI, Anthropic, GitLab
+    | \bxox[abeprs]-[A-Za-z0-9-]{10,}                   # Slack
     | \beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.   # JSON web tokens
     | -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY
     | \bBearer[ ][A-Za-z0-9._~+/-]{16,}
-    | \b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@          # scheme://user:password@host
+    | \b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@         # scheme://user:password@host
     """,
     re.VERBOSE,
 )

@@ -17,7 +17,7 @@ from longplay.contract.documents import (
     Document,
     Score,
     Sha256,
-    is_none,
+    optional,
 )
 from longplay.contract.registry import (
     CONTRACT_VERSIONS,
@@ -115,15 +115,11 @@ class ConfigGiven(Document):
 
     suite: str = Field(description="Id of a suite in the catalogue.")
     overrides: dict[str, Any] = Field(description="Changed settings, as given.")
-    reference_sha256: Sha256 | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="Digest of the references used; prediction runs.",
+    reference_sha256: Sha256 | None = optional(
+        "Digest of the references used; prediction runs."
     )
-    stop_after: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="Fraction of the schedule that a tuning run plays.",
+    stop_after: Annotated[float, Field(gt=0, lt=1)] | None = optional(
+        "Fraction of the schedule that a tuning run plays."
     )
 
 
@@ -210,25 +206,17 @@ class RunConfig(Document):
     track: str | None = Field(
         default=None, description="`streaming`, `control` or `prediction`."
     )
-    frame_skip: FrameSkip | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="Emulator frames per timestep; absent in streaming runs.",
+    frame_skip: FrameSkip | None = optional(
+        "Emulator frames per timestep; absent in streaming runs."
     )
-    reward: RewardRule | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="Delivered reward: raw or its sign; absent in streaming runs.",
+    reward: RewardRule | None = optional(
+        "Delivered reward: raw or its sign; absent in streaming runs."
     )
-    discount: Discount | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="Discount of returns; absent in streaming runs.",
+    discount: Discount | None = optional(
+        "Discount of returns; absent in streaming runs."
     )
-    reference_sha256: Sha256 | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="Digest of the reference policies and values; prediction runs.",
+    reference_sha256: Sha256 | None = optional(
+        "Digest of the reference policies and values; prediction runs."
     )
     # Added by longplay.
     suite: str | None = Field(default=None, description="Suite the run belongs to.")
@@ -243,15 +231,11 @@ class RunConfig(Document):
         Field(default=None, description="SHA-256 of each game's ROM.")
     )
     agent: AgentEntry | None = Field(default=None, description="The agent of the run.")
-    agent_files: tuple[AgentFileEntry, ...] | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="The agent's source files, by path; absent for built-in agents.",
+    agent_files: tuple[AgentFileEntry, ...] | None = optional(
+        "The agent's source files, by path; absent for built-in agents."
     )
-    agent_isolation: AgentIsolation | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="How the agent was isolated; not hashed.",
+    agent_isolation: AgentIsolation | None = optional(
+        "How the agent was isolated; not hashed."
     )
     versions: dict[str, str] | None = Field(
         default=None, description="python, ale_py, numpy, longplay."
@@ -259,16 +243,11 @@ class RunConfig(Document):
     git: GitState | None = Field(
         default=None, description="Checkout the run was started in."
     )
-    stop_frame: Count | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="A tuning run ends before this frame; not hashed.",
+    stop_frame: Count | None = optional(
+        "A tuning run ends before this frame; not hashed."
     )
-    probe: ProbeConfig | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="Of a probe: the agent's state that every visit starts from; not "
-        "hashed.",
+    probe: ProbeConfig | None = optional(
+        "Of a probe: the agent's state that every visit starts from; not hashed."
     )
     config_given: ConfigGiven | None = Field(
         default=None, description="Suite and overrides as requested."

@@ -126,8 +126,8 @@ class WindowSums:
 
     def add(
         self, visits: Column, visit_frames: Column, columns: Mapping[str, Column]
-    ) -> None:
-        """Adds the rows of a chunk; frames outside their visits are not counted."""
+    ) -> int:
+        """Adds the rows of a chunk, and returns how many are inside their visits."""
         is_inside = (visits >= 0) & (visits < len(self._lengths))
         is_inside &= visit_frames >= 0
         is_inside &= visit_frames < self._lengths[np.where(is_inside, visits, 0)]
@@ -137,6 +137,12 @@ class WindowSums:
             # One addition per row, in their order, as while the run was played.
             np.add.at(self._sums[name], places, values[is_inside])
         np.add.at(self._frames, visits, 1)
+        return len(visits)
+
+    def to_curves(self) -> Curves:
+        """The windows so far, if rows were added in order."""
+        frames = count_frames(self._lengths.tolist(), int(self._frames.sum()))
+        return Curves(frames, *(sums.copy() for sums in self._sums.values()))
 
     def to_rows(self) -> list[CurveRow]:
         """The rows of the visits that have ended."""

@@ -51,6 +51,11 @@ def is_none(value: object) -> bool:
     return value is None
 
 
+def optional(description: str | None = None, **limits: float) -> Any:
+    """A field that is left out of the file without a value."""
+    return Field(default=None, exclude_if=is_none, description=description, **limits)
+
+
 class Document(BaseModel):
     """A whole JSON file: strict types, finite numbers, unknown keys kept."""
 
@@ -88,17 +93,9 @@ class AgentIsolation(Document):
         exclude_if=_is_empty,
         description="Environment variables given with `--agent-env`.",
     )
-    step_timeout_s: float | None = Field(
-        default=None,
-        gt=0,
-        exclude_if=is_none,
-        description="Time limit of a step, in seconds.",
-    )
-    memory_bytes: int | None = Field(
-        default=None,
-        gt=0,
-        exclude_if=is_none,
-        description="Limit of the resident memory of the agent's processes.",
+    step_timeout_s: float | None = optional("Time limit of a step, in seconds.", gt=0)
+    memory_bytes: int | None = optional(
+        "Limit of the resident memory of the agent's processes.", gt=0
     )
 
 
@@ -165,25 +162,17 @@ class RunSummary(Document):
         description="Last chain value of digests.jsonl; null without rows."
     )
     visits: tuple[VisitSummary, ...] = Field(description="Started visits, in order.")
-    usage: dict[str, Any] | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="The value of the agent's usage(), if it has one.",
+    usage: dict[str, Any] | None = optional(
+        "The value of the agent's usage(), if it has one."
     )
-    rows: dict[str, FileDigest] | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="Row file -> its length and hash; complete runs only.",
+    rows: dict[str, FileDigest] | None = optional(
+        "Row file -> its length and hash; complete runs only."
     )
-    score_sha256: Sha256 | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="SHA-256 of score.json, tuning.json or probe.json.",
+    score_sha256: Sha256 | None = optional(
+        "SHA-256 of score.json, tuning.json or probe.json."
     )
-    agent_states: dict[str, FileDigest] | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="Kept state of the agent -> its size and the hash of its files.",
+    agent_states: dict[str, FileDigest] | None = optional(
+        "Kept state of the agent -> its size and the hash of its files."
     )
 
 
@@ -484,15 +473,11 @@ class VerificationRecord(Document):
     )
     findings: dict[str, int] = Field(description="Findings of validation, per kind.")
     frames: int = Field(description="Frames replayed.")
-    agent_isolation: AgentIsolation | None = Field(
-        default=None,
-        exclude_if=is_none,
-        description="How the agent was isolated when it was re-executed.",
+    agent_isolation: AgentIsolation | None = optional(
+        "How the agent was isolated when it was re-executed."
     )
     sha256: dict[str, str] = Field(description="Verified file -> its SHA-256.")
     versions: dict[str, str] = Field(
         description="python, ale_py, numpy, longplay of the verifier."
     )
-    verified_utc: Utc | None = Field(
-        default=None, exclude_if=is_none, description="Time of the verification."
-    )
+    verified_utc: Utc | None = optional("Time of the verification.")

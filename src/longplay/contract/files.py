@@ -27,7 +27,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from io import BufferedReader
 from math import isfinite
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -89,17 +88,6 @@ def read_bounded(path: Path, largest_bytes: int = LARGEST_DOCUMENT_BYTES) -> byt
         content = file.read(largest_bytes + 1)  # it may grow while it is read
     _check_size(path, len(content), largest_bytes)
     return content
-
-
-def check_bounded(path: Path, largest_bytes: int) -> None:
-    """Checks a file that another library is about to read.
-
-    Raises:
-        OSError: It cannot be read.
-        DocumentError: It is not a regular file, or it is too large.
-    """
-    with open_regular(path) as file:
-        _check_size(path, os.fstat(file.fileno()).st_size, largest_bytes)
 
 
 def _check_size(path: Path, size_bytes: int, largest_bytes: int) -> None:
@@ -441,12 +429,7 @@ class DiskReserve:
         """Frees the space."""
         self._path.unlink(missing_ok=True)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 

@@ -25,7 +25,7 @@ from longplay.contract.documents import (
     SCHEMA_VERSION,
     AgentIsolation,
     Document,
-    is_none,
+    optional,
 )
 from longplay.contract.files import read_document
 from longplay.contract.names import folder_name
@@ -67,11 +67,8 @@ class ExperimentConfig(Document):
     agent: AgentEntry
     agent_files: AgentFilePatterns = ()
     agent_isolation: AgentIsolation = AgentIsolation()
-    tuning_frames: int | None = Field(
-        default=None,
-        ge=0,
-        exclude_if=is_none,
-        description="Frames that were spent on tuning the agent.",
+    tuning_frames: int | None = optional(
+        "Frames that were spent on tuning the agent.", ge=0
     )
 
 
@@ -92,8 +89,8 @@ class RunRequest(Document):
     agent_files: AgentFilePatterns = ()
     agent: AgentEntry
     agent_isolation: AgentIsolation = AgentIsolation()
-    keep_agent: KeepAgent | None = Field(default=None, exclude_if=is_none)
-    kept_agent_bytes: int | None = Field(default=None, ge=0, exclude_if=is_none)
+    keep_agent: KeepAgent | None = optional()
+    kept_agent_bytes: int | None = optional(ge=0)
 
 
 def is_experiment(directory: Path) -> bool:

@@ -28,6 +28,7 @@ from longplay.contract.curves import (
 )
 from longplay.contract.documents import (
     Document,
+    ProofLevel,
     RunStatus,
     RunSummary,
     Score,
@@ -233,22 +234,44 @@ class RunDirectory:
         record = self._read_own("episode_record.json", _TuningDeclaration)
         return None if record is None else record.tuning_frames
 
-    def hash_verified_files(self) -> dict[str, str]:
+    def hash_verified_files(self, *, reads_rows: bool = True) -> dict[str, str]:
         """SHA-256 of the files that a verification covers, where they exist.
 
         A row file whose length is not the recorded one is left out: it has changed,
         and it may have any length.
+
+        Args:
+            reads_rows: False takes the recorded hashes of row files: fast, but blind to
+                rows that changed without changing their length.
         """
         rows = (self.summary.rows if self.summary is not None else None) or {}
         sha256 = {}
         for path in (self.path / name for name in VERIFIED_FILES):
-            if path.is_file():
-                recorded = rows.get(path.name)
-                if path.name not in ROW_FILES:
-                    sha256[path.name] = hashlib.sha256(read_bounded(path)).hexdigest()
-                elif recorded is None or recorded.bytes == path.stat().st_size:
+            if not path.is_file():
+                continue
+            recorded = rows.get(path.name)
+            if path.name not in ROW_FILES:
+                sha256[path.name] = hashlib.sha256(read_bounded(path)).hexdigest()
+            elif recorded is None or recorded.bytes == path.stat().st_size:
+                if recorded is None or reads_rows:
                     sha256[path.name] = hash_file(path)
+                else:
+                    sha256[path.name] = recorded.sha256
         return sha256
+
+    def read_trust(self, sha256: Mapping[str, str] | None = None) -> ProofLevel:
+        """The level of its verification, if that passed and covers the files.
+
+        Args:
+            sha256: File -> its SHA-256, of a pack; by default row files are taken to
+                be as recorded where their length is.
+        """
+        record = self.verification
+        if record is None or not record.passed:
+            return "claimed"
+        if sha256 is None:
+            sha256 = self.hash_verified_files(reads_rows=False)
+        return "claimed" if list_changed(record, sha256) else record.level
 
     def _read_own(self, name: str, model: type[_Document]) -> _Document | None:
         """Reads a document that only longplay writes; None for other tools' runs."""

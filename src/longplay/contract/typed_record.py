@@ -25,12 +25,6 @@ from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.errors import UnknownNameError
 
 _NAMESPACE = "longplay.eval_log"
-# Where the classes lived when their module was part of the name.
-_OLD_NAMESPACES = (
-    "longplay.evallog.records",
-    "longplay.evallog.export",
-    "longplay.harness.benchmark",
-)
 
 
 def record_type(kind: type) -> str:
@@ -96,7 +90,7 @@ class Record(Document):
         """Replaces a missing or foreign name by the name of this class."""
         expected = record_type(cls)
         namespace, _, name = found.rpartition(".")
-        if namespace in (_NAMESPACE, *_OLD_NAMESPACES) and name != cls.__name__:
+        if namespace == _NAMESPACE and name != cls.__name__:
             raise PydanticCustomError(
                 "record_type", "expected {expected}", {"expected": expected}
             )

@@ -14,8 +14,6 @@ from pydantic import Field
 from longplay.contract.documents import ProofLevel, Sha256, Utc
 from longplay.contract.files import hash_file
 from longplay.contract.rundir import (
-    ROW_FILES,
-    VERIFIED_FILES,
     RunDirectory,
     has_evidence,
     list_changed,
@@ -94,22 +92,15 @@ def _hash_rows(run: RunDirectory) -> dict[str, str]:
 
 
 def read_trust(run: RunDirectory) -> Trust:
-    """The level of a run's verification.json, if it covers the files as they are.
-
-    Row files are compared by the hashes in run_summary.json.
-    """
+    """The level of a run's verification.json, if it covers the files as they are."""
     record = run.verification
-    if record is None or not record.passed or not has_evidence(run.summary):
+    if record is None or not has_evidence(run.summary):
         return Trust()
-    documents = [n for n in VERIFIED_FILES if n not in ROW_FILES]
-    sha256 = {
-        **{n: hash_file(run.path / n) for n in documents if (run.path / n).is_file()},
-        **_hash_rows(run),
-    }
-    if list_changed(record, sha256):
+    level = run.read_trust()
+    if level == "claimed":
         return Trust()
     return Trust(
-        level=record.level,
+        level=level,
         verified_with=record.versions,
         verified_utc=record.verified_utc,
     )

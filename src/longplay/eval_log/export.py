@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from longplay.agreement import check_agreement
 from longplay.contract.documents import ProofLevel
 from longplay.contract.files import read_document, shorten
 from longplay.contract.layout import (
@@ -22,7 +23,6 @@ from longplay.contract.layout import (
 )
 from longplay.contract.rundir import has_evidence
 from longplay.errors import DocumentError
-from longplay.eval_log.agreement import check_agreement
 from longplay.eval_log.evidence import check_trust
 from longplay.eval_log.log import EvalLog
 from longplay.eval_log.records import EpisodeRecord, ExperimentRecord

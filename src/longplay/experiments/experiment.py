@@ -23,7 +23,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ from longplay.agents.isolation.levels import NOT_ISOLATED, Isolation
 from longplay.agents.isolation.remote import load_agent_at
 from longplay.agents.source.config import AgentConfig
 from longplay.agents.source.loading import LoadedAgent
+from longplay.contract.confidential import check_no_secrets
 from longplay.contract.documents import IsolationLevel
 from longplay.contract.files import (
     check_no_links,
@@ -81,7 +81,9 @@ from longplay.suites import FIRST_TUNING_SEED, describe_seeds
 if TYPE_CHECKING:
     from longplay.agents.protocol import StreamingAgent
 
-# Seconds that one of several drivers waits for another one's records.
+# The parts of experiment_config.json that were asked for; the others follow from them.
+_REQUESTED = ("config_given", "seeds", "agent", "tuning_frames")
+# Seconds that one of several processes waits for another one's records.
 _SHARED_WAIT_S = 60.0
 
 
@@ -136,19 +138,6 @@ def _list_folders(plans: Iterable[RunPlan]) -> set[str]:
     return {folder_name(plan.trajectory_id) for plan in plans}
 
 
-class Mode(Enum):
-    """What an experiment may do with its folder, and with runs that were stopped."""
-
-    # The folder is new.
-    CREATE = "create"
-    # The folder may exist, empty, after a process that was killed at its start.
-    CREATE_OR_RESUME = "create or resume"
-    # A started run is resumed, or its error says why it cannot; it never restarts.
-    RESUME = "resume"
-    # A run that cannot be resumed is archived and restarted.
-    RETRY = "retry"
-
-
 @dataclass(frozen=True)
 class ExperimentResult:
     """The results of the runs that were just played."""
@@ -157,15 +146,20 @@ class ExperimentResult:
     runs: tuple[RunResult, ...]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Experiment:
     """One agent on one suite over one or more seeds, in one directory.
+
+    `create` plans a new one; `open` and `resume` continue one that was started.
 
     Attributes:
         plans: The planned runs.
         agent: The agent of all runs.
         directory: The experiment directory.
-        mode: How existing files are treated.
+        may_exist: Whether the directory may exist: with this experiment, or empty after
+            a process that was killed at its start.
+        may_restart: Whether a stopped run that cannot be resumed is archived and
+            restarted; otherwise its error says why it cannot.
         selected: Trajectory id of the only run to play; None for all runs.
         needs: What each run needs of the machine that plays it.
         tuning_frames: Frames that were spent on tuning the agent; None if unknown.
@@ -176,7 +170,8 @@ class Experiment:
     plans: tuple[RunPlan, ...]
     agent: LoadedAgent
     directory: Path
-    mode: Mode = Mode.CREATE
+    may_exist: bool = False
+    may_restart: bool = True
     selected: str | None = None
     needs: Needs = ONE_CPU
     tuning_frames: int | None = None
@@ -184,11 +179,37 @@ class Experiment:
     plays_completed: bool = False
 
     @classmethod
+    def create(
+        cls,
+        plans: tuple[RunPlan, ...],
+        agent: str | Callable[..., StreamingAgent],
+        *,
+        out: str | Path | None = None,
+        agent_args: Mapping[str, Any] | None = None,
+        agent_files: Sequence[str] = (),
+        isolation: Isolation = NOT_ISOLATED,
+    ) -> Experiment:
+        """A new experiment; nothing is written, and the agent is imported, not built.
+
+        Raises:
+            AgentLoadError: The agent cannot be imported.
+            ConfigError: Its arguments contain something like a password.
+        """
+        loaded = load_agent_at(isolation, agent, agent_args, agent_files)
+        check_no_secrets(loaded.entry.config, "agent config")
+        directory = default_directory(plans[0], loaded) if out is None else Path(out)
+        return cls(plans, loaded, directory)
+
+    @classmethod
+    def resume(cls, directory: Path, spec: str | None = None) -> Experiment:
+        """As `open`; stopped runs are resumed, and never restarted."""
+        return replace(cls.open(directory, spec), may_restart=False)
+
+    @classmethod
     def open(
         cls,
         directory: Path,
         spec: str | None = None,
-        mode: Mode = Mode.RETRY,
         isolation: Isolation | None = None,
     ) -> Experiment:
         """Opens an existing experiment.
@@ -197,7 +218,6 @@ class Experiment:
             directory: The experiment; or one of its run directories, to play only
                 that run.
             spec: The agent, unless it is built in.
-            mode: Whether stopped runs are only resumed, or may be restarted.
             isolation: Other limits than the recorded ones; the level is the same.
 
         Raises:
@@ -221,8 +241,8 @@ class Experiment:
             read_plans(experiment_dir),
             agent,
             experiment_dir,
-            mode,
-            selected,
+            may_exist=True,
+            selected=selected,
             tuning_frames=config.tuning_frames,
         )
 
@@ -257,11 +277,16 @@ class Experiment:
     # --- running ------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def drive(self) -> Iterator[list[RunResult]]:
-        """Creates or opens the experiment and locks it against other drivers.
+    def drive(
+        self, prepare: Callable[[], None] = lambda: None
+    ) -> Iterator[list[RunResult]]:
+        """Creates or opens the experiment and locks it against other processes.
 
         At the end, also after an error, the summary and the records are written,
         unless no run could be resumed and nothing has changed.
+
+        Args:
+            prepare: Called for a new experiment, before its folder is created.
 
         Yields:
             A list for the results.
@@ -273,14 +298,13 @@ class Experiment:
         record = None
         if not self._is_planned:
             self.check_output()
+            prepare()
             # Before the folder exists, which might make the checkout dirty.
             record = self._make_record()
-            make_directory(self.directory, exist_ok=self.mode is Mode.CREATE_OR_RESUME)
+            make_directory(self.directory, exist_ok=self.may_exist)
         with self.lock():
             if record is not None:
                 self.write_plan(record)
-                is_new = self.mode is Mode.CREATE
-                self.mode = Mode.RETRY if is_new else Mode.RESUME
             with self._concluding(contextlib.nullcontext) as results:
                 yield results
 
@@ -321,7 +345,7 @@ class Experiment:
     @property
     def _is_planned(self) -> bool:
         """Whether the plan is already on disk."""
-        return self.mode is not Mode.CREATE and is_experiment(self.directory)
+        return self.may_exist and is_experiment(self.directory)
 
     def write_plan(self, record: ExperimentRecord | None = None) -> None:
         """Writes the plan; the config comes last, since it marks an experiment.
@@ -358,12 +382,10 @@ class Experiment:
         Raises:
             ConfigError: The folder has another experiment; names the first difference.
         """
-        if not is_experiment(self.directory):
-            return replace(self, mode=Mode.CREATE_OR_RESUME)
-        self.check_same(("config_given", "seeds", "agent", "tuning_frames"))
-        return replace(self, mode=Mode.RESUME)
+        self.check_same()
+        return replace(self, may_exist=True, may_restart=False)
 
-    def check_same(self, parts: Sequence[str] = ("config_given", "agent")) -> None:
+    def check_same(self, parts: Sequence[str] = _REQUESTED) -> None:
         """Refuses to continue the experiment in the folder if it is another one.
 
         Raises:
@@ -380,7 +402,7 @@ class Experiment:
 
     def check_output(self) -> None:
         """Refuses a folder that exists, and a disk too small for all runs."""
-        may_exist = self.mode is Mode.CREATE_OR_RESUME and self._is_empty()
+        may_exist = self.may_exist and self._is_empty()
         if not _is_utf8(self.directory):
             raise OutputError(
                 f"{self.directory}: expected a path in UTF-8; choose another folder "
@@ -448,18 +470,17 @@ class Experiment:
             AgentLoadError: The agent cannot be built; nothing was written.
             RunCancelled: Ctrl-C; runs that have not started stay queued.
         """
-        session = None if self._is_planned else self._prepare_first(observer)
-        with self.drive() as results:
+        opened: list[Session] = []
+        with self.drive(lambda: opened.append(self._open_first(observer))) as results:
             for job in self.start_jobs(stall_timeout_s):
                 watch = self._watch_run(job.plan, observer)
+                session = opened.pop() if opened else None
                 results.append(
                     play_job(job, self.agent, watch, validation_workers, session)
                 )
-                session = None
             return results
 
-    def _prepare_first(self, observer: Observer) -> Session:
-        self.check_output()
+    def _open_first(self, observer: Observer) -> Session:
         plan = self.plans[0]
         watch = self._watch_run(plan, observer)
         run_dir = self.run_dir(plan).absolute()
@@ -514,7 +535,6 @@ class Experiment:
 
     def start_jobs(self, stall_timeout_s: float = STALL_TIMEOUT_S) -> Iterator[Job]:
         """The jobs of the runs to play."""
-        resume_only = self.mode is not Mode.RETRY
         for view in self.view_selected(stall_timeout_s):
             is_again = self.plays_completed and view.state == "COMPLETED"
             if view.is_pending or is_again:
@@ -524,7 +544,7 @@ class Experiment:
                 yield Job.make(
                     view,
                     self.agent,
-                    resume_only=resume_only,
+                    resume_only=not self.may_restart,
                     needs=self.needs,
                     options=self.options,
                 )
@@ -596,7 +616,7 @@ def plan_experiment(
     isolation: Isolation = NOT_ISOLATED,
 ) -> Experiment:
     """Plans an experiment; nothing is written, and the agent is imported, not built."""
-    return request_experiment(
+    return Experiment.create(
         plan_seeds(suite, (FIRST_TUNING_SEED,) if seeds is None else seeds, overrides),
         agent,
         out=out,
@@ -620,27 +640,6 @@ def plan_seeds(
     check_distinct(seeds)
     first = plan_run(suite, seeds[0], overrides, stop_after=stop_after)
     return tuple(replace(first, seed=check_seed(seed)) for seed in seeds)
-
-
-def request_experiment(
-    plans: tuple[RunPlan, ...],
-    agent: str | Callable[..., StreamingAgent],
-    *,
-    out: str | Path | None = None,
-    agent_args: Mapping[str, Any] | None = None,
-    agent_files: Sequence[str] = (),
-    isolation: Isolation = NOT_ISOLATED,
-) -> Experiment:
-    """An experiment of runs that are already planned.
-
-    Raises:
-        AgentLoadError: The agent cannot be imported.
-        ConfigError: Its arguments contain something like a password.
-    """
-    loaded = load_agent_at(isolation, agent, agent_args, agent_files)
-    AgentConfig.from_entry(loaded.entry)  # refuses secrets
-    directory = Path(out) if out is not None else default_directory(plans[0], loaded)
-    return Experiment(plans, loaded, directory)
 
 
 def run(

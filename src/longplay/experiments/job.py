@@ -28,14 +28,9 @@ from longplay.plan import RunPlan
 from longplay.runs.checkpoint import read_checkpoint
 from longplay.runs.loop import Observer
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
-from longplay.runs.session import (
-    Session,
-    announce_run,
-    ignore_progress,
-    request_run,
-    write_run_score,
-)
+from longplay.runs.session import Session, ignore_progress
 from longplay.runs.status import RunView, archive_try, mark_run, read_status
+from longplay.runs.writer import RunWriter, request_run, write_run_score
 from longplay.validation import Report, RunRows, validate_run
 
 
@@ -81,7 +76,7 @@ class Needs:
     Attributes:
         cpus: Processors.
         gpus: Graphics processors; may be a fraction.
-        memory_gb: Memory in GiB; None to reserve none.
+        memory_gb: Memory in GB (10^9 bytes); None to reserve none.
     """
 
     cpus: float = 1.0
@@ -94,17 +89,17 @@ class Needs:
         wanted = {
             "CPU": self.cpus,
             "GPU": self.gpus,
-            "memory": (self.memory_gb or 0.0) * 2**30,
+            "memory": (self.memory_gb or 0.0) * 10**9,
         }
         return {name: amount for name, amount in wanted.items() if amount > 0}
 
     def __str__(self) -> str:
-        """`2 CPUs, 1 GPU, 8 GiB`."""
+        """`2 CPUs, 1 GPU, 8 GB`."""
         parts = [f"{self.cpus:g} CPU{'s' * (self.cpus != 1)}"]
         if self.gpus:
             parts.append(f"{self.gpus:g} GPU{'s' * (self.gpus != 1)}")
         if self.memory_gb:
-            parts.append(f"{self.memory_gb:g} GiB")
+            parts.append(f"{self.memory_gb:g} GB")
         return ", ".join(parts)
 
 
@@ -237,15 +232,16 @@ def _play_tracked(
     session: Session | None = None,
 ) -> RunResult:
     is_start = not _can_resume(job)
-    is_announced = is_start or not job.resume_only
-    if is_announced:  # before loading the agent, so that a hang there is visible
-        announce_run(job.plan, job.request, job.run_dir, job.retries)
+    folder = None
+    if is_start or not job.resume_only:
+        # Before loading the agent, so that a hang there is visible.
+        folder = RunWriter.create(job.plan, job.request, job.run_dir, job.retries)
     try:
         agent = agent or job.load_agent()
         session = session or open_session(
             job.plan, agent, job.run_dir, observer, job.options
         )
-        session.workers = validation_workers
+        session.workers, session.folder = validation_workers, folder
         if is_start:
             session.run(job.retries)
         else:
@@ -258,15 +254,15 @@ def _play_tracked(
     except (RunCancelled, RunPreempted):
         raise
     except LongplayError as error:
-        if is_announced:
+        if folder is not None:
             _mark_failed(job.run_dir, error)
         return job.fail(error)
-    result = judge_run(job, validation_workers, session.rows)
+    result = validate_result(job, validation_workers, session.rows)
     return replace(result, resumed_from=session.resumed_from)
 
 
 def _mark_failed(run_dir: Path, error: LongplayError) -> None:
-    """Says so of a run that failed before its session could say it."""
+    """Records a failure before the session started."""
     # The disk may still refuse; the error that came first is the one that counts.
     with contextlib.suppress(LongplayError):
         status = read_status(run_dir)
@@ -287,7 +283,7 @@ def _can_resume(job: Job) -> bool:
     return False
 
 
-def judge_run(
+def validate_result(
     job: Job, validation_workers: int = 1, rows: RunRows | None = None
 ) -> RunResult:
     """Validates a completed run; its rows are read if that was not done yet."""

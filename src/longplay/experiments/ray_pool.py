@@ -29,7 +29,13 @@ from longplay.errors import (
     RunFailed,
     RunPreempted,
 )
-from longplay.experiments.job import Job, Needs, RunResult, judge_run, play_job
+from longplay.experiments.job import (
+    Job,
+    Needs,
+    RunResult,
+    play_job,
+    validate_result,
+)
 from longplay.experiments.watchdog import end_with_this_process
 from longplay.runs.loop import StopRequest
 from longplay.runs.signals import stop_on_signals
@@ -127,7 +133,7 @@ class RayPool:
         self._cleanup.close()
 
     def check_needs(self, needs: Iterable[Needs]) -> None:
-        """Refuses needs that no node of the cluster can meet, now and when idle.
+        """Refuses needs that no node of the cluster could satisfy even when idle.
 
         Raises:
             ConfigError: Names what is needed, and the largest node.
@@ -181,7 +187,7 @@ class RayPool:
             _check_address(self._address)
             ray.init(address=self._address, **quiet)
             return
-        tell_started = self._cleanup.enter_context(end_with_this_process())
+        self._cleanup.enter_context(end_with_this_process())
         # Loopback only, and no dashboard: no server should be reachable.
         ray.init(
             address="local",
@@ -190,7 +196,6 @@ class RayPool:
             _node_ip_address="127.0.0.1",
             **quiet,
         )
-        tell_started()
 
     # --- jobs in, results out -----------------------------------------------------
 
@@ -248,7 +253,7 @@ class RayPool:
         run_dir = job.run_dir
         status = read_status(run_dir)
         if status is not None and status.state == "COMPLETED":
-            self._on_result(job, judge_run(job))
+            self._on_result(job, validate_result(job))
             return
         self._losses[run_dir] += 1
         if self._losses[run_dir] <= self._retries:
@@ -297,7 +302,7 @@ def _check_address(address: str) -> None:
         connection.sendall(_HTTP2_PREFACE)
         header = connection.recv(_HTTP2_HEADER_BYTES)
     if len(header) < _HTTP2_HEADER_BYTES or header[3] != _HTTP2_SETTINGS:
-        raise ConnectionError("something else than Ray listens there")
+        raise ConnectionError("another service is listening there")
 
 
 def _describe_node(resources: dict[str, float]) -> str:

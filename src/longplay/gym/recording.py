@@ -7,19 +7,17 @@ the first step; every stream with another seed adds a run to the experiment.
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
 from longplay.agents.protocol import StreamingAgent
 from longplay.agents.source.loading import LoadedAgent
 from longplay.contract.config import AgentEntry
-from longplay.contract.documents import RunSummary
+from longplay.contract.documents import RunState
 from longplay.contract.files import make_directory, write_document
 from longplay.contract.fingerprint import agent_id
-from longplay.contract.layout import (
-    is_experiment,
-    run_dir_of,
-)
+from longplay.contract.layout import is_experiment, run_dir_of
 from longplay.contract.rows import EventRow
 from longplay.errors import (
     AgentLoadError,
@@ -32,14 +30,13 @@ from longplay.experiments.experiment import Experiment, read_plans
 from longplay.plan import RunPlan
 from longplay.runs.loop import Progress
 from longplay.runs.recorder import Recorder
-from longplay.runs.session import (
-    announce_run,
+from longplay.runs.status import HEARTBEAT_S
+from longplay.runs.writer import (
+    RunWriter,
     complete_config,
-    conclude_run,
     request_run,
     write_run_score,
 )
-from longplay.runs.status import HEARTBEAT_S
 from longplay.stream import Stream
 
 # Seconds to wait for other environments that record to the same folder.
@@ -70,10 +67,11 @@ class RecordedExperiment:
         experiment = Experiment((plan,), self._agent, self._directory)
         # Several environments may record to one folder.
         with experiment.lock(_WAIT_S):
-            experiment.check_same()
-            experiment.plans = (*self._read_plans(plan), plan)
+            experiment.check_same(("config_given", "agent"))
+            plans = (*self._read_plans(plan), plan)
+            experiment = replace(experiment, plans=plans)
             experiment.write_plan()
-        return Recording(experiment, plan, stream)
+        return Recording.start(experiment, plan, stream)
 
     def _read_plans(self, new: RunPlan) -> list[RunPlan]:
         """The runs that the experiment has already."""
@@ -86,20 +84,32 @@ class RecordedExperiment:
 class Recording:
     """Records one run."""
 
-    def __init__(self, experiment: Experiment, plan: RunPlan, stream: Stream) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        plan: RunPlan,
+        stream: Stream,
+        writer: RunWriter,
+        recorder: Recorder,
+    ) -> None:
         self._experiment = experiment
         self._plan, self._stream = plan, stream
-        self._run_dir = run_dir = experiment.run_dir(plan)
-        agent = experiment.agent
-        config = complete_config(plan, agent)
-        self._status = announce_run(plan, request_run(plan, agent), run_dir, 0)
-        write_document(run_dir / "config.json", config)
-        self._recorder = Recorder.create(run_dir)
+        self._writer, self._recorder = writer, recorder
         self._started_s = monotonic()
         self._next_heartbeat_s = self._started_s + HEARTBEAT_S
-        self._status.enter("RUNNING", 0, stream.visit.game_id)
         self._is_visit_open = False
         self._is_complete = False
+
+    @classmethod
+    def start(cls, experiment: Experiment, plan: RunPlan, stream: Stream) -> Recording:
+        """Creates the files of the run."""
+        run_dir, agent = experiment.run_dir(plan), experiment.agent
+        config = complete_config(plan, agent)
+        writer = RunWriter.create(plan, request_run(plan, agent), run_dir)
+        write_document(run_dir / "config.json", config)
+        recorder = Recorder.create(run_dir)
+        writer.begin(0, stream.visit.game_id)
+        return cls(experiment, plan, stream, writer, recorder)
 
     def write(self, event: EventRow) -> None:
         """Records the frame that the stream just played."""
@@ -112,7 +122,10 @@ class Recording:
             recorder.end_visit({})
             self._is_visit_open = False
         if stream.done:
-            self._complete()
+            recorder.sync()
+            self._writer.complete(recorder, write_run_score)
+            self._is_complete = True
+            self._conclude()
         elif monotonic() >= self._next_heartbeat_s:
             self._beat()
 
@@ -120,7 +133,7 @@ class Recording:
         self._next_heartbeat_s = monotonic() + HEARTBEAT_S
         self._recorder.flush()
         visit, config = self._stream.visit, self._plan.config
-        self._status.observe(
+        self._writer.observe(
             Progress(
                 frame=self._stream.global_frame_idx,
                 frames_total=config.total_frames,
@@ -133,42 +146,25 @@ class Recording:
             )
         )
 
-    def _complete(self) -> None:
-        self._recorder.sync()
-        summary = self._write_summary()
-        conclude_run(self._run_dir, summary, write_run_score)
-        self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
-        self._is_complete = True
-        self._conclude()
-
-    def _conclude(self) -> None:
-        """Brings the records of the experiment up to date."""
-        with self._experiment.lock(_WAIT_S):
-            self._experiment.plans = read_plans(self._experiment.directory)
-            self._experiment.conclude()
-
-    def _write_summary(self) -> RunSummary:
-        self._recorder.close()
-        summary = self._recorder.summarise()
-        write_document(self._run_dir / "run_summary.json", summary)
-        return summary
-
     def stop(self, error: RunFailed | None = None) -> None:
         """Ends the run early: FAILED with an error, CANCELLED without one."""
         if self._is_complete:
             return
         frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
-        with contextlib.suppress(LongplayError):
-            self._recorder.flush()
-        with contextlib.suppress(LongplayError):
-            self._write_summary()
         if error is None:
-            cancelled = RunCancelled(f"stopped before frame {frame}")
-            self._status.enter("CANCELLED", frame, game_id, cancelled)
+            reason: LongplayError = RunCancelled(f"stopped before frame {frame}")
         else:
-            self._status.enter("FAILED", frame, game_id, error)
+            reason = error
+        state: RunState = "CANCELLED" if error is None else "FAILED"
+        self._writer.stop(self._recorder, state, reason, (frame, game_id))
         with contextlib.suppress(LongplayError):
             self._conclude()
+
+    def _conclude(self) -> None:
+        """Brings the records of the experiment up to date."""
+        with self._experiment.lock(_WAIT_S):
+            plans = read_plans(self._experiment.directory)
+            replace(self._experiment, plans=plans).conclude()
 
 
 def _describe_agent(name: str) -> LoadedAgent:

@@ -30,8 +30,7 @@ from longplay.contract.fingerprint import hash_payload
 from longplay.errors import ConfigError, DocumentError, UnknownNameError
 from longplay.reference.facts import ReferenceFacts
 from longplay.reference.network import ARRAYS
-from longplay.reference.policy import FixedPolicy
-from longplay.reference.values import ValueFunction
+from longplay.reference.policy import FixedPolicy, ValueFunction
 from longplay.suites import REFERENCE_SUITE
 
 # The games of the prediction track, in its order.

@@ -1,4 +1,4 @@
-"""A game's fixed policy: ε-greedy with a frozen network.
+"""A game's fixed policy, ε-greedy with a frozen network, and its value function.
 
 One 64-bit draw of PCG64 per timestep decides both whether the policy explores and which
 action it takes then. Raw draws are used because NumPy guarantees their stream across
@@ -67,3 +67,19 @@ class Chooser:
     def skip(self) -> None:
         """Consumes the draw of a timestep whose action is known."""
         self._bits.random_raw()
+
+
+class ValueFunction:
+    """RAM -> expected discounted reward, as float32: a network with one output."""
+
+    def __init__(self, arrays: Arrays, where: str = "values") -> None:
+        self._network = ExactNetwork(arrays, where)
+        if arrays["weight3"].shape[1] != 1:
+            raise DocumentError(
+                f"{where} weight3: expected one output, "
+                f"found {arrays['weight3'].shape[1]}"
+            )
+
+    def evaluate(self, pair: RamPair) -> np.float32:
+        """The value of the state with this current and previous memory."""
+        return np.float32(self._network.evaluate(pair)[0])

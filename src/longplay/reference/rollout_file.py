@@ -12,17 +12,13 @@ of the schedule, with the same seed, length and references.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
 from longplay.contract.config import RunConfig, ScheduledVisit
-from longplay.contract.files import write_document, write_file
 from longplay.contract.fingerprint import hash_payload
 from longplay.errors import DocumentError
 from longplay.reference.facts import RolloutFacts
@@ -35,7 +31,7 @@ from longplay.reference.library import (
     read_safetensors,
 )
 
-_DTYPES = {"timesteps": np.int32, "mean": np.float32, "variance": np.float32}
+ROLLOUT_DTYPES = {"timesteps": np.int32, "mean": np.float32, "variance": np.float32}
 
 
 @dataclass(frozen=True)
@@ -68,46 +64,6 @@ class RolloutValues:
 def rollouts_name(game_id: str) -> str:
     """The file name for a game."""
     return f"{game_id}.rollouts.safetensors"
-
-
-def render_rollouts(visits: Mapping[int, RolloutValues], horizon: int) -> bytes:
-    """The content of a game's file: one visit per seed, all with the same K and h."""
-    (continuations,) = {visit.continuations for visit in visits.values()}
-    arrays = {
-        f"seed-{seed}.{name}": np.ascontiguousarray(getattr(visit, name), dtype)
-        for seed, visit in visits.items()
-        for name, dtype in _DTYPES.items()
-    }
-    plan = {"continuations": continuations, "horizon": horizon}
-    return save(arrays | {name: np.array([n], np.int32) for name, n in plan.items()})
-
-
-def write_rollouts(
-    folder: Path, game_id: str, content: bytes, rollouts: RolloutFacts
-) -> None:
-    """Writes a game's file and adds it to the game's facts."""
-    facts = read_facts(game_id, folder).model_copy(update={"rollouts": rollouts})
-    write_file(folder / rollouts_name(game_id), content)
-    write_document(folder / f"{game_id}.json", facts)
-
-
-def hash_content(content: bytes) -> str:
-    """SHA-256 of a file's content."""
-    return hashlib.sha256(content).hexdigest()
-
-
-def read_rollouts(game_id: str, data: Path | None = None) -> dict[int, RolloutValues]:
-    """Seed -> the rollout values of its visit; empty for a game without any.
-
-    Raises:
-        DocumentError: A file is missing or damaged.
-    """
-    folder = data or find_data()
-    facts = read_facts(game_id, folder).rollouts
-    if facts is None:
-        return {}
-    path = folder / rollouts_name(game_id)
-    return {seed: _read_visit(path, facts, seed) for seed in facts.seeds}
 
 
 @dataclass(frozen=True)
@@ -148,7 +104,7 @@ def find_rollouts(config: RunConfig, data: Path | None = None) -> RunRollouts | 
         return None
     digests = {game: facts.rollouts_sha256 for game, facts in found.items()}
     values = {
-        game: _read_visit(folder / rollouts_name(game), facts, config.seed)
+        game: read_visit_rollouts(folder / rollouts_name(game), facts, config.seed)
         for game, facts in found.items()
     }
     return RunRollouts(values, hash_payload(digests))
@@ -171,9 +127,14 @@ def _find_facts(visit: ScheduledVisit, seed: int, folder: Path) -> RolloutFacts 
     return facts
 
 
-def _read_visit(path: Path, facts: RolloutFacts, seed: int) -> RolloutValues:
+def read_visit_rollouts(path: Path, facts: RolloutFacts, seed: int) -> RolloutValues:
+    """The rollout values of a visit.
+
+    Raises:
+        DocumentError: The file is missing or damaged.
+    """
     arrays = read_safetensors(path, facts.rollouts_sha256)
-    visit = pick_visit(arrays, seed, _DTYPES, path.name)
+    visit = pick_visit(arrays, seed, ROLLOUT_DTYPES, path.name)
     timesteps = visit["timesteps"]
     if not (timesteps.min() >= 0 and timesteps.max() < facts.visit_timesteps):
         raise DocumentError(

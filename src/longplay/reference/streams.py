@@ -12,21 +12,13 @@ was made with another reference than the one in the same folder.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save
 
 from longplay.contract.documents import Document
-from longplay.contract.files import (
-    make_directory,
-    write_document,
-    write_file,
-)
 from longplay.errors import DocumentError
 from longplay.reference.library import (
     find_data,
@@ -36,7 +28,7 @@ from longplay.reference.library import (
     read_safetensors,
 )
 
-_DTYPES: dict[str, type[np.generic]] = {
+STREAM_DTYPES: dict[str, type[np.generic]] = {
     "actions": np.uint8,
     "rewards": np.int8,
     "values": np.float32,
@@ -67,28 +59,6 @@ class StreamFacts(Document):
     seeds: tuple[int, ...]
 
 
-def write_streams(
-    folder: Path, game_id: str, visit_idx: int, visits: Mapping[int, RecordedVisit]
-) -> None:
-    """Writes the recorded visits of a game, one per seed, next to its reference."""
-    arrays = {
-        f"seed-{seed}.{name}": np.ascontiguousarray(getattr(visit, name), dtype)
-        for seed, visit in visits.items()
-        for name, dtype in _DTYPES.items()
-    }
-    content = save(arrays)
-    facts = StreamFacts(
-        game=game_id,
-        visit_idx=visit_idx,
-        reference_sha256=hash_references([game_id], folder),
-        streams_sha256=hashlib.sha256(content).hexdigest(),
-        seeds=tuple(visits),
-    )
-    make_directory(folder, exist_ok=True)
-    write_file(folder / f"{game_id}.streams.safetensors", content)
-    write_document(folder / f"{game_id}.streams.json", facts)
-
-
 def find_recorded_visit(
     game_id: str, seed: int, visit_idx: int, data: Path | None = None
 ) -> RecordedVisit | None:
@@ -113,21 +83,4 @@ def find_recorded_visit(
             f"{facts.reference_sha256}; record it again"
         )
     arrays = read_safetensors(folder / name, facts.streams_sha256)
-    return RecordedVisit(**pick_visit(arrays, seed, _DTYPES, name))
-
-
-def read_recorded_visits(
-    game_id: str, data: Path | None = None
-) -> dict[int, RecordedVisit]:
-    """All recordings of a game, by seed.
-
-    Raises:
-        DocumentError: A file is missing, damaged or about another reference.
-    """
-    folder = data or find_data()
-    facts = read_reference_document(folder / f"{game_id}.streams.json", StreamFacts)
-    found = {
-        seed: find_recorded_visit(game_id, seed, facts.visit_idx, folder)
-        for seed in facts.seeds
-    }
-    return {seed: visit for seed, visit in found.items() if visit is not None}
+    return RecordedVisit(**pick_visit(arrays, seed, STREAM_DTYPES, name))

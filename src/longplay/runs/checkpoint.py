@@ -25,7 +25,7 @@ from pydantic import Field
 from longplay.agents.global_random import GlobalRandomState
 from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.contract.files import (
-    hash_file,
+    hash_tree,
     make_directory,
     open_regular,
     read_document,
@@ -61,10 +61,10 @@ class CheckpointRecord(Document):
     # SHA-256 of each row file; for events.jsonl only of the part that the chain does
     # not cover yet.
     sha256: dict[str, str]
-    # SHA-256 of each file that the agent saved; None if it cannot save.
-    agent_sha256: dict[str, str] | None
-    # Of `random`, `numpy.random` and torch; None in checkpoints of longplay 0.1.
-    global_random: GlobalRandomState | None = None
+    # SHA-256 over the files that the agent saved; None if it cannot save.
+    agent_sha256: str | None
+    # Of `random`, `numpy.random` and torch.
+    global_random: GlobalRandomState
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,6 @@ class Checkpoint:
     def frame(self) -> int:
         """The next frame to be played."""
         return self.record.stream.global_frame_idx
-
-    def restore_global_random(self) -> None:
-        """Restores the global generators to their state at the checkpoint."""
-        if self.record.global_random is not None:
-            self.record.global_random.restore()
 
 
 class CheckpointWriter:
@@ -125,7 +120,7 @@ class CheckpointWriter:
             # The clock decides when to save, so saving must not change any draws.
             global_random.restore()
             sync_tree(folder / "agent")
-            agent_sha256 = _hash_tree(folder / "agent")
+            agent_sha256 = hash_tree(folder / "agent")
             if keep_agent is not None:
                 keep_agent(folder / "agent", global_random)
         record = CheckpointRecord(
@@ -169,7 +164,7 @@ def read_checkpoint(run_dir: Path) -> Checkpoint | None:
     if record.agent_sha256 is None:
         return Checkpoint(record, None)
     agent_dir = path.parent / "agent"
-    is_sound = agent_dir.is_dir() and _hash_tree(agent_dir) == record.agent_sha256
+    is_sound = agent_dir.is_dir() and hash_tree(agent_dir) == record.agent_sha256
     return Checkpoint(record, agent_dir) if is_sound else None
 
 
@@ -189,15 +184,6 @@ def remove_tree(folder: Path) -> None:
     """Removes a folder if it exists; a failure to remove it is ignored."""
     with contextlib.suppress(OSError):
         shutil.rmtree(folder)
-
-
-def _hash_tree(folder: Path) -> dict[str, str]:
-    """Relative path -> SHA-256 of every file in a folder."""
-    return {
-        path.relative_to(folder).as_posix(): hash_file(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def hash_part(path: Path, start: int, end: int) -> str:

@@ -1,4 +1,4 @@
-"""An agent that forks this process, whose copy then continues the run.
+"""Detects an agent that forks this process, whose copy then continues the run.
 
 The copy would write the same files. It ends at its first write, and tells the original
 process, whose run fails. Processes that an agent starts and ends itself are fine.

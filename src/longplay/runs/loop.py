@@ -24,7 +24,6 @@ from longplay.errors import (
     describe_text,
 )
 from longplay.runs.fork_guard import ForkGuard
-from longplay.runs.held_frames import HeldFrames
 from longplay.runs.metric_rows import WINDOW_DECISIONS
 from longplay.runs.options import CHECKPOINT_S
 from longplay.runs.recorder import Recorder
@@ -110,16 +109,9 @@ class Run:
         self._notice = ""
         self._has_warned = False
         self._frames_total = sum(visit.visit_frames for visit in stream.schedule)
-        self._held: HeldFrames | None = None
-        self._write_frame = recorder.write_frame
-        if participant.is_remote:
-            self._held = HeldFrames(participant, recorder)
-            self._write_frame = self._held.write_frame
-            if participant.next_canvas is not None:
-                stream.draw_on(participant.next_canvas)
-            if stream.can_play_ahead:
-                looks = participant.looks_between_decisions
-                participant.work_meanwhile(lambda: stream.play_ahead(looks))
+        participant.join(stream)
+        # No row is written before the agent has processed its frame.
+        recorder.before_flush = self._settle
         self._failed_frame: int | None = None
         self.fork_guard = ForkGuard()
 
@@ -149,9 +141,8 @@ class Run:
                 self.ask(self._before_visit)
             try:
                 last = self._play_visit()
-            except (AgentError, ConsoleError):
-                # The rows of earlier frames are kept, unless the agent failed there.
-                self._settle()
+            except ConsoleError:
+                self._settle()  # the agent may have failed at an earlier frame
                 raise
             self._end_visit(last)
             # The branches of a probe are short: not every one ends with a checkpoint.
@@ -162,19 +153,20 @@ class Run:
         recorder.sync()
 
     def _settle(self) -> None:
-        """Waits until an agent in its own process has processed every frame."""
-        if self._held is None:
-            return
-        sent = self._participant.unconfirmed
+        """Waits until the agent has processed every frame."""
         try:
             self._participant.settle()
-        except Exception as error:
-            self._failed_frame = self._held.drop_unprocessed(sent, self.frame)
-            self._blame_agent(error)
-        self._held.release()
+        except BaseException as error:
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> NoReturn:
+        """Drops the rows from the frame on at which the agent failed."""
+        frame = self._stream.global_frame_idx
+        self._failed_frame = self._participant.find_failed_frame(frame)
+        self._recorder.drop_from(self._failed_frame)
+        self._blame_agent(error)
 
     def _end_visit(self, last: EventRow) -> None:
-        self._settle()
         window, visit = self.ask(self._participant.end_visit)
         self._write_metrics(last, window)
         self._recorder.end_visit(visit)
@@ -200,7 +192,7 @@ class Run:
     def _play_visit(self) -> EventRow:
         """Plays the rest of a visit; returns its last row."""
         stream, participant = self._stream, self._participant
-        write_frame = self._write_frame
+        write_frame = self._recorder.write_frame
         looks_between_decisions = participant.looks_between_decisions
         decisions = self._recorder.visit_decisions
         while True:
@@ -208,10 +200,7 @@ class Run:
             try:
                 answer = participant.answer(percept)
             except BaseException as error:
-                if self._held is not None:
-                    sent = self._held.count + 1
-                    self._failed_frame = self._held.drop_unprocessed(sent, self.frame)
-                self._blame_agent(error)
+                self._fail(error)
             del percept  # frees memory for the next frame, still warm in the cache
             event = stream.advance(answer)
             write_frame(event, stream)
@@ -251,7 +240,7 @@ class Run:
         ) from error
 
     def _make_checkpoint(self) -> None:
-        self._settle()
+        self._recorder.flush()
         self.ask(self.fork_guard.check)
         started_s = perf_counter()
         self.ask(self._checkpoint)

@@ -94,7 +94,7 @@ class ProbeSession(Session):
         self._participant.rebuild(lambda: build(self._agent, seed), seed)
         if self._state is None:
             return
-        if self._participant.is_remote:  # its generators are restored with it
+        if self._participant.saves_generators:  # and restores them
             self._participant.load(self._state)
             return
         self._participant.load(self._state / SAVED_AGENT)

@@ -10,7 +10,8 @@ recorder can continue.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from pathlib import Path
@@ -42,6 +43,10 @@ _reward_of = attrgetter("reward")
 _is_decision_of = attrgetter("is_decision_frame")
 _game_reward_of = attrgetter("game_reward")
 _emulator_frames_of = attrgetter("emulator_frames")
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def utc_now() -> str:
@@ -162,6 +167,8 @@ class Recorder:
         self._episode_rows: list[EpisodeRow] = []
         self._segment_rows: list[SegmentRow] = []
         self._segment_count = 0
+        # Lengths of the files when they were last synced.
+        self._synced_bytes = [-1] * len(files)
         self._tally: _VisitTally | None = None
         self._visit_bytes = 0
         self._visits: list[VisitSummary] = []
@@ -169,6 +176,8 @@ class Recorder:
         self._earlier_windows: dict[str, list[float]] = {}
         self._started_utc = utc_now()
         self.last_return: float | None = None
+        # Called before rows leave the buffer; it may drop some.
+        self.before_flush: Callable[[], None] = _do_nothing
 
     @classmethod
     def create(cls, run_dir: Path) -> Recorder:
@@ -228,7 +237,7 @@ class Recorder:
 
     def write_frame(self, event: EventRow, stream: Stream) -> None:
         """Records the frame that a stream just played, and everything it ended."""
-        self.write(event)
+        self._event_rows.append(event)
         if event.terminated or event.truncated:
             self.write_ends(stream.ended_episode, stream.ended_segment)
         if ends_block(event):
@@ -237,6 +246,17 @@ class Recorder:
     def write(self, event: EventRow) -> None:
         """Buffers one frame; it is written with its block."""
         self._event_rows.append(event)
+
+    def drop_from(self, frame: int) -> None:
+        """Drops the buffered rows of a frame and of all later ones."""
+        kept = bisect_left(self._event_rows, frame, key=attrgetter("global_frame_idx"))
+        del self._event_rows[kept:]
+        self._episode_rows = [
+            row for row in self._episode_rows if row.end_global_frame_idx < frame
+        ]
+        self._segment_rows = [
+            row for row in self._segment_rows if row.end_global_frame_idx < frame
+        ]
 
     def write_ends(
         self, episode: EpisodeRow | None, segment: SegmentRow | None
@@ -263,7 +283,14 @@ class Recorder:
         self._files.digests.append(_encode_lines([row]))
 
     def flush(self) -> None:
-        """Writes the buffered rows; events first, as the others refer to them."""
+        """Writes the buffered rows; if `before_flush` fails, those that it left."""
+        try:
+            self.before_flush()
+        finally:
+            self._write_buffer()
+
+    def _write_buffer(self) -> None:
+        """Writes the rows; events first, as the others refer to them."""
         events, episodes, segments = (
             self._event_rows,
             self._episode_rows,
@@ -311,8 +338,10 @@ class Recorder:
 
     def sync(self) -> None:
         """Waits until every row written is on the disk."""
-        for file in self._files:
-            file.sync()
+        for file, synced_bytes in zip(self._files, self._synced_bytes, strict=True):
+            if file.size_bytes != synced_bytes:
+                file.sync()
+        self._synced_bytes = [file.size_bytes for file in self._files]
         self.metric_rows.sync()
 
     def close(self) -> None:

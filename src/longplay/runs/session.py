@@ -8,30 +8,20 @@ resumed from here too, and ends bit-identical to an uninterrupted run.
 from __future__ import annotations
 
 import contextlib
-import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeGuard
 
-import numpy as np
 from pydantic import ValidationError
 
 from longplay.agents.global_random import GlobalRandom, GlobalRandomState
 from longplay.agents.source.loading import LoadedAgent
 from longplay.agents.surroundings import Surroundings, kept_surroundings
-from longplay.console.machines import machine_of
 from longplay.contract.config import RunConfig
-from longplay.contract.documents import RunState, RunSummary
-from longplay.contract.files import (
-    DiskReserve,
-    describe_invalid,
-    hash_file,
-    make_directory,
-    write_document,
-)
-from longplay.contract.layout import RUN_REQUEST, RunRequest
+from longplay.contract.documents import RunState
+from longplay.contract.files import DiskReserve, describe_invalid, write_document
 from longplay.contract.rundir import RunDirectory
 from longplay.contract.usage import UsageSummary
 from longplay.errors import (
@@ -47,7 +37,6 @@ from longplay.errors import (
     format_traceback,
 )
 from longplay.plan import RunPlan
-from longplay.provenance import longplay_version, read_git_state
 from longplay.runs.checkpoint import (
     Checkpoint,
     CheckpointWriter,
@@ -67,65 +56,20 @@ from longplay.runs.recovery import (
 )
 from longplay.runs.signals import stop_on_signals
 from longplay.runs.states import KeptStates
-from longplay.runs.status import StatusWriter
+from longplay.runs.writer import (
+    ResultWriter,
+    RunWriter,
+    complete_config,
+    request_run,
+    write_run_score,
+)
 from longplay.seeds import agent_seed
 from longplay.tracks.catalogue import get_track, make_stream, track_of
-from longplay.tracks.scores import compute_score
 from longplay.validation import RunRows
 
 
 def ignore_progress(progress: Progress) -> None:
     """The default observer: does nothing."""
-
-
-# Writes the result of a complete run from its rows; returns the file.
-ResultWriter = Callable[[Path, RunRows], Path]
-
-
-def write_run_score(run_dir: Path, rows: RunRows) -> Path:
-    """Scores a complete run; returns the path of score.json."""
-    rows.require_whole()
-    summary = RunDirectory(run_dir).summary
-    path = run_dir / "score.json"
-    play = rows.to_play(None if summary is None else summary.fps)
-    write_document(path, compute_score(play))
-    return path
-
-
-def conclude_run(
-    run_dir: Path,
-    summary: RunSummary,
-    write_result: ResultWriter,
-    workers: int = 1,
-) -> RunRows:
-    """Writes the result of a run, and the hashes of its row files and its score.
-
-    Reads the rows, once; returns what was read.
-    """
-    rows = RunRows(run_dir, RunDirectory(run_dir).config, workers)
-    result = write_result(run_dir, rows)
-    hashes = {"rows": rows.digests, "score_sha256": hash_file(result)}
-    write_document(run_dir / "run_summary.json", summary.model_copy(update=hashes))
-    return rows
-
-
-def request_run(
-    plan: RunPlan, agent: LoadedAgent, options: RunOptions = DEFAULT_OPTIONS
-) -> RunRequest:
-    """The request file's record of a planned run and its agent."""
-    return RunRequest(
-        trajectory_id=plan.trajectory_id,
-        task_id=plan.task_id,
-        suite=plan.suite_name,
-        seed=plan.seed,
-        config_given=plan.given,
-        agent_reference=agent.spec,
-        agent_files=agent.patterns,
-        agent=agent.entry,
-        agent_isolation=agent.isolation.to_record(),
-        keep_agent=options.keep_agent,
-        kept_agent_bytes=options.kept_agent_bytes,
-    )
 
 
 class Session:
@@ -171,7 +115,9 @@ class Session:
         # Processes that read them.
         self.workers = 1
         # None until this process may write to the folder.
-        self._status: StatusWriter | None = None
+        self._writer: RunWriter | None = None
+        # Given if the folder was created before the agent was loaded.
+        self.folder: RunWriter | None = None
         self._checkpoints: CheckpointWriter | None = None
         self._reserve = DiskReserve(run_dir)
 
@@ -249,7 +195,7 @@ class Session:
                 "nothing was changed"
             ) from error
         try:
-            checkpoint.restore_global_random()
+            checkpoint.record.global_random.restore()
         except (ValueError, RuntimeError) as error:
             raise ResumeError(
                 f"checkpoint.json global_random: {error}; nothing was changed"
@@ -294,12 +240,14 @@ class Session:
     def _start_writing(self, retries: int) -> None:
         """Takes over the run's folder: from here on this process writes to it."""
         request = request_run(self._plan, self._agent, self._options)
-        self._status = announce_run(self._plan, request, self._run_dir, retries)
+        self._writer = self.folder or RunWriter.create(
+            self._plan, request, self._run_dir, retries
+        )
         self._output.keep_in(self._run_dir)
         self._reserve.take()
         self._checkpoints = CheckpointWriter(self._run_dir)
         frame, game_id = self._stream.global_frame_idx, self._stream.visit.game_id
-        self._status.enter("RUNNING", frame, game_id)
+        self._writer.begin(frame, game_id)
 
     def _play(self, recorder: Recorder) -> None:
         with (
@@ -322,16 +270,17 @@ class Session:
             run.ask(self._keep_final_state)
             usage = run.ask(lambda: _check_usage(self._participant.usage()))
             run.ask(self._participant.close)
-        assert self._status is not None  # set when the last row was written
+        assert self._writer is not None  # set when the last row was written
         self._reserve.release()
-        summary = self._close_files(recorder, usage)
-        states = {"agent_states": self._kept_states().describe()}
-        summary = summary.model_copy(update=states)
-        # Before the state says COMPLETED.
-        self.rows = conclude_run(
-            self._run_dir, summary, self._write_result, self.workers
+        self._output.finish()
+        states = self._kept_states().describe()
+        self.rows = self._writer.complete(
+            recorder,
+            self._write_result,
+            self.workers,
+            usage=usage,
+            agent_states=states,
         )
-        self._status.enter("COMPLETED", summary.frames, fps=summary.fps)
         remove_checkpoints(self._run_dir)
 
     def _before_visit(self) -> Callable[[], None] | None:
@@ -339,9 +288,9 @@ class Session:
         return None
 
     def _watch(self, progress: Progress) -> None:
-        if self._status is not None:
+        if self._writer is not None:
             with self._surroundings.in_use():
-                self._status.observe(progress)
+                self._writer.observe(progress)
                 self._output.save()
         noun = track_of(self._config).frame_noun
         with self._output.release(), self._randomness.released():
@@ -364,8 +313,8 @@ class Session:
 
     def _kept_states(self) -> KeptStates:
         visits = len(self._stream.schedule)
-        is_isolated = self._participant.is_remote
-        return KeptStates(self._run_dir, self._options, visits, is_isolated)
+        saves_generators = self._participant.saves_generators
+        return KeptStates(self._run_dir, self._options, visits, saves_generators)
 
     def _keep_state(
         self, visit_idx: int | None, saved: Path, generators: GlobalRandomState
@@ -387,7 +336,6 @@ class Session:
         if checkpoint.agent_dir is None:
             return
         generators = checkpoint.record.global_random
-        assert generators is not None  # this version wrote it
         self._keep_state(None, checkpoint.agent_dir, generators)
 
     @contextlib.contextmanager
@@ -396,7 +344,7 @@ class Session:
         try:
             yield
         except BaseException as error:
-            if self._status is not None:
+            if self._writer is not None:
                 self._reserve.release()
             self._record_failure(error)
             if isinstance(error, KeyboardInterrupt):
@@ -414,60 +362,16 @@ class Session:
                 usage = _check_usage(self._participant.usage())
             with contextlib.suppress(Exception, SystemExit, GeneratorExit):
                 self._participant.close()
-        if self._status is None:
+        if self._writer is None:
             return  # nothing has been changed yet
         if isinstance(error, AgentError) and error.__cause__ is not None:
             self._output.write_error(format_traceback(error.__cause__))
-        fps = None
-        if self._recorder is not None:
-            with contextlib.suppress(LongplayError):
-                self._recorder.flush()
-            with contextlib.suppress(LongplayError):
-                fps = self._close_files(self._recorder, usage).fps
         frame = self._stream.global_frame_idx if self._run is None else self._run.frame
-        game_id = self._stream.visit.game_id
-        self._status.enter(_state_after(error), frame, game_id, error, fps)
-
-    def _close_files(
-        self, recorder: Recorder, usage: dict[str, Any] | None
-    ) -> RunSummary:
-        recorder.close()
-        assert self._status is not None
-        summary = recorder.summarise(usage, tries=self._status.status.retries + 1)
-        write_document(self._run_dir / "run_summary.json", summary)
-        self._output.finish()
-        return summary
-
-
-def complete_config(plan: RunPlan, agent: LoadedAgent) -> RunConfig:
-    """The planned config, with agent, versions, ROMs and git state."""
-    machine = machine_of(plan.config.games)
-    roms = {game_id: machine.read_rom(game_id) for game_id in plan.config.games}
-    return plan.config.model_copy(
-        update={
-            "rom_md5": {game_id: rom.md5 for game_id, rom in roms.items()},
-            "rom_sha256": {game_id: rom.sha256 for game_id, rom in roms.items()},
-            "agent": agent.entry,
-            "agent_files": agent.agent_files,
-            "agent_isolation": agent.isolation.to_record(),
-            "versions": {
-                "python": platform.python_version(),
-                machine.name: machine.read_version(),
-                "numpy": np.__version__,
-                "longplay": longplay_version(),
-            },
-            "git": read_git_state(Path.cwd()),
-        }
-    )
-
-
-def announce_run(
-    plan: RunPlan, request: RunRequest, run_dir: Path, retries: int
-) -> StatusWriter:
-    """Makes a run's folder, with its request and status QUEUED."""
-    make_directory(run_dir, exist_ok=True)
-    write_document(run_dir / RUN_REQUEST, request)
-    return StatusWriter(run_dir, plan.config.total_frames, retries)
+        place = frame, self._stream.visit.game_id
+        state = _state_after(error)
+        with contextlib.suppress(LongplayError):
+            self._output.finish()
+        self._writer.stop(self._recorder, state, error, place, usage=usage)
 
 
 def _check_usage(given: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -43,17 +43,16 @@ class KeptStates:
         run_dir: The run directory.
         options: Which states are kept, and how many bytes.
         visits: Number of visits of the run.
-        is_isolated: Whether the agent's process adds its own generators to what the
-            agent saved.
+        saves_generators: Whether what the agent saves includes its generators.
     """
 
     def __init__(
-        self, run_dir: Path, options: RunOptions, visits: int, is_isolated: bool
+        self, run_dir: Path, options: RunOptions, visits: int, saves_generators: bool
     ) -> None:
         self._folder = run_dir / KEPT_AGENT
         self._options = options
         self._visits = visits
-        self._is_isolated = is_isolated
+        self._saves_generators = saves_generators
 
     def wants(self, visit_idx: int | None) -> bool:
         """Whether the state after a visit is to be kept; None is the final state."""
@@ -147,13 +146,13 @@ class KeptStates:
     def _copy(self, saved: Path, generators: GlobalRandomState, part: Path) -> None:
         try:
             make_directory(part)
-            if self._is_isolated:
+            if self._saves_generators:
                 shutil.copytree(saved, part, dirs_exist_ok=True)
             else:
                 shutil.copytree(saved, part / SAVED_AGENT)
         except OSError as error:
             raise RecordingError(f"cannot copy {saved} to {part}: {error}") from error
-        if not self._is_isolated:
+        if not self._saves_generators:
             content = msgspec.json.encode(generators)
             write_file(part / SAVED_RANDOM_STATE, content)
 

@@ -35,10 +35,15 @@ STALL_TIMEOUT_S = 600.0
 class StatusWriter:
     """Keeps one run's status.json up to date."""
 
-    def __init__(self, run_dir: Path, frames_total: int, retries: int = 0) -> None:
-        self._path = run_dir / "status.json"
+    def __init__(self, path: Path, status: RunStatus) -> None:
+        self._path = path
         self._next_heartbeat_s = 0.0
-        self.status = RunStatus(
+        self.status = status
+
+    @classmethod
+    def create(cls, run_dir: Path, frames_total: int, retries: int = 0) -> StatusWriter:
+        """Writes the status of a run that was not started yet."""
+        status = RunStatus(
             state="QUEUED",
             frame=0,
             frames_total=frames_total,
@@ -50,7 +55,9 @@ class StatusWriter:
             host=platform.node(),
             retries=retries,
         )
-        self._write()
+        writer = cls(run_dir / "status.json", status)
+        writer._write()
+        return writer
 
     def _write(self) -> None:
         write_document(self._path, self.status)

@@ -23,7 +23,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from longplay.contract.documents import PredictionScore
+from msgspec import convert
+
 from longplay.scoring.metrics import mean_or_none
 
 # Keys of the shipped data -> names for people, from weakest to strongest.
@@ -116,51 +117,6 @@ class PrivilegedNetwork:
         return None if errors is None else errors.mean
 
 
-def summarise_network(games: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
-    """Game -> value_nmse per seed -> its figures as they are shipped."""
-    per_seed = zip(*games.values(), strict=True)
-    means = [mean_or_none([e for e in own if e is not None]) for own in per_seed]
-    return {
-        "errors": {"value_nmse": _summarise(means)},
-        "games": {game: {"value_nmse": _summarise(own)} for game, own in games.items()},
-    }
-
-
-def summarise_errors(scores: Sequence[PredictionScore]) -> dict[str, Any]:
-    """Scores of one predictor, one per seed -> its figures as they are shipped."""
-    names = ["mse", "nmse", "return_mse"]
-    rollouts = {score.rollouts_sha256 for score in scores}
-    if len(rollouts) == 1 and None not in rollouts:
-        names.append("value_nmse")
-    return {
-        "errors": {
-            name: _summarise([getattr(score, name) for score in scores])
-            for name in (*names, "median_nmse")
-        },
-        "games": {
-            game: _summarise_game(scores, game, names)
-            for game in scores[0].per_game_mse
-        },
-    }
-
-
-def _summarise_game(
-    scores: Sequence[PredictionScore], game: str, names: Sequence[str]
-) -> dict[str, Any]:
-    """Not all games have rollout values."""
-    figures = {}
-    for name in names:
-        per_seed = [getattr(score, f"per_game_{name}") for score in scores]
-        if game in per_seed[0]:
-            figures[name] = _summarise([errors[game] for errors in per_seed])
-    return figures
-
-
-def _summarise(errors: Sequence[float | None]) -> dict[str, Any]:
-    measured = MeasuredError.over_seeds(errors)
-    return {"mean": measured.mean, "seeds": list(measured.seeds)}
-
-
 @cache
 def read_data() -> dict[str, Any]:
     """The shipped document."""
@@ -178,7 +134,7 @@ def prediction_baselines(
         return []
     if entry["reference_sha256"] != reference_sha256:
         return []
-    return _read_suite(suite_name, entry)
+    return read_suite(suite_name, entry)
 
 
 def privileged_network(
@@ -196,22 +152,15 @@ def read_network(entry: Mapping[str, Any]) -> PrivilegedNetwork | None:
     figures = entry.get("network")
     if figures is None:
         return None
-    return PrivilegedNetwork(
-        _read_error(figures["errors"]["value_nmse"]),
-        {
-            game: _read_error(own["value_nmse"])
-            for game, own in figures["games"].items()
-        },
+    own = {game: row["value_nmse"] for game, row in figures["games"].items()}
+    return convert(
+        {"value_nmse": figures["errors"]["value_nmse"], "games": own},
+        PrivilegedNetwork,
     )
 
 
-def list_baselines(data: Mapping[str, Any]) -> list[PredictorBaseline]:
-    """All baselines of a document in the shipped format, suite by suite."""
-    suites = data["suites"].items()
-    return [baseline for suite in suites for baseline in _read_suite(*suite)]
-
-
-def _read_suite(suite_id: str, entry: Mapping[str, Any]) -> list[PredictorBaseline]:
+def read_suite(suite_id: str, entry: Mapping[str, Any]) -> list[PredictorBaseline]:
+    """The baselines in the figures of a suite."""
     return [
         PredictorBaseline(
             name=name,
@@ -219,20 +168,9 @@ def _read_suite(suite_id: str, entry: Mapping[str, Any]) -> list[PredictorBaseli
             emulator=entry["versions"]["ale_py"],
             rollouts_sha256=entry.get("rollouts_sha256"),
             seeds=tuple(entry["seeds"]),
-            errors=_read_errors(figures["errors"]),
-            median_nmse=_read_error(figures["errors"]["median_nmse"]),
-            games={game: _read_errors(row) for game, row in figures["games"].items()},
+            errors=convert(figures["errors"], MeasuredErrors),
+            median_nmse=convert(figures["errors"]["median_nmse"], MeasuredError),
+            games=convert(figures["games"], dict[str, MeasuredErrors]),
         )
         for name, figures in entry["predictors"].items()
     ]
-
-
-def _read_errors(row: Mapping[str, Any]) -> MeasuredErrors:
-    names = ("mse", "nmse", "return_mse", "value_nmse")
-    return MeasuredErrors(
-        **{name: _read_error(row[name]) for name in names if name in row}
-    )
-
-
-def _read_error(entry: Mapping[str, Any]) -> MeasuredError:
-    return MeasuredError(entry["mean"], tuple(entry["seeds"]))

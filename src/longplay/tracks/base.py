@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from longplay.agents.isolation.remote import RemoteAgent
 from longplay.agents.protocol import StreamingAgent
 from longplay.agents.source.loading import LoadedAgent
 from longplay.contract.config import RunConfig
@@ -17,7 +18,7 @@ from longplay.contract.documents import Score
 from longplay.contract.registry import ContractVersion
 from longplay.driver import Driver
 from longplay.scoring.play import Play
-from longplay.tracks.participant import Participant
+from longplay.tracks.participant import Participant, RemoteParticipant
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ class Track:
 
     def join(self, agent: StreamingAgent) -> Participant:
         """Wraps an agent that was built for this track."""
+        if isinstance(agent, RemoteAgent):
+            return RemoteParticipant(agent, self.info_keys)
         return Participant(agent, self.info_keys)
 
     def build(self, agent: LoadedAgent, seed: int) -> Participant:

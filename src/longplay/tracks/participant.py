@@ -13,18 +13,18 @@ from typing import Any
 from longplay.agents.isolation.remote import RemoteAgent
 from longplay.agents.metrics import Metrics, check_metrics, check_numbers
 from longplay.agents.protocol import StreamingAgent
-from longplay.console.base import Observation
-from longplay.stream import INFO_KEYS, Percept
+from longplay.stream import INFO_KEYS, Percept, Stream
 
 
 class Participant:
-    """An agent on a track, as the loop calls it.
+    """An agent on a track, as the loop calls it; in this process.
 
     Attributes:
         looks_between_decisions: Whether it wants the pixels of every frame.
-        is_remote: Whether it runs in its own process, which gets the frames between
-            two decisions together.
+        saves_generators: Whether what it saves includes the global generators.
     """
+
+    saves_generators = False
 
     def __init__(self, agent: StreamingAgent, info_keys: Collection[str]) -> None:
         self._agent = agent
@@ -34,7 +34,9 @@ class Participant:
         self.looks_between_decisions: bool = getattr(
             agent, "looks_between_decisions", True
         )
-        self.is_remote = isinstance(agent, RemoteAgent)
+
+    def join(self, stream: Stream) -> None:
+        """Prepares for a stream, from its next frame on."""
 
     def rebuild(self, build: Callable[[], StreamingAgent], seed: int) -> None:
         """Replaces the agent by one that is built anew, in the same process.
@@ -43,9 +45,6 @@ class Participant:
             build: Builds it, if it runs in this process.
             seed: The agent seed.
         """
-        if isinstance(self._agent, RemoteAgent):
-            self._agent.rebuild(seed)
-            return
         self.close()
         self._is_closed = False
         self._agent = build()
@@ -64,28 +63,12 @@ class Participant:
             info,
         )
 
-    @property
-    def next_canvas(self) -> Callable[[], Observation] | None:
-        """Returns memory for the next observation; None if a new array is as good."""
-        return self._agent.next_canvas if isinstance(self._agent, RemoteAgent) else None
-
-    def work_meanwhile(self, work: Callable[[], None]) -> None:
-        """Sets the work to do while an agent in its own process makes a decision."""
-        if isinstance(self._agent, RemoteAgent):
-            self._agent.meanwhile = work
-
-    @property
-    def unconfirmed(self) -> int:
-        """Number of the last frames that the agent has not processed, as far as known.
-
-        After an error it includes the frame at which the agent failed.
-        """
-        return self._agent.unconfirmed if isinstance(self._agent, RemoteAgent) else 0
-
     def settle(self) -> None:
         """Waits until the agent has processed every frame."""
-        if isinstance(self._agent, RemoteAgent):
-            self._agent.settle()
+
+    def find_failed_frame(self, frame: int) -> int:
+        """The frame at which the agent failed, given the stream's next one."""
+        return frame
 
     def metrics(self) -> Metrics:
         """The metrics that the agent reports for the visit that just ended."""
@@ -133,3 +116,31 @@ class Participant:
         if close is not None and not self._is_closed:
             self._is_closed = True
             close()
+
+
+class RemoteParticipant(Participant):
+    """An agent in its own process, which gets the frames between decisions together."""
+
+    saves_generators = True
+
+    def __init__(self, agent: RemoteAgent, info_keys: Collection[str]) -> None:
+        super().__init__(agent, info_keys)
+        self._remote = agent
+        self._first_frame = 0
+
+    def join(self, stream: Stream) -> None:
+        """Has the stream's console play on while the agent computes, where it can."""
+        self._first_frame = stream.global_frame_idx - self._remote.processed
+        self._remote.play_ahead_of(stream)
+
+    def rebuild(self, build: Callable[[], StreamingAgent], seed: int) -> None:
+        """Replaces the agent by one that is built anew, in the same process."""
+        self._remote.rebuild(seed)
+
+    def settle(self) -> None:
+        """Waits until the agent has processed every frame."""
+        self._remote.settle()
+
+    def find_failed_frame(self, frame: int) -> int:
+        """The first frame that the agent has not processed."""
+        return self._first_frame + self._remote.processed

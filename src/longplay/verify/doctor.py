@@ -1,7 +1,5 @@
 """Checks that this machine's emulator behaves like the one the scores were made with.
 
-    python -m longplay.verify.doctor             regenerates data/traces.json
-
 For every game of the suites longplay ships a trace: 2,000 fixed actions on a fixed
 emulator seed, with the sum of rewards and a rolling CRC-32 of the memory recorded every
 100 frames. The doctor plays the same actions here. It also checks everything else that
@@ -22,19 +20,19 @@ import numpy as np
 from longplay.console.ale import ALE_VERSION, AleConsole, read_rom
 from longplay.contract.config import GLOBAL_ACTION_SET, ScheduledVisit
 from longplay.contract.documents import SCHEMA_VERSION, Document
-from longplay.contract.files import read_document, write_document
+from longplay.contract.files import read_document
 from longplay.errors import ConfigError
 from longplay.plan import plan_run
 from longplay.stream import Mechanics, Stream
 from longplay.suites import SUITES
 
-_TRACES = Path(__file__).parent / "data" / "traces.json"
+TRACES = Path(__file__).parent / "data" / "traces.json"
 _FRAMES = 2_000
 _NOTE_EVERY = 100
 _EMULATOR_SEED = 2044266242
 _STICKY = 0.25
 # The suite whose schedule is drawn again, and the one that must fit on the disk.
-_SCHEDULE_SUITE = "stream-8x3-v1"
+SCHEDULE_SUITE = "stream-8x3-v1"
 _DISK_SUITE = "stream-3x2-v1"
 
 State = Literal["ok", "note", "differs"]
@@ -113,7 +111,7 @@ def diagnose(folder: Path, watch: Callable[[str], None] = _watch_nothing) -> Dia
         folder: Where runs would be written.
         watch: Called with each game before it is played.
     """
-    traces = read_document(_TRACES, Traces)
+    traces = read_document(TRACES, Traces)
     games = []
     for game_id in list_suite_games():
         watch(game_id)
@@ -125,34 +123,35 @@ def diagnose(folder: Path, watch: Callable[[str], None] = _watch_nothing) -> Dia
 
 
 def _examine_machine(traces: Traces, folder: Path) -> Iterator[Symptom]:
-    made_with = traces.versions
-    yield _compare_version(
-        "Python",
-        platform.python_version(),
-        made_with["python"],
-        "note",
-        "scores do not depend on it; an agent may",
+    versions: tuple[tuple[str, str, State, str], ...] = (
+        (
+            "Python",
+            platform.python_version(),
+            "note",
+            "scores do not depend on it; an agent may",
+        ),
+        (
+            "ale-py",
+            ALE_VERSION,
+            "differs",
+            "this version may emulate differently; see the games below",
+        ),
+        (
+            "numpy",
+            np.__version__,
+            "note",
+            "agents may draw different numbers; see the schedule below for suites",
+        ),
     )
-    yield _compare_version(
-        "ale-py",
-        ALE_VERSION,
-        made_with["ale_py"],
-        "differs",
-        "this version may emulate differently; see the games below",
-    )
-    yield _compare_version(
-        "numpy",
-        np.__version__,
-        made_with["numpy"],
-        "note",
-        "agents may draw different numbers; see the schedule below for suites",
-    )
+    for name, found, state, meaning in versions:
+        made_with = traces.versions[name.lower().replace("-", "_")]
+        yield _compare(name, found, made_with, meaning, state)
     yield _examine_schedule(traces.schedule_hash)
     yield _examine_disk(folder)
 
 
-def _compare_version(
-    name: str, found: str, expected: str, state: State, meaning: str
+def _compare(
+    name: str, found: str, expected: str, meaning: str, state: State = "differs"
 ) -> Symptom:
     if found == expected:
         return Symptom(name, "ok", found, expected)
@@ -160,16 +159,9 @@ def _compare_version(
 
 
 def _examine_schedule(expected: str) -> Symptom:
-    found = plan_run(_SCHEDULE_SUITE).config.benchmark_contract_hash
-    state: State = "ok" if found == expected else "differs"
+    found = plan_run(SCHEDULE_SUITE).config.benchmark_contract_hash
     meaning = "schedules are drawn differently here: runs are not comparable"
-    return Symptom(
-        "schedule",
-        state,
-        found[:16],
-        expected[:16],
-        "" if state == "ok" else meaning,
-    )
+    return _compare("schedule", found[:16], expected[:16], meaning)
 
 
 def _examine_disk(folder: Path) -> Symptom:
@@ -249,20 +241,3 @@ def trace_game(game_id: str) -> GameTrace:
 def choose_action(frame: int) -> int:
     """The fixed actions: all of them in turn, each held for four frames."""
     return frame // 4 * 7 % len(GLOBAL_ACTION_SET)
-
-
-def make_traces() -> Traces:
-    """Plays the fixed actions on every game of the suites."""
-    return Traces(
-        versions={
-            "python": platform.python_version(),
-            "ale_py": ALE_VERSION,
-            "numpy": np.__version__,
-        },
-        schedule_hash=plan_run(_SCHEDULE_SUITE).config.benchmark_contract_hash,
-        games={game_id: trace_game(game_id) for game_id in list_suite_games()},
-    )
-
-
-if __name__ == "__main__":
-    write_document(_TRACES, make_traces())

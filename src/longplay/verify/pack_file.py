@@ -20,7 +20,6 @@ import hashlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Literal
 
 import zstandard
@@ -124,12 +123,7 @@ class PackFile:
     def __enter__(self) -> PackFile:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
     @property

@@ -462,8 +462,8 @@ CHANGING: Mapping[str, str] = {
     "resets the game": "find('Stream')[0].console.reset()",
     "rewinds the stream": "find('Stream')[0]._state.visit_frame_idx -= 3",
     "patches the score": """
-        from longplay.runs import session
-        session.conclude_run = lambda *_: None
+        from longplay.runs import writer
+        writer.conclude_run = lambda *_: None
         """,
     "stretches the log": "os.truncate(run_dir() / 'events.jsonl', 1 << 20)",
     "appends to the log": """

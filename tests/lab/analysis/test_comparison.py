@@ -94,7 +94,7 @@ def test_two_agents_by_hand(tmp_path):
     assert alpha.per_run["average"] == pytest.approx((0.5, 1.0, 1.5))
     assert alpha.numbers["retention"].mean == 0.0
     # Nothing is lost, and random loses 0.2 by resets alone: -0.2 / 2.
-    assert alpha.numbers["forgetting"].mean == pytest.approx(-0.1)
+    assert alpha.numbers["change_at_revisit"].mean == pytest.approx(-0.1)
     assert alpha.numbers["recovery"].mean == pytest.approx(0.2)
     assert (alpha.difference, alpha.improvement) == (None, None)
     assert beta.difference is not None
@@ -250,7 +250,7 @@ def test_documents_alone_give_whole_visit_numbers(tmp_path):
     (tmp_path / "alpha/0/events.jsonl").unlink()
     (alpha,) = compare_one(tmp_path).agents
     assert alpha.numbers["average"].mean == 0.5
-    for name in ("final", "retention", "forgetting", "recovery"):
+    for name in ("final", "retention", "change_at_revisit", "recovery"):
         assert name not in alpha.numbers
         assert "`longplay unpack`" in alpha.absent[name]
 
@@ -269,7 +269,8 @@ def test_anchors_without_random_forgetting_say_so(tmp_path):
     anchors = make_anchors(SUITE, qbert=make_game(random_forgetting=None))
     (alpha,) = compare_one(tmp_path, anchors).agents
     assert (
-        alpha.absent["forgetting"] == "the anchors lack the random agent's forgetting"
+        alpha.absent["change_at_revisit"]
+        == "the anchors lack the random agent's change at revisit"
     )
     assert "recovery" in alpha.numbers
 
@@ -322,9 +323,7 @@ def test_random_stands_beside_an_unchanged_suite(tmp_path):
     assert random.difference.mean == pytest.approx(10 - 1500)  # on seed 1
     assert random.games["pong"]["rate"].mean == pytest.approx(-0.0206666667)
     assert random.improvement is None
-    assert random.absent["improvement"] == (
-        "the shipped figures have no rates run by run"
-    )
+    assert random.absent["improvement"] == ("the shipped figures have no per-run rates")
     assert alpha.numbers["headline"].mean == 1500.0
 
 
@@ -409,14 +408,15 @@ def test_rollout_values_are_used_if_all_runs_have_the_same(tmp_path):
 
 
 @pytest.mark.parametrize("other", [None, "b"])
-def test_unlike_rollouts_are_not_mixed(tmp_path, other):
+def test_different_rollouts_are_not_mixed(tmp_path, other):
     write_prediction(tmp_path / "a", "alpha", rollouts="a")
     write_prediction(tmp_path / "b", "beta", factor=0.5, rollouts=other)
     suite = compare_one(tmp_path, NO_ANCHORS)
     assert suite.error == "nmse"
     assert [agent.numbers["error"].mean for agent in suite.agents] == [20.0, 10.0]
     assert suite.notes[-1] == (
-        "runs were scored with unlike rollouts, or without: all are compared by nmse"
+        "runs were scored with different rollout values, or none: all are compared "
+        "by nmse"
     )
 
 
@@ -460,7 +460,7 @@ def test_result_of_a_run_without_rollout_values(tmp_path):
 # --- against an independent implementation ---------------------------------------
 
 
-CHANGES = ("retention", "forgetting", "recovery")
+CHANGES = ("retention", "change_at_revisit", "recovery")
 GAMES = [
     *("ms_pacman", "centipede", "qbert", "pong", "breakout"),
     *("seaquest", "asterix", "phoenix", "enduro"),
@@ -505,7 +505,7 @@ def slow_numbers(run_dir: Path, lower: float, upper: float) -> dict[str, float]:
         lost.append(statistics.fmean(drops) - 0.2 / (upper - lower))
         costs = [z(last(visits[a], 0.1)) - z(first(visits[b], 0.5)) for a, b in pairs]
         cost.append(statistics.fmean(costs) + 0.4 / (upper - lower))
-    means = {"retention": kept, "forgetting": lost, "recovery": cost}
+    means = {"retention": kept, "change_at_revisit": lost, "recovery": cost}
     found = {name: statistics.fmean(values) for name, values in means.items() if values}
     found["average"], found["final"] = middle(average), middle(final)
     found["median"] = statistics.median(average)

@@ -82,7 +82,7 @@ def analyse(folder: Path, *plans: list[float]) -> AgentNumbers:
 
 
 @pytest.mark.parametrize(
-    ("second", "retention", "forgetting", "recovery"),
+    ("second", "retention", "change", "recovery"),
     [
         # Heads 0.9 and 0.0: kept (0.9 - 0) / 0.5, nothing lost, nothing to recover.
         (REMEMBERING, 1.8, 0.0, 0.0),
@@ -92,12 +92,12 @@ def analyse(folder: Path, *plans: list[float]) -> AgentNumbers:
         (LOSING_ALL, 0.0, 1.8, 1.4),
     ],
 )
-def test_retention_and_forgetting_have_the_right_size(
-    tmp_path, second, retention, forgetting, recovery
+def test_retention_and_change_have_the_right_size(
+    tmp_path, second, retention, change, recovery
 ):
     agent = analyse(tmp_path, LEARNING, second)
     assert agent.numbers["retention"].mean == pytest.approx(retention)
-    assert agent.numbers["forgetting"].mean == pytest.approx(forgetting)
+    assert agent.numbers["change_at_revisit"].mean == pytest.approx(change)
     assert agent.numbers["recovery"].mean == pytest.approx(recovery)
 
 

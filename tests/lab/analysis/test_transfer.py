@@ -1,4 +1,4 @@
-"""Retention, forgetting and recovery of one game, by hand."""
+"""Retention, change at revisit and recovery of one game, by hand."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from longplay.lab.analysis.transfer import (
+    change_at_revisit,
     find_revisits,
-    forgetting,
     forward_transfer,
     recovery_cost,
     retention,
@@ -29,7 +29,7 @@ def test_numbers_by_hand():
     # Heads of visits 2 and 3 minus that of visit 1: 2 and 3.
     assert retention(HEAD, APART) == 2.5
     # Tails of visits 1 and 2 minus heads of 2 and 3: 6 - 3 and 8 - 4.
-    assert forgetting(TAIL, HEAD, APART) == 3.5
+    assert change_at_revisit(TAIL, HEAD, APART) == 3.5
     # Tails of visits 1 and 2 minus first halves of 2 and 3: 6 - 5 and 8 - 7.
     assert recovery_cost(TAIL, FIRST_HALF, APART) == 1.0
 
@@ -38,7 +38,7 @@ def test_adjacent_visits_are_no_revisit():
     adjacent = np.array([0, 1, 7])
     # Only visit 3 comes back after something else.
     assert retention(HEAD, adjacent) == 3.0
-    assert forgetting(TAIL, HEAD, adjacent) == 4.0
+    assert change_at_revisit(TAIL, HEAD, adjacent) == 4.0
     assert recovery_cost(TAIL, FIRST_HALF, adjacent) == 1.0
 
 
@@ -47,7 +47,7 @@ def test_no_number_without_a_revisit(visits):
     v = np.array(visits)
     k = len(visits)
     assert math.isnan(retention(HEAD[:k], v))
-    assert math.isnan(forgetting(TAIL[:k], HEAD[:k], v))
+    assert math.isnan(change_at_revisit(TAIL[:k], HEAD[:k], v))
     assert math.isnan(recovery_cost(TAIL[:k], FIRST_HALF[:k], v))
 
 

@@ -163,7 +163,7 @@ def test_results_name_the_command_without_a_path(experiment, tmp_path):
     result = aggregate["evaluation_results"][0]
     command = result["generation_config"]["generation_args"]["execution_command"]
     assert command.startswith("longplay run ")
-    assert command.endswith("--seeds 0,1,2")
+    assert command.endswith("--seeds 0-2")
     assert "base_visit_frames=" in command
     assert str(Path(MEAN).parent) not in json.dumps(aggregate)
 

@@ -103,7 +103,7 @@ def test_profile_retention_and_improvement_are_the_comparison(compared):
     assert profile.series[0].y == tuple(s.mean for s in suite.agents[0].profile.shares)
     kept, lost, cost = draw("retention", compared.shown).panels
     assert kept.series[1].x == (suite.agents[1].numbers["retention"].mean,)
-    assert lost.series[0].x == (suite.agents[0].numbers["forgetting"].mean,)
+    assert lost.series[0].x == (suite.agents[0].numbers["change_at_revisit"].mean,)
     assert cost.series[0].x == (suite.agents[0].numbers["recovery"].mean,)
     (improvement,) = draw("improvement", compared.shown).panels
     assert improvement.categories == ("<b>beta</b> & co",)
@@ -155,7 +155,7 @@ def test_figures_that_runs_do_not_have(compared, kind, message):
 def test_figures_that_need_rows_or_two_agents(compared):
     suite = compared.shown.suite
     alone = suite.model_copy(update={"agents": suite.agents[:1]})
-    with pytest.raises(ConfigError, match="it takes two agents"):
+    with pytest.raises(ConfigError, match="needs two agents with runs"):
         draw("improvement", Shown(alone, compared.shown.runs, compared.shown.scale))
     for kind in ("curves", "stream"):
         with pytest.raises(ConfigError, match="no run has its rows"):

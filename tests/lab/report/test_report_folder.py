@@ -50,7 +50,7 @@ def write(compared: Compared, directory: Path) -> Path:
         compared.comparison,
         compared.anchors,
         lambda run: "replayed" if run.seed == 0 else "claimed",
-        ("--against", "baselines"),
+        ("--baselines",),
     )
     write_report(directory, given)
     return directory
@@ -128,7 +128,7 @@ def test_page_says_where_runs_come_from_and_how_to_make_them(folder):
         "longplay run stream-smoke-v1 --agent alpha --set base_visit_frames=60" in text
     )
     assert "--seeds 0-2" in text
-    assert "longplay report PATH… -o DIR --against baselines" in text
+    assert "longplay report PATH… -o DIR --baselines" in text
     assert "settings that differ" in text
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from generated_runs import edit
 from longplay.lab.analysis.runs import RunReader
-from longplay.lab.report.site.sections import run_command, table_differences
+from longplay.lab.report.site.sections import describe_command, table_differences
 from written_runs import make_config, write_run
 
 LONG = "a_name_that_is_longer_than_a_cell"
@@ -51,7 +51,7 @@ def test_command_names_the_file_and_all_options(tmp_path: Path):
             "memory_bytes": 3 * 10**9,
         },
     )
-    command = run_command("alpha", RunReader().read([run_dir]).runs)
+    command = describe_command("alpha", RunReader().read([run_dir]).runs)
     assert command == (
         "longplay run stream-smoke-v1 --agent alpha.py --agent-arg rate=0.5 "
         "--set base_visit_frames=60 --set jitter_pct=0.0 --seeds 0 --isolate sandbox "

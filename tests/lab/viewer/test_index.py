@@ -11,7 +11,7 @@ import pytest
 from generated_runs import edit, make_experiment, write
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError, NotARunError
-from longplay.lab.report.site.verdicts import read_recorded_trust
+from longplay.lab.report.site.verdicts import trust_of
 from longplay.lab.viewer.cards import CardReader
 from longplay.lab.viewer.index import Index
 from longplay.runs.status import derive_state, read_status
@@ -110,9 +110,9 @@ def test_pid_of_no_process_is_stale(tmp_path):
 
 def test_trust_without_reading_rows(finished_run, copy_of):
     run_dir = copy_of(finished_run)
-    assert read_recorded_trust(RunDirectory(run_dir)) == "claimed"
+    assert trust_of(RunDirectory(run_dir)) == "claimed"
     write_verification(verify_run(run_dir))
-    assert read_recorded_trust(RunDirectory(run_dir)) == "replayed"
+    assert trust_of(RunDirectory(run_dir)) == "replayed"
     with (run_dir / "events.jsonl").open("ab") as file:
         file.write(b"\n")
-    assert read_recorded_trust(RunDirectory(run_dir)) == "claimed"
+    assert trust_of(RunDirectory(run_dir)) == "claimed"

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from longplay.console.stickiness import AleDraws, StickyDraws
 from longplay.reference.library import DATA, REFERENCE_GAMES, load_reference
 from longplay.reference.streams import RecordedVisit, find_recorded_visit
 from longplay.seeds import continuation_seeds, emulator_seed
@@ -16,6 +15,7 @@ from references.continuations import (
     ReplayedVisit,
     make_draws,
 )
+from references.stickiness import AleDraws, StickyDraws
 
 WHOLE = pytest.mark.exhaustive
 

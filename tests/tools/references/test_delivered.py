@@ -10,7 +10,7 @@ import pytest
 from frozen_networks import make_arrays
 from longplay.errors import DocumentError
 from longplay.reference.library import DATA, REFERENCE_GAMES
-from longplay.reference.streams import RecordedVisit, write_streams
+from longplay.reference.streams import RecordedVisit
 from made_up_references import write_reference
 from references.delivered import (
     RANDOM_SEEDS,
@@ -23,6 +23,7 @@ from references.delivered import (
     measure_leads,
     read_random_visits,
 )
+from references.recording import write_streams
 from references.reference_tables import fill_delivered, render_delivered
 
 PAGE = Path(__file__).parents[3] / "docs/prediction.md"

@@ -95,7 +95,7 @@ def test_using_references_needs_no_torch() -> None:
     code = (
         "import sys, longplay.reference.driver\n"
         "import references.reference_tables\n"
-        "import references.recording, longplay.cli.reference\n"
+        "import references.recording, longplay.cli.catalogue\n"
         "assert 'torch' not in sys.modules"
     )
     tools = {"PYTHONPATH": str(Path(references.__file__).parents[1])}

@@ -6,6 +6,7 @@ Files are written atomically.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from longplay.contract.files import check_bounded, write_file
+from longplay.contract.files import open_regular, write_file
 from longplay.errors import DocumentError
 
 Arrays = dict[str, NDArray[Any]]
@@ -36,7 +37,7 @@ def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
         DocumentError: The file is missing or damaged.
     """
     try:
-        check_bounded(path, _LARGEST_BYTES)
+        _check_size(path)
         with safe_open(path, "numpy") as file:
             facts = json.loads((file.metadata() or {})["facts"])
             return {name: file.get_tensor(name) for name in file.keys()}, facts  # noqa: SIM118
@@ -45,3 +46,13 @@ def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]]:
             f"{path.name}: not readable in {path.parent}: {error}; "
             "delete it to make it again"
         ) from error
+
+
+def _check_size(path: Path) -> None:
+    with open_regular(path) as file:
+        size_bytes = os.fstat(file.fileno()).st_size
+    if size_bytes > _LARGEST_BYTES:
+        raise DocumentError(
+            f"{path.name}: expected at most {_LARGEST_BYTES:,} bytes, found "
+            f"{size_bytes:,}"
+        )

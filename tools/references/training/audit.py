@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from longplay.console.ale import BranchingAleConsole
 from longplay.reference.facts import AuditedState
-from longplay.reference.policy import Chooser, FixedPolicy
+from longplay.reference.policy import Chooser, FixedPolicy, ValueFunction
 from longplay.reference.ram import RamPair
-from longplay.reference.values import ValueFunction
+from references.branching import BranchingAleConsole
 from references.continuations import Player, RandomDraws, branch_off
 from references.training.frozen_play import draw_seeds
 from references.training.play import FRAME_SKIP

@@ -29,8 +29,7 @@ from longplay.reference.facts import (
     ValueFacts,
 )
 from longplay.reference.network import ExactNetwork
-from longplay.reference.policy import Chooser, FixedPolicy
-from longplay.reference.values import ValueFunction
+from longplay.reference.policy import Chooser, FixedPolicy, ValueFunction
 from references.auditing import summarise
 from references.continuations import Player
 from references.training.array_file import read_arrays, write_arrays

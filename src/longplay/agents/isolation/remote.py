@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from longplay.agents.isolation import channel
+from longplay.agents.isolation.ahead import AheadConsole
 from longplay.agents.isolation.levels import Isolation
 from longplay.agents.isolation.parent import AgentProcess
 from longplay.agents.metrics import Metrics, check_metrics, check_numbers
@@ -34,6 +35,7 @@ from longplay.errors import (
     escape_controls,
     show_value,
 )
+from longplay.stream import Stream
 
 _LONGEST_NAME = 200
 
@@ -42,10 +44,8 @@ class RemoteAgent:
     """An agent that runs in its own process.
 
     Attributes:
-        unconfirmed: Number of the last frames that the agent has not answered yet.
-            After an error, the number of frames it has not processed, including the
-            one at which it failed.
-        meanwhile: Called while the agent computes its answer to a decision frame.
+        processed: Number of frames that the agent has processed. The rest of those it
+            was given are collected, or it failed at the first of them.
     """
 
     def __init__(
@@ -65,8 +65,8 @@ class RemoteAgent:
         self._slot = 0
         self._percepts: list[channel.SentPercept] = []
         self._methods = frozenset(built.methods)
-        self.unconfirmed = 0
-        self.meanwhile: Callable[[], None] | None = None
+        self.processed = 0
+        self._meanwhile: Callable[[], None] | None = None
         if {"save", "load"} <= self._methods:
             self.save, self.load = self._save, self._load
         if "usage" in self._methods:
@@ -91,10 +91,18 @@ class RemoteAgent:
                 self.next_canvas()[...] = obs_rgb
                 slot = self._slot
         percepts.append(channel.SentPercept(slot, reward, terminated, truncated, info))
-        self.unconfirmed = len(percepts)
         if info["is_decision_frame"]:
-            return self._send(self.meanwhile)
+            return self._send(self._meanwhile)
         return self._send() if len(percepts) == channel.LONGEST_BATCH else None
+
+    def play_ahead_of(self, stream: Stream) -> None:
+        """Has a stream's console draw for the agent, and play on while it computes."""
+        rules = stream.mechanics
+        shown_after = 1 if self.looks_between_decisions else rules.decision_interval
+        console = AheadConsole(stream.console, self.next_canvas, shown_after)
+        stream.use_console(console)
+        if rules.delay:
+            self._meanwhile = lambda: console.play_ahead(stream.known_actions)
 
     def next_canvas(self) -> Observation:
         """Shared memory for the observation of the next frame."""
@@ -110,14 +118,12 @@ class RemoteAgent:
         batch = channel.Batch(percepts, self._process.spin_s)
         try:
             reply = self._process.ask(batch, timeout_s, meanwhile)
-        except Exception:
+        except BaseException:
             # The agent's process may say anything.
-            failed_idx = min(
-                max(self._process.failed_percept_idx, 0), len(percepts) - 1
-            )
-            self.unconfirmed = len(percepts) - failed_idx
+            failed_idx = max(self._process.failed_percept_idx, 0)
+            self.processed += min(failed_idx, len(percepts) - 1)
             raise
-        self.unconfirmed = 0
+        self.processed += len(percepts)
         if isinstance(reply, channel.Answer):
             return reply.value
         if isinstance(reply, channel.OddAnswer):

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from longplay.contract.config import RunConfig
 from longplay.lab.analysis.aggregation import aggregate_games, optimality_gap
 from longplay.lab.analysis.intervals import Estimate, estimate_mean
 from longplay.lab.analysis.measures import GameRates, has_revisits
+from longplay.lab.analysis.records import METRICS
 from longplay.lab.analysis.runs import MeasuredRun
 from longplay.lab.analysis.transfer import forward_transfer
+from longplay.scoring.metrics import mean_or_none
 from longplay.scoring.normalisation import Scale
 
 Reals = NDArray[np.float64]
 
 _NO_REVISITS = "this suite has no revisits"
 _NO_CURVES = "an older pack has no curves: `longplay unpack` computes them"
+_OF_REVISITS = ("retention", "change_at_revisit", "recovery")
 
 
 @dataclass
@@ -31,8 +37,7 @@ class AgentArrays:
         per_game: Number of a game -> (R, G), NaN where a game has none.
         contest: (R, G) the ranking criterion, higher is better; NaN where unknown.
         absent: Number -> why it is missing.
-        game_means: Number of a game -> game -> estimate, where runs are not known one
-            by one.
+        game_means: Number of a game -> game -> estimate, where the runs are not known.
     """
 
     seeds: tuple[int | None, ...]
@@ -43,7 +48,7 @@ class AgentArrays:
     game_means: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
 
     def by_seed(self, name: str) -> dict[Hashable, float]:
-        """Seed -> number; a run without a seed is a pair of none."""
+        """Seed -> number; a run without a seed is never paired."""
         values = self.per_run.get(name)
         if values is None:
             return {}
@@ -125,16 +130,14 @@ def arrays_of_rates(
     _add_headlines(found, headlines)
     if not scale.has_z.any():
         reason = "no game of this suite has z"
-        names = ("average", "median", "optimality_gap", "final", "retention")
-        found.absent.update(dict.fromkeys((*names, "forgetting", "recovery"), reason))
+        names = ("average", "median", "optimality_gap", "final", *_OF_REVISITS)
+        found.absent.update(dict.fromkeys(names, reason))
         return found
     _add_performance(found, rates, scale)
     if has_revisits:
         _add_revisits(found, rates, scale, has_rows=has_rows)
     else:
-        found.absent.update(
-            dict.fromkeys(("retention", "forgetting", "recovery"), _NO_REVISITS)
-        )
+        found.absent.update(dict.fromkeys(_OF_REVISITS, _NO_REVISITS))
     return found
 
 
@@ -174,20 +177,20 @@ def _add_performance(
 def _add_revisits(
     found: AgentArrays, rates: Sequence[GameRates], scale: Scale, *, has_rows: bool
 ) -> None:
-    normalise = {
-        "retention": scale.normalise_difference,
-        "forgetting": scale.correct_forgetting,
-        "recovery": scale.correct_recovery,
+    measured = {
+        "retention": ("retention", scale.normalise_difference),
+        "change_at_revisit": ("forgetting", scale.correct_forgetting),
+        "recovery": ("recovery", scale.correct_recovery),
     }
-    for name, function in normalise.items():
-        differences = _stack(rates, name)
-        values = function(differences)
+    for name, (rate, normalise) in measured.items():
+        differences = _stack(rates, rate)
+        values = normalise(differences)
         if not has_rows:
             found.absent[name] = _NO_CURVES
         elif np.isnan(differences).all():
             found.absent[name] = _NO_REVISITS
         elif np.isnan(values).all():
-            found.absent[name] = f"the anchors lack the random agent's {name}"
+            found.absent[name] = f"the anchors lack the random agent's {METRICS[name]}"
         else:
             _add_mean_over_games(found, name, values, "a run has no revisit")
 
@@ -232,6 +235,58 @@ def _transfer_of(run: MeasuredRun, rates: GameRates, alone: AloneRate) -> Reals:
     return forward_transfer(rates.first_visit, baseline, is_first_game)
 
 
+# --- runs of an agent on one game alone: the baseline of forward transfer ----------
+
+
+class SingleGameRuns:
+    """The single-game runs among the given runs."""
+
+    def __init__(self, runs: Iterable[MeasuredRun]) -> None:
+        self._runs: dict[Any, list[MeasuredRun]] = {}
+        for run in runs:
+            if len(run.config.games) == 1 and run.curves is not None:
+                (game,) = run.config.games
+                key = (run.agent, game, _rules_of(run.config, game))
+                self._runs.setdefault(key, []).append(run)
+
+    def rates_for(self, run: MeasuredRun) -> AloneRate:
+        """Rates of the same agent and settings on single games, mean over runs.
+
+        Single-game runs shorter than the requested length are ignored.
+        """
+
+        def find(game: str, frames: int) -> float | None:
+            key = (run.agent, game, _rules_of(run.config, game))
+            rates = [
+                single.curves.rate_of_first(0, frames)
+                for single in self._runs.get(key, ())
+                if single.curves is not None
+            ]
+            return mean_or_none([rate for rate in rates if not math.isnan(rate)])
+
+        return find
+
+
+def _rules_of(config: RunConfig, game: str) -> tuple[Any, ...]:
+    """All settings of a run except the schedule, and its emulator and ROM."""
+    roms = config.rom_sha256 or config.rom_md5 or {}
+    return (
+        (config.versions or {}).get("ale_py"),
+        roms.get(game),
+        config.benchmark_contract_version,
+        config.decision_interval,
+        config.delay,
+        config.sticky,
+        config.life_loss_termination,
+        config.full_action_space,
+        config.frame_skip,
+        config.reward,
+    )
+
+
+# --- predictions ------------------------------------------------------------------
+
+
 def measure_predictions(runs: Sequence[MeasuredRun], error: str) -> AgentArrays:
     """Prediction runs of one agent -> its numbers.
 
@@ -262,7 +317,7 @@ def arrays_of_errors(
 ) -> AgentArrays:
     """Errors of a predictor -> its numbers: (R, G), (R,)."""
     found = AgentArrays(seeds, {}, {"error": errors}, contest=-errors)
-    names = ("average", "final", "retention", "forgetting", "recovery")
+    names = ("average", "final", *_OF_REVISITS)
     found.absent.update(dict.fromkeys(names, "predictions have no z"))
     _add_headlines(found, headlines)
     if np.isnan(errors).all(axis=1).any():

@@ -22,7 +22,7 @@ from longplay.scoring.prediction_baselines import (
     prediction_baselines,
 )
 
-_NOT_BY_RUN = "the shipped figures have no rates run by run"
+_NOT_BY_RUN = "the shipped figures have no per-run rates"
 
 
 def shipped_agents(

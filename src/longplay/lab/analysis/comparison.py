@@ -17,6 +17,7 @@ import numpy as np
 from longplay.errors import UnknownNameError, show_name
 from longplay.lab.analysis.agent_arrays import (
     AgentArrays,
+    SingleGameRuns,
     measure_play,
     measure_predictions,
 )
@@ -47,7 +48,6 @@ from longplay.lab.analysis.runs import (
     LeftOut,
     MeasuredRun,
 )
-from longplay.lab.analysis.single_games import SingleGameRuns
 from longplay.scoring.anchors import Anchors
 from longplay.scoring.normalisation import Scale, make_scale
 
@@ -221,9 +221,9 @@ class _Table:
         if rollouts == {None}:
             return "nmse", None
         if len(rollouts) > 1:
-            why = "runs were scored with unlike rollouts, or without"
+            why = "runs were scored with different rollout values, or none"
         elif self.request.with_baselines and shipped_rollouts(self.runs[0]) - rollouts:
-            why = "the shipped figures were measured with other rollouts"
+            why = "the shipped figures were measured with other rollout values"
         else:
             return "value_nmse", None
         return "nmse", f"{why}: all are compared by nmse"
@@ -259,9 +259,15 @@ class _Table:
             versus=versus.label,
             games=self.games,
             games_without_z={} if self.error else self.scale.reasons,
-            notes=tuple(self._note(contestants)),
+            notes=tuple(self._list_notes(contestants)),
             agents=tuple(self._report(c, versus) for c in contestants),
         )
+
+    def _list_notes(self, contestants: Sequence[Contestant]) -> Iterator[str]:
+        """Caveats of the comparison, each by a function of its own."""
+        for describe in _NOTES:
+            if note := describe(self, contestants):
+                yield note
 
     def _gather(self) -> list[Contestant]:
         """The agents with runs, those that have none left, and the shipped ones."""
@@ -295,56 +301,6 @@ class _Table:
         add_metrics(arrays, runs)
         agent = runs[0].config.agent
         return Contestant(key, arrays, agent.config if agent else {})
-
-    def _note(self, contestants: Sequence[Contestant]) -> Iterator[str]:
-        if changes := self._describe_changes():
-            yield changes
-        named = {c.label: c for c in contestants}
-        seeds = {label: c.arrays.seeds for label, c in named.items() if c.arrays.seeds}
-        if len({frozenset(s) for s in seeds.values()}) > 1:
-            told = "; ".join(f"{n}: {describe_seeds(s)}" for n, s in seeds.items())
-            yield (
-                f"different seeds ({told}): a difference uses the seeds that both "
-                "agents have, and all seeds if there are none"
-            )
-        isolation = {label: c.key.isolation for label, c in named.items()}
-        tuning = {
-            label: describe_tuning(c.key.tuning_frames) for label, c in named.items()
-        }
-        for name, values in (("isolation", isolation), ("tuning frames", tuning)):
-            if len(set(values.values())) > 1:
-                told = ", ".join(f"{n}: {v}" for n, v in values.items())
-                yield f"different {name} ({told})"
-        if self.request.with_baselines and not any(c.is_shipped for c in contestants):
-            yield "there are no baselines for this suite and emulator"
-        if self.title != self.conditions.suite:
-            yield (
-                "other runs of this suite used another emulator, other ROMs or other "
-                "references, and are in a separate table"
-            )
-        if self.error_note is not None:
-            yield self.error_note
-        if nulls := self._count_nulls(contestants):
-            told = ", ".join(f"{game} in {count}" for game, count in nulls.items())
-            yield f"games without {self.error}, by number of runs: {told}"
-
-    def _count_nulls(self, contestants: Sequence[Contestant]) -> dict[str, int]:
-        """Game -> runs whose score has no error for it, as its values hardly differ."""
-        if self.error is None:
-            return {}
-        errors = [c.arrays.per_game["error"] for c in contestants if c.arrays.seeds]
-        counts = np.isnan(np.concatenate(errors)).sum(axis=0)
-        return {g: int(n) for g, n in zip(self.games, counts, strict=True) if n}
-
-    def _describe_changes(self) -> str:
-        """The overrides behind the name `<suite>+<8 hex>`."""
-        given = self.runs[0].config.config_given
-        if given is None or self.conditions.suite == given.suite:
-            return ""
-        changes = ", ".join(
-            f"{name} = {json.dumps(value)}" for name, value in given.overrides.items()
-        )
-        return f"{given.suite} with {changes or 'other references'}"
 
     def _report(self, contestant: Contestant, versus: Contestant) -> AgentNumbers:
         arrays, key = contestant.arrays, contestant.key
@@ -387,6 +343,95 @@ class _Table:
             if left.agent == key:
                 found.setdefault(left.kind, []).append(left.seed)
         return {kind: tuple(seeds) for kind, seeds in found.items()}
+
+
+# --- notes: of a table and its agents; "" where there is nothing to say ------------
+
+
+def _note_changes(table: _Table, contestants: Sequence[Contestant]) -> str:
+    """The overrides behind the name `<suite>+<8 hex>`."""
+    given = table.runs[0].config.config_given
+    if given is None or table.conditions.suite == given.suite:
+        return ""
+    changes = ", ".join(
+        f"{name} = {json.dumps(value)}" for name, value in given.overrides.items()
+    )
+    return f"{given.suite} with {changes or 'other references'}"
+
+
+def _note_seeds(table: _Table, contestants: Sequence[Contestant]) -> str:
+    seeds = {c.label: c.arrays.seeds for c in contestants if c.arrays.seeds}
+    if len({frozenset(own) for own in seeds.values()}) < 2:
+        return ""
+    text = "; ".join(f"{label}: {describe_seeds(own)}" for label, own in seeds.items())
+    return (
+        f"different seeds ({text}): a difference uses the seeds that both agents "
+        "have, and all seeds if there are none"
+    )
+
+
+def _note_isolation(table: _Table, contestants: Sequence[Contestant]) -> str:
+    levels = {c.label: c.key.isolation for c in contestants}
+    return _describe_differences("isolation", levels)
+
+
+def _note_tuning(table: _Table, contestants: Sequence[Contestant]) -> str:
+    budgets = {c.label: describe_tuning(c.key.tuning_frames) for c in contestants}
+    return _describe_differences("tuning frames", budgets)
+
+
+def _describe_differences(name: str, values: Mapping[str, str]) -> str:
+    if len(set(values.values())) < 2:
+        return ""
+    text = ", ".join(f"{label}: {value}" for label, value in values.items())
+    return f"different {name} ({text})"
+
+
+def _note_baselines(table: _Table, contestants: Sequence[Contestant]) -> str:
+    if not table.request.with_baselines or any(c.is_shipped for c in contestants):
+        return ""
+    return "there are no baselines for this suite and emulator"
+
+
+def _note_other_tables(table: _Table, contestants: Sequence[Contestant]) -> str:
+    if table.title == table.conditions.suite:
+        return ""
+    return (
+        "other runs of this suite used another emulator, other ROMs or other "
+        "references, and are in a separate table"
+    )
+
+
+def _note_error(table: _Table, contestants: Sequence[Contestant]) -> str:
+    return table.error_note or ""
+
+
+def _note_nulls(table: _Table, contestants: Sequence[Contestant]) -> str:
+    """Games without an error in some runs, because their values are nearly constant."""
+    if table.error is None:
+        return ""
+    errors = [c.arrays.per_game["error"] for c in contestants if c.arrays.seeds]
+    counts = np.isnan(np.concatenate(errors)).sum(axis=0)
+    nulls = {game: n for game, n in zip(table.games, counts, strict=True) if n}
+    if not nulls:
+        return ""
+    text = ", ".join(f"{game} in {count}" for game, count in nulls.items())
+    return f"games without {table.error}, by number of runs: {text}"
+
+
+_NOTES = (
+    _note_changes,
+    _note_seeds,
+    _note_isolation,
+    _note_tuning,
+    _note_baselines,
+    _note_other_tables,
+    _note_error,
+    _note_nulls,
+)
+
+
+# --- numbers ----------------------------------------------------------------------
 
 
 def _estimate_difference(

@@ -30,7 +30,8 @@ class GameRates:
         final: Over the second half of its last visit.
         first_visit: Over its first visit.
         retention: Head of the revisits minus head of the first visit.
-        forgetting: Tail before minus head after, over revisits.
+        forgetting: Tail before minus head after, over revisits: the change at revisit
+            before the random agent's is subtracted.
         recovery: Tail before minus first half after, over revisits.
     """
 
@@ -82,7 +83,7 @@ def measure_games(
             rows[:, column] = (
                 second_half[v[-1]],
                 transfer.retention(head[v], v),
-                transfer.forgetting(tail[v], head[v], v),
+                transfer.change_at_revisit(tail[v], head[v], v),
                 transfer.recovery_cost(tail[v], first_half[v], v),
             )
     final, retention, forgetting, recovery = rows

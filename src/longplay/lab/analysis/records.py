@@ -22,7 +22,7 @@ METRICS = {
     "optimality_gap": "optimality gap",
     "final": "final",
     "retention": "retention",
-    "forgetting": "forgetting",
+    "change_at_revisit": "change at revisit",
     "recovery": "recovery cost",
     "transfer": "forward transfer",
     "error": "median error",
@@ -33,12 +33,12 @@ GAME_METRICS = {
     "average": "average",
     "final": "final",
     "retention": "retention",
-    "forgetting": "forgetting",
+    "change_at_revisit": "change at revisit",
     "recovery": "recovery cost",
     "transfer": "forward transfer",
     "error": "error",
 }
-LESS_IS_BETTER = ("optimality_gap", "forgetting", "recovery", "error")
+LESS_IS_BETTER = ("optimality_gap", "change_at_revisit", "recovery", "error")
 
 
 class Profile(Document):
@@ -51,7 +51,7 @@ class Profile(Document):
 class AgentNumbers(Document):
     """One agent on one suite."""
 
-    label: str = Field(description="Its name, told apart from the others' here.")
+    label: str = Field(description="Its name, unique in this table.")
     agent_id: str | None
     is_shipped: bool = Field(description="Figures of the package, without runs.")
     isolation: str = Field(description="none, process or sandbox.")
@@ -66,12 +66,12 @@ class AgentNumbers(Document):
     )
     games: dict[str, dict[str, Estimate]] = Field(description="Game -> numbers.")
     profile: Profile | None
-    absent: dict[str, str] = Field(description="Number -> why it is not there.")
+    absent: dict[str, str] = Field(description="Number -> why it is missing.")
     difference: Estimate | None = Field(
-        description="Of `lead` to the agent it is compared with, paired by seed."
+        description="Difference in `lead` from the compared agent, paired by seed."
     )
     headline_difference: Estimate | None = Field(
-        description="The same of the headline, where that is not `lead`."
+        description="Difference in the headline, where that is not `lead`."
     )
     improvement: Estimate | None = Field(
         description="Probability of being better than that agent."

@@ -283,7 +283,8 @@ def _find_missing(group: RunGroup, seeds: set[int | None]) -> Iterator[LeftOut]:
 def _find_problem(run: RunDirectory) -> tuple[LeftOutKind, str] | None:
     """Why a run does not count; None if it does."""
     if run.config.is_tuning:
-        return "tuning", f"stopped at frame {run.config.stop_frame} for tuning"
+        noun = track_of(run.config).frame_noun
+        return "tuning", f"stopped at {noun} {run.config.stop_frame} for tuning"
     state = run.status.state if run.status else "COMPLETED"
     if run.status is not None and state in ("FAILED", "STALE"):
         error = run.status.error

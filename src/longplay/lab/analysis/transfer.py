@@ -1,4 +1,4 @@
-"""Rates within the visits of one game -> retention, forgetting and transfer.
+"""Rates within the visits of one game -> retention, change at revisit and transfer.
 
 All arrays are about the K visits of one game in one run, in order:
 
@@ -36,8 +36,11 @@ def retention(head: Reals, visit_idx: Ints) -> float:
     return _mean((head[1:] - head[:1])[find_revisits(visit_idx)])
 
 
-def forgetting(tail: Reals, head: Reals, visit_idx: Ints) -> float:
-    """Mean over revisits of the tail before minus the head after."""
+def change_at_revisit(tail: Reals, head: Reals, visit_idx: Ints) -> float:
+    """Mean over revisits of the tail before minus the head after.
+
+    It mixes what the agent forgot with the restart of the game.
+    """
     return _mean((tail[:-1] - head[1:])[find_revisits(visit_idx)])
 
 

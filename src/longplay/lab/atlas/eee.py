@@ -16,7 +16,6 @@ import hashlib
 import itertools
 import json
 import re
-import shlex
 import statistics
 import uuid
 from collections.abc import Iterator, Mapping
@@ -40,6 +39,7 @@ from longplay.eval_log.export import CheckedRuns, ExportOptions
 from longplay.eval_log.records import AgentInfo, EpisodeRecord, ExperimentRecord
 from longplay.eval_log.run_records import EXPERIMENT_FILE, Level, experiment_of
 from longplay.eval_log.trajectory import Trajectory
+from longplay.lab.analysis.commands import run_command
 from longplay.lab.analysis.intervals import (
     BOOTSTRAP_DRAWS,
     FEWEST_FOR_BOOTSTRAP,
@@ -208,18 +208,10 @@ def _describe_agent(
 
 
 def _describe_command(directory: Path, agent: AgentInfo) -> str:
-    """The command of the experiment; an agent in a file is named without its path."""
+    """The command of the experiment."""
     plan = read_experiment_config(directory)
-    words = ["longplay", "run", plan.config_given.suite]
-    words += ["--agent", str(agent.config.get("file") or name_agent(agent.config))]
-    for name, value in (agent.config.get("args") or {}).items():
-        words += ["--agent-arg", f"{name}={json.dumps(value)}"]
-    for name, value in plan.config_given.overrides.items():
-        words += ["--set", f"{name}={json.dumps(value)}"]
-    if plan.config_given.stop_after is not None:
-        words += ["--stop-after", str(plan.config_given.stop_after)]
-    words += ["--seeds", ",".join(map(str, plan.seeds))]
-    return shlex.join(words)
+    isolation = plan.agent_isolation
+    return run_command(plan.config_given, agent.config, plan.seeds, isolation)
 
 
 # --- results ------------------------------------------------------------------------

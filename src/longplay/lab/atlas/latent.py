@@ -115,7 +115,7 @@ def _standard_errors(
     """Standard errors of abilities and difficulties relative to the mean difficulty.
 
     With many parameters each is treated as if the others were known: every one of them
-    rests on many entries then, and the error of the others hardly adds to its own.
+    rests on many entries then, and the error of the others adds little to its own.
     """
     chance = _chance(ability[agent] - difficulty[task])
     own = _information(agent, chance, len(ability))

@@ -1,18 +1,14 @@
-"""A comparison -> tables as text, Markdown, LaTeX and CSV.
+"""A comparison -> tables, and its numbers as LaTeX and CSV.
 
-A number is printed with the digits that its interval supports: two of the interval's
-half width. CSV has every digit, one line per number, so that reading it gives the exact
-numbers that were written.
+A number is printed with the digits that its interval supports: two significant digits
+of the half-width. CSV has every digit, one line per number, so that reading it gives
+the exact numbers that were written.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from longplay.lab.analysis.intervals import Estimate
 from longplay.lab.analysis.labels import describe_seeds
@@ -23,8 +19,7 @@ from longplay.lab.analysis.records import (
     Comparison,
     SuiteComparison,
 )
-
-NOTHING = "–"
+from longplay.tables import NOTHING, Cell, TextTable, render_latex, write_csv
 
 CSV_COLUMNS = (
     "suite",
@@ -42,96 +37,6 @@ CSV_COLUMNS = (
     "n",
     "method",
 )
-
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "^": r"\textasciicircum{}",
-    "~": r"\textasciitilde{}",
-    "±": r"$\pm$",
-    "−": "$-$",
-    "…": r"\ldots{}",
-    "–": "--",
-}
-_GREEK = frozenset(
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho "
-    "sigma tau upsilon phi chi psi omega".split()
-)
-_LARGE_GREEK = frozenset(
-    "gamma delta theta lambda xi pi sigma upsilon phi psi omega".split()
-)
-# What TeX's default encoding of input has, beside ASCII.
-_LATIN = range(0xA0, 0x180)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A cell of a table.
-
-    Attributes:
-        text: The text shown.
-        value: The sort key; None is last.
-        links: (words, address) of downloads that stand in its place on a page.
-        page: Address of the page it leads to; empty for none.
-        live: Name by which a page changes its text; empty if it does not.
-    """
-
-    text: str
-    value: float | str | None = None
-    links: tuple[tuple[str, str], ...] = ()
-    page: str = ""
-    live: str = ""
-
-
-@dataclass(frozen=True)
-class TextTable:
-    """A table of text.
-
-    Attributes:
-        title: Its heading.
-        columns: Headings.
-        rows: One cell per column each.
-        names: Number of leading columns that contain names.
-    """
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    names: int = 1
-
-    def widths(self) -> list[int]:
-        """Characters of the widest cell of each column."""
-        return [
-            max(len(column), *(len(row[n].text) for row in self.rows), 0)
-            for n, column in enumerate(self.columns)
-        ]
-
-    def split(self, width: int, gap: int = 2) -> list[TextTable]:
-        """Tables of at most that many characters, each with the name columns."""
-        sizes = [size + gap for size in self.widths()]
-        names = tuple(range(self.names))
-        blocks: list[list[int]] = [[]]
-        for n in range(self.names, len(self.columns)):
-            needed = sum(sizes[: self.names]) + sum(sizes[k] for k in blocks[-1])
-            if needed + sizes[n] > width and blocks[-1]:
-                blocks.append([])
-            blocks[-1].append(n)
-        return [self.choose((*names, *block)) for block in blocks]
-
-    def choose(self, positions: Sequence[int]) -> TextTable:
-        """Some of the columns."""
-        return TextTable(
-            self.title,
-            tuple(self.columns[n] for n in positions),
-            tuple(tuple(row[n] for n in positions) for row in self.rows),
-            sum(n < self.names for n in positions),
-        )
 
 
 # --- numbers as text ------------------------------------------------------------
@@ -193,10 +98,10 @@ def make_agents_table(suite: SuiteComparison) -> TextTable:
     rows = []
     for agent in suite.agents:
         row = [Cell(agent.label, agent.label), _runs_cell(agent)]
-        row += [_estimate_cell(agent.numbers.get(name)) for name in names]
-        row += [_estimate_cell(getattr(agent, key)) for key in shown]
+        row += [estimate_cell(agent.numbers.get(name)) for name in names]
+        row += [estimate_cell(getattr(agent, key)) for key in shown]
         if has_others:
-            row.append(_estimate_cell(agent.improvement))
+            row.append(estimate_cell(agent.improvement))
         rows.append(tuple(row))
     return TextTable(suite.title, tuple(columns), tuple(rows))
 
@@ -223,7 +128,7 @@ def make_games_table(suite: SuiteComparison) -> TextTable:
         (
             Cell(game, game),
             Cell(agent.label, agent.label),
-            *(_estimate_cell(agent.games.get(game, {}).get(name)) for name in names),
+            *(estimate_cell(agent.games.get(game, {}).get(name)) for name in names),
         )
         for game in suite.games
         for agent in suite.agents
@@ -260,7 +165,8 @@ def _head_game_metric(suite: SuiteComparison, name: str) -> str:
     return GAME_METRICS[name]
 
 
-def _estimate_cell(estimate: Estimate | None) -> Cell:
+def estimate_cell(estimate: Estimate | None) -> Cell:
+    """A mean with its interval, sorted by the mean."""
     value = None if estimate is None else estimate.mean
     return Cell(format_estimate(estimate), value)
 
@@ -295,72 +201,17 @@ def describe_suite(suite: SuiteComparison) -> Iterator[str]:
 
 
 def _explain_absent(suite: SuiteComparison) -> Iterator[str]:
-    """Why numbers are missing, once for all that miss for the same reasons."""
+    """Why numbers are missing, grouped by reason."""
     found: dict[str, list[str]] = {}
-    for name, words in METRICS.items():
+    for name, heading in METRICS.items():
         reasons = {a.absent[name] for a in suite.agents if name in a.absent}
         if reasons:
-            found.setdefault("; ".join(sorted(reasons)), []).append(words)
+            found.setdefault("; ".join(sorted(reasons)), []).append(heading)
     for reasons_text, names in found.items():
         yield f"no {', '.join(names)}: {reasons_text}"
 
 
-# --- LaTeX ----------------------------------------------------------------------
-
-
-def render_markdown(table: TextTable) -> str:
-    """A table for a page of docs."""
-    rule = "|---" * table.names + "|--:" * (len(table.columns) - table.names) + "|"
-    rows = [[cell.text for cell in row] for row in table.rows]
-    lines = [
-        " | ".join(text.replace("|", "\\|") for text in cells)
-        for cells in (table.columns, *rows)
-    ]
-    return "\n".join([f"| {lines[0]} |", rule, *(f"| {x} |" for x in lines[1:]), ""])
-
-
-def escape_latex(text: str) -> str:
-    """Text, escaped for LaTeX; a character that TeX lacks is named by its number."""
-    return "".join(_LATEX.get(c) or _spell_latex(c) for c in text)
-
-
-def _spell_latex(character: str) -> str:
-    if character.isascii() or ord(character) in _LATIN:
-        return character
-    script, *words = unicodedata.name(character, "no name").split()
-    if script == "GREEK" and words[1:2] == ["LETTER"] and len(words) == 3:
-        name = {"LAMDA": "lambda"}.get(words[2], words[2].lower())
-        is_large = words[0] == "CAPITAL"
-        # Other letters look like Latin ones and have no command.
-        commands = _LARGE_GREEK if is_large else _GREEK
-        if name in commands:
-            return rf"$\{name.capitalize() if is_large else name}$"
-    return f"[U+{ord(character):04X}]"
-
-
-def render_latex(table: TextTable) -> str:
-    """A `tabular` for the package booktabs."""
-    heads = " & ".join(map(_latex_head, table.columns))
-    rows = [
-        " & ".join(escape_latex(cell.text) for cell in row) + r" \\"
-        for row in table.rows
-    ]
-    numbers = len(table.columns) - table.names
-    lines = [
-        f"% {table.title}".replace("\n", " "),
-        rf"\begin{{tabular}}{{{'l' * table.names}{'r' * numbers}}}",
-        r"\toprule",
-        rf"{heads} \\",
-        r"\midrule",
-        *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _latex_head(text: str) -> str:
-    return escape_latex(text).replace("P(", "$P$(")
+# --- files ----------------------------------------------------------------------
 
 
 def comparison_to_latex(comparison: Comparison, *, with_games: bool = False) -> str:
@@ -371,9 +222,6 @@ def comparison_to_latex(comparison: Comparison, *, with_games: bool = False) -> 
         if with_games:
             tables.append(make_games_table(suite))
     return "\n".join(map(render_latex, tables))
-
-
-# --- CSV ------------------------------------------------------------------------
 
 
 def comparison_to_csv(comparison: Comparison) -> str:
@@ -397,24 +245,7 @@ def _numbers_to_csv(
         for game, metric, estimate in _list_estimates(agent)
         if keeps(game)
     ]
-    return _write_csv(CSV_COLUMNS, rows)
-
-
-def table_to_csv(table: TextTable) -> str:
-    """The cells of a table of text, whole where a page shortens them."""
-    rows = [
-        [cell.text if cell.value is None else cell.value for cell in row]
-        for row in table.rows
-    ]
-    return _write_csv(table.columns, rows)
-
-
-def _write_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return text.getvalue()
+    return write_csv(CSV_COLUMNS, rows)
 
 
 def _list_estimates(agent: AgentNumbers) -> Iterator[tuple[str, str, Estimate]]:
@@ -439,7 +270,7 @@ def _csv_row(
     metric: str,
     estimate: Estimate,
 ) -> list[object]:
-    """The csv module writes None as nothing and a float as `repr` does."""
+    """The cells of `CSV_COLUMNS`."""
     return [
         suite.suite,
         suite.emulator,

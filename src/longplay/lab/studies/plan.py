@@ -21,8 +21,8 @@ from typing import Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from longplay.agents.isolation.remote import load_agent_at
-from longplay.agents.source.config import AgentConfig
 from longplay.agents.source.loading import LoadedAgent
+from longplay.contract.confidential import check_no_secrets
 from longplay.contract.config import AgentEntry, ConfigGiven
 from longplay.contract.documents import (
     SCHEMA_VERSION,
@@ -195,7 +195,7 @@ class StudyAgents:
                     given.isolation, spec, given.args, given.files
                 )
             loaded = imported[key].with_args(given.args)
-            AgentConfig.from_entry(loaded.entry)  # refuses secrets
+            check_no_secrets(loaded.entry.config, "agent config")
             name = given.name or loaded.name
             if name in by_name:
                 raise ConfigError(

@@ -26,7 +26,7 @@ from longplay.errors import (
     LongplayError,
     OutputError,
 )
-from longplay.experiments.experiment import Experiment, Mode
+from longplay.experiments.experiment import Experiment
 from longplay.experiments.job import Job, RunResult, play_job
 from longplay.lab.studies.directory import StudyDirectory
 from longplay.lab.studies.file import read_study_file
@@ -194,14 +194,13 @@ class Study(StudyDirectory):
             self.plans_of(cell),
             self.agents.get(cell.agent, source.args),
             self.directory_of(cell),
-            Mode.CREATE_OR_RESUME,
+            may_exist=True,
             needs=self.agents.by_name[cell.agent][0].needs,
             tuning_frames=self.count_tuning_frames(cell),
             options=self.options,
         )
-        opened = experiment.open_or_create()
-        is_started = opened.mode is Mode.RESUME
-        return replace(opened, mode=Mode.RETRY) if is_started else opened
+        experiment.check_same()
+        return experiment
 
 
 def _check_new(directory: Path) -> None:
@@ -341,7 +340,6 @@ class OpenCells:
             shares = not self._shard.is_whole
             drive = experiment.drive_shared if shares else experiment.drive
             results = stack.enter_context(drive())
-            experiment.mode = Mode.RETRY
             own = {
                 view.run_dir.absolute(): view.state == "FAILED"
                 for view in self.study.view(cell)

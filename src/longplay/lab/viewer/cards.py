@@ -1,7 +1,6 @@
 """A run -> its line in the list of runs, from its documents alone.
 
-The numbers are those of `longplay compare` and of score.json. Rows are not read for it:
-a number over windows is there once the rows were scanned for another page.
+The numbers are those of `longplay compare` and of score.json; no rows are read.
 """
 
 from __future__ import annotations
@@ -15,18 +14,30 @@ from longplay.contract.rundir import RunDirectory
 from longplay.errors import LongplayError, show_name
 from longplay.lab.analysis.comparison import Request, compare
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun, RunReader, key_of_run
-from longplay.lab.report.site.verdicts import open_pack, read_recorded_trust
+from longplay.lab.report.site.verdicts import open_pack, trust_of
 from longplay.lab.viewer.index import RunEntry, fingerprint_files
 from longplay.plan import name_benchmark
 from longplay.runs.status import derive_state
 from longplay.scoring.anchors import Anchors
+from longplay.tables import NOTHING
 from longplay.tracks.catalogue import track_of
 
 UNREADABLE = "UNREADABLE"
 # States of runs that a process works on, or will.
 IN_PROGRESS = ("QUEUED", "RUNNING")
 
-# Whatever a damaged or malicious run directory makes reading raise. A card shows it.
+# A sign and a word name a state; its colour only repeats them.
+_SIGNS = {
+    "QUEUED": "○",
+    "RUNNING": "▶",
+    "COMPLETED": "✓",
+    "FAILED": "✗",
+    "CANCELLED": "■",
+    "STALE": "?",
+    UNREADABLE: "✗",
+}
+
+# Errors while reading untrusted runs; a card shows them.
 READ_ERRORS = (LongplayError, OSError, ValueError, ArithmeticError, RecursionError)
 
 
@@ -47,7 +58,6 @@ class RunCard:
         headline: Key of score.json that is the headline.
         score: The headline.
         normalised: Average z.
-        forgetting: `forgetting_index_mean` of score.json.
         trust: claimed, replayed or re-executed.
         isolation: none, process or sandbox.
         reward_rate: Delivered reward per frame of the visit that is being played.
@@ -67,7 +77,6 @@ class RunCard:
     headline: str = ""
     score: float | None = None
     normalised: float | None = None
-    forgetting: float | None = None
     trust: str = "claimed"
     isolation: str = "none"
     reward_rate: float | None = None
@@ -83,6 +92,32 @@ class RunCard:
     def share(self) -> float:
         """Share of its frames that were played."""
         return self.frame / self.frames_total if self.frames_total > 0 else 0.0
+
+
+def describe_state(state: str) -> str:
+    """`✓ COMPLETED`."""
+    return f"{_SIGNS.get(state, '?')} {state}"
+
+
+def describe_progress(card: RunCard) -> str:
+    """`1,200 of 12,039 frames (10 %)`; `12,039 frames` at the end."""
+    if not card.frames_total:
+        return NOTHING
+    if card.frame == card.frames_total:
+        return f"{card.frame:,} {card.frame_noun}s"
+    of = f"{card.frame:,} of {card.frames_total:,} {card.frame_noun}s"
+    return f"{of} ({100 * card.share:.0f} %)"
+
+
+def describe_learning(card: RunCard) -> str:
+    """`reward 0.012 per frame, loss 1.5`: what a run in progress last reported."""
+    parts = [
+        f"{name} {NOTHING if value is None else format(value, '.3g')}"
+        for name, value in card.metrics.items()
+    ]
+    if card.reward_rate is not None:
+        parts.insert(0, f"reward {card.reward_rate:.3g} per {card.frame_noun}")
+    return ", ".join(parts) or NOTHING
 
 
 class CardReader:
@@ -127,8 +162,7 @@ class CardReader:
             headline=track.headline,
             score=score.headline if score else None,
             normalised=self._normalise(entry) if score else None,
-            forgetting=score.forgetting_index_mean if score else None,
-            trust=read_recorded_trust(run),
+            trust=trust_of(run),
             isolation=key.isolation,
             reward_rate=status.reward_rate if status else None,
             metrics=status.metrics if status else {},

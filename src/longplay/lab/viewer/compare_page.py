@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from urllib.parse import urlencode
 
-from longplay.contract.rundir import RunDirectory
 from longplay.lab.analysis.comparison import Request, compare, runs_by_label
 from longplay.lab.analysis.records import Comparison, SuiteComparison
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun
@@ -16,12 +16,11 @@ from longplay.lab.report.site.sections import (
     PageFigure,
     draw_all,
     table_differences,
-    table_drawing,
+    table_figure,
     table_provenance,
 )
-from longplay.lab.report.site.verdicts import open_pack, read_recorded_trust
+from longplay.lab.report.site.verdicts import read_trust
 from longplay.lab.report.tables import (
-    TextTable,
     comparison_to_csv,
     describe_suite,
     make_agents_table,
@@ -31,6 +30,7 @@ from longplay.lab.viewer.index import RunEntry
 from longplay.lab.viewer.kept import PageNotFoundError
 from longplay.lab.viewer.site import Site
 from longplay.scoring.normalisation import make_scale
+from longplay.tables import TextTable
 
 # A comparison reads the rows of all its runs.
 MOST_COMPARED = 200
@@ -92,7 +92,7 @@ def make_sections(
                 drawing.caption,
                 make_figure(drawing),
                 {"CSV": f"{address}/{number}/{drawing.kind}.csv{query}"},
-                table_drawing(drawing),
+                table_figure(drawing),
             )
             for drawing in draw(shown)
         ]
@@ -104,17 +104,10 @@ def make_sections(
                 make_games_table(suite),
                 tuple(describe_suite(suite)),
                 tuple(figures),
-                table_provenance(shown.runs, read_trust_of),
+                table_provenance(shown.runs, partial(read_trust, hashes_rows=False)),
             )
         )
     return sections
-
-
-def read_trust_of(run: MeasuredRun) -> str:
-    """The trust level of a run, without reading its rows."""
-    is_pack = run.path.is_file()
-    documents = open_pack(run.path) if is_pack else RunDirectory(run.path)
-    return read_recorded_trust(documents)
 
 
 def find_entries(site: Site, run_ids: Sequence[str]) -> list[RunEntry]:

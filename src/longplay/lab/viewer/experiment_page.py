@@ -19,19 +19,13 @@ from longplay.lab.report.draw.drawings import (
     draw,
     point_rates,
 )
-from longplay.lab.report.site.sections import run_command
-from longplay.lab.report.tables import Cell, TextTable
-from longplay.lab.viewer.cards import RunCard
+from longplay.lab.report.site.sections import describe_command
+from longplay.lab.viewer.cards import RunCard, describe_progress, describe_state
 from longplay.lab.viewer.compare_page import compare_entries, make_sections
 from longplay.lab.viewer.index import ExperimentEntry
 from longplay.lab.viewer.list_page import live_texts
 from longplay.lab.viewer.site import Site
-from longplay.lab.viewer.wording import (
-    describe_progress,
-    describe_state,
-    text_cell,
-    value_cell,
-)
+from longplay.tables import Cell, TextTable, Value
 
 # Middles of the points of a visit, and its end.
 _PLACES = np.append((np.arange(POINTS) + 0.5) / POINTS, 1.0)
@@ -98,7 +92,7 @@ def render_experiment(site: Site, entry: ExperimentEntry) -> bytes:
         sections = make_sections(site, compared, draw_experiment, address, "")
         for section in sections:
             runs = compared.show(site, section.suite).runs
-            commands += [run_command(name, found) for name, found in runs.items()]
+            commands += [describe_command(name, found) for name, found in runs.items()]
     return site.render(
         "experiment.html",
         entry=entry,
@@ -116,26 +110,23 @@ def _table_runs(entry: ExperimentEntry, cards: Sequence[RunCard]) -> TextTable:
     started = {card.seed for card in cards}
     for seed in entry.plan.seeds if entry.plan else ():
         if seed not in started:
-            nothing = (text_cell(None),) * 5
-            rows.append(
-                (Cell(f"seed {seed}", seed), text_cell("not started"), *nothing)
-            )
+            rows.append((Cell(f"seed {seed}", seed), "not started", *[None] * 5))
     headline = next((card.headline for card in cards if card.headline), "score")
     columns = ("run", "state", "progress", headline.replace("_", " "), "z", "trust")
-    return TextTable("runs", (*columns, "problem"), tuple(rows), names=2)
+    return TextTable.of("runs", (*columns, "problem"), rows, names=2)
 
 
-def _run_row(card: RunCard) -> tuple[Cell, ...]:
+def _run_row(card: RunCard) -> tuple[Value, ...]:
     run_id = card.entry.id
     name = card.entry.path.name if card.seed is None else f"seed {card.seed}"
     return (
         Cell(name, card.seed, page=f"/runs/{run_id}"),
         Cell(describe_state(card.state), card.state, live=f"{run_id}-state"),
         Cell(describe_progress(card), card.share, live=f"{run_id}-progress"),
-        value_cell(card.score),
-        value_cell(card.normalised),
-        text_cell(card.trust),
-        text_cell(card.problem),
+        card.score,
+        card.normalised,
+        card.trust,
+        card.problem,
     )
 
 

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from longplay.lab.viewer.cards import RunCard
-from longplay.lab.viewer.index import ExperimentEntry
-from longplay.lab.viewer.site import Site
-from longplay.lab.viewer.wording import (
+from longplay.lab.viewer.cards import (
+    RunCard,
     describe_learning,
     describe_progress,
     describe_state,
-    format_value,
 )
+from longplay.lab.viewer.index import ExperimentEntry
+from longplay.lab.viewer.site import Site
 from longplay.runs.status import describe_age
+from longplay.tables import NOTHING, format_number
 
 GROUPS = ("", "agent", "suite", "experiment")
 
@@ -74,7 +74,7 @@ def render_list(site: Site, group: str) -> bytes:
         describe_state=describe_state,
         describe_progress=describe_progress,
         describe_age=describe_age,
-        format_value=format_value,
+        format_value=format_number,
     )
 
 
@@ -113,5 +113,5 @@ def live_texts(card: RunCard) -> dict[str, str]:
         f"{name}-learning": describe_learning(card),
         f"{name}-heartbeat": describe_age(card.heartbeat_utc)
         if card.heartbeat_utc
-        else "–",
+        else NOTHING,
     }

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import numpy as np
-
-from longplay.contract.config import RunConfig
+from longplay.contract.config import RunConfig, visit_spans
 from longplay.contract.curves import ratio
 from longplay.contract.documents import Score, TuningRecord
 from longplay.contract.files import read_document
@@ -23,9 +21,14 @@ from longplay.lab.analysis.records import METRICS
 from longplay.lab.report.draw.colours import game_colour
 from longplay.lab.report.draw.drawings import Drawing, Series, drawing_to_csv
 from longplay.lab.report.draw.figures import make_figure
-from longplay.lab.report.site.sections import run_command
-from longplay.lab.report.tables import NOTHING, Cell, TextTable, head_metric
-from longplay.lab.viewer.cards import measure_alone
+from longplay.lab.report.site.sections import describe_command
+from longplay.lab.report.tables import head_metric
+from longplay.lab.viewer.cards import (
+    describe_learning,
+    describe_progress,
+    describe_state,
+    measure_alone,
+)
 from longplay.lab.viewer.index import RunEntry, path_to_text
 from longplay.lab.viewer.list_page import live_texts
 from longplay.lab.viewer.site import ShownRun, Site
@@ -38,17 +41,11 @@ from longplay.lab.viewer.timeline import (
     draw_timeline,
     episode_address,
 )
-from longplay.lab.viewer.wording import (
-    describe_learning,
-    describe_progress,
-    describe_state,
-    format_value,
-    text_cell,
-    value_cell,
-)
 from longplay.lab.viewer.zoom import Zoom, read_zoom
 from longplay.runs.status import describe_age
+from longplay.scoring.metrics import mean_or_none
 from longplay.scoring.rates import VisitTotals
+from longplay.tables import NOTHING, Cell, TextTable, Value, count, format_number
 from longplay.tracks.catalogue import track_of
 
 EPISODES_PER_PAGE = 100
@@ -92,13 +89,14 @@ def render_run(site: Site, entry: RunEntry, page: int) -> bytes:
         numbers=_table_numbers(run, measure_alone(measured, site.anchors))
         if measured
         else None,
-        games=_table_games(run),
+        rates=_table_rates(run),
+        game_scores=_table_game_scores(run),
         visits=_table_visits(entry, run),
         episodes=episodes,
         tuning=_read_tuning(run),
         evidence=_list_evidence(run, card.trust),
         facts=_list_facts(run),
-        command=run_command(card.agent, [measured]) if measured else None,
+        command=describe_command(card.agent, [measured]) if measured else None,
         colours={game: game_colour(game) for game in run.config.games},
         left_out=[left.reason for left in found.left_out],
     )
@@ -112,29 +110,24 @@ def _list_episodes(entry: RunEntry, shown: ShownRun, page: int) -> EpisodeTable 
     page = min(max(page, 1), pages)
     part = rows[(page - 1) * EPISODES_PER_PAGE : page * EPISODES_PER_PAGE]
     noun = track_of(shown.run.config).frame_noun
-    columns = ("episode", "game", f"first {noun}", f"{noun}s", "return", "ended by")
-    table = TextTable(
-        f"{len(rows):,} episodes",
-        columns,
-        tuple(_episode_cells(entry, row) for row in part),
+    table = TextTable.of_items(
+        count(len(rows), "episode"),
+        part,
+        ("episode", lambda row: _episode_cell(entry, row)),
+        ("game", lambda row: row.game_id),
+        (f"first {noun}", lambda row: row.start_global_frame_idx),
+        (f"{noun}s", lambda row: row.length),
+        ("return", lambda row: row.return_),
+        ("ended by", lambda row: row.ended_by),
         names=2,
+        texts=(5,),
     )
     return EpisodeTable(table, page, pages)
 
 
-def _episode_cells(entry: RunEntry, row: EpisodeRow) -> tuple[Cell, ...]:
-    return (
-        Cell(
-            str(row.episode_id),
-            row.episode_id,
-            page=episode_address(entry.id, row.episode_id),
-        ),
-        Cell(row.game_id, row.game_id),
-        Cell(f"{row.start_global_frame_idx:,}", row.start_global_frame_idx),
-        Cell(f"{row.length:,}", row.length),
-        value_cell(row.return_),
-        text_cell(row.ended_by),
-    )
+def _episode_cell(entry: RunEntry, row: EpisodeRow) -> Cell:
+    address = episode_address(entry.id, row.episode_id)
+    return Cell(str(row.episode_id), row.episode_id, page=address)
 
 
 def _unpack_command(entry: RunEntry) -> str:
@@ -150,62 +143,55 @@ def _table_score(score: Score | None) -> TextTable | None:
     if score is None:
         return None
     rows = [
-        (Cell(name.replace("_", " "), name), Cell(_plain(value), _sortable(value)))
+        (
+            Cell(name.replace("_", " "), name),
+            str(value) if isinstance(value, bool) else value,
+        )
         for name, value in score.model_dump(mode="json").items()
         if not isinstance(value, (dict, list)) and name not in _NOT_LISTED
     ]
-    return TextTable("score.json", ("number", "value"), tuple(rows))
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return NOTHING if value is None else str(value)
-    return f"{value:,}" if isinstance(value, int) else format_value(value)
-
-
-def _sortable(value: Any) -> float | str | None:
-    return value if isinstance(value, (int, float, str)) else None
+    return TextTable.of("score.json", ("number", "value"), rows)
 
 
 def _table_numbers(run: RunDirectory, numbers: dict[str, float]) -> TextTable:
     """The numbers of `longplay compare`, of this run alone."""
     track = track_of(run.config)
     rows = [
-        (Cell(head_metric(name, track.headline, None), name), value_cell(numbers[name]))
+        (Cell(head_metric(name, track.headline, None), name), numbers[name])
         for name in METRICS
         if name in numbers
     ]
-    return TextTable("normalised", ("number", "value"), tuple(rows))
+    return TextTable.of("normalised", ("number", "value"), rows)
 
 
-def _table_games(run: RunDirectory) -> TextTable:
-    """Reward per frame of every game and cycle, with forgetting and plasticity."""
-    config, score = run.config, run.score
-    schedule = config.played_schedule
+def _table_rates(run: RunDirectory) -> TextTable:
+    """Reward per frame of every game over whole visits, cycle by cycle."""
+    schedule = run.config.played_schedule
     cycles = sorted({visit.cycle_idx for visit in schedule})
-    rates = _visit_rates(run)
     found: dict[tuple[str, int], list[float]] = {}
-    for visit, rate in zip(schedule, rates, strict=False):
+    for visit, rate in zip(schedule, _visit_rates(run), strict=False):
         if not math.isnan(rate):
-            found.setdefault((visit.game_id, visit.cycle_idx), []).append(float(rate))
-    keys = ("per_game_scores", "per_game_forgetting", "per_game_plasticity")
-    heads = ("score", "forgetting", "plasticity")
-    known = [
-        (head, getattr(score, key))
-        for head, key in zip(heads, keys, strict=True)
-        if score is not None
-    ]
+            found.setdefault((visit.game_id, visit.cycle_idx), []).append(rate)
     rows = [
-        (
-            Cell(game, game),
-            *(_mean_cell(found.get((game, cycle), ())) for cycle in cycles),
-            *(value_cell(values.get(game)) for _, values in known),
-        )
-        for game in config.games
+        (game, *(mean_or_none(found.get((game, cycle), [])) for cycle in cycles))
+        for game in run.config.games
     ]
-    noun = track_of(config).frame_noun
-    columns = (*(f"cycle {n}" for n in cycles), *(head for head, _ in known))
-    return TextTable(f"reward per {noun}", ("game", *columns), tuple(rows))
+    title = f"reward per {track_of(run.config).frame_noun} over whole visits"
+    return TextTable.of(title, ("game", *(f"cycle {n}" for n in cycles)), rows)
+
+
+def _table_game_scores(run: RunDirectory) -> TextTable | None:
+    """What score.json says of every game."""
+    if (score := run.score) is None:
+        return None
+    return TextTable.of_items(
+        "score.json by game",
+        run.config.games,
+        ("game", str),
+        ("score", score.per_game_scores.get),
+        ("forgetting", score.per_game_forgetting.get),
+        ("plasticity", score.per_game_plasticity.get),
+    )
 
 
 def _visit_rates(run: RunDirectory) -> list[float]:
@@ -217,32 +203,21 @@ def _visit_rates(run: RunDirectory) -> list[float]:
     return rates
 
 
-def _mean_cell(values: Sequence[float]) -> Cell:
-    return value_cell(float(np.mean(values)) if values else None)
-
-
 def _table_visits(entry: RunEntry, run: RunDirectory) -> TextTable:
     """Every visit, with a link that plays it from its first frame."""
     played = {v.visit_idx: v for v in run.summary.visits} if run.summary else {}
     noun = track_of(run.config).frame_noun
-    first, rows = 0, []
-    for visit in run.config.played_schedule:
-        seen = played.get(visit.visit_idx)
-        address = f"/runs/{entry.id}/visits/{visit.visit_idx}" if seen else ""
-        rows.append(
-            (
-                Cell(str(visit.visit_idx), visit.visit_idx, page=address),
-                Cell(visit.game_id, visit.game_id),
-                Cell(str(visit.cycle_idx), visit.cycle_idx),
-                Cell(f"{first:,}", first),
-                Cell(f"{visit.visit_frames:,}", visit.visit_frames),
-                value_cell(seen.reward_sum if seen else None),
-                value_cell(seen.episodes if seen else None),
-            )
-        )
-        first += visit.visit_frames
+    rows: list[tuple[Value, ...]] = []
+    schedule = run.config.played_schedule
+    for visit, span in zip(schedule, visit_spans(schedule), strict=True):
+        number, seen = visit.visit_idx, played.get(visit.visit_idx)
+        address = f"/runs/{entry.id}/visits/{number}" if seen else ""
+        name = Cell(str(number), number, page=address)
+        numbers = (seen.reward_sum, seen.episodes) if seen else (None, None)
+        place = (visit.game_id, visit.cycle_idx, span.start, len(span))
+        rows.append((name, *place, *numbers))
     columns = ("visit", "game", "cycle", f"first {noun}", f"{noun}s", "reward")
-    return TextTable("visits", (*columns, "episodes"), tuple(rows), names=2)
+    return TextTable.of("visits", (*columns, "episodes"), rows, names=2)
 
 
 def _read_tuning(run: RunDirectory) -> str | None:
@@ -253,7 +228,7 @@ def _read_tuning(run: RunDirectory) -> str | None:
     if found.value is None:
         return f"no value: {found.reason}"
     units = " and ".join(dict.fromkeys(found.units.values()))
-    return f"{units} {format_value(found.value)}"
+    return f"{units} {format_number(found.value)}"
 
 
 # --- evidence -------------------------------------------------------------------
@@ -269,7 +244,7 @@ def _list_evidence(run: RunDirectory, trust: str) -> list[tuple[str, str]]:
     versions = ", ".join(f"{name} {found}" for name, found in record.versions.items())
     rows = [
         ("trust", trust),
-        ("verified by", f"{record.method}, {result}, {record.frames:,} frames"),
+        ("verified by", f"{record.method}, {result}, {record.frames:,} rows"),
         ("with", versions),
     ]
     path = run.path / "verification.json"

@@ -16,12 +16,11 @@ from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from longplay.contract.config import RunConfig
-from longplay.contract.curves import WINDOWS, Curves, count_frames
+from longplay.contract.curves import Curves, WindowSums, count_frames
 from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
-from longplay.contract.rows import EpisodeRow
+from longplay.contract.rows import EpisodeRow, PredictionRow
 from longplay.errors import DocumentError
 from longplay.runs.metric_rows import METRICS_FILE
 from longplay.verify.pack_file import PackFile
@@ -132,22 +131,21 @@ class _FrameRow(msgspec.Struct, gc=False):
     reward: float
 
 
-class WindowTail:
-    """events.jsonl, as it grows -> sums per window of each visit.
+class _PredictionFrameRow(_FrameRow, gc=False):
+    prediction: float
+    target: float
 
-    The same windows as `analysis.curves`, which reads a complete run in one scan.
-    """
+
+class WindowTail:
+    """events.jsonl, as it grows -> sums per window of each visit."""
 
     def __init__(self, run_dir: Path, config: RunConfig) -> None:
+        predicts = issubclass(config.event_row, PredictionRow)
+        self._row_type = _PredictionFrameRow if predicts else _FrameRow
+        self._config = config
         self._tail = Tail(run_dir / "events.jsonl")
-        self._decoder = msgspec.json.Decoder(_FrameRow)
-        self._lengths = np.array([v.visit_frames for v in config.played_schedule])
         self._restarts = 0
-        self._clear()
-
-    def _clear(self) -> None:
-        self._frames = np.zeros((len(self._lengths), WINDOWS), np.int64)
-        self._rewards = np.zeros((len(self._lengths), WINDOWS))
+        self._sums = WindowSums(config)
 
     def update(self) -> None:
         """Reads what was added.
@@ -158,37 +156,33 @@ class WindowTail:
         for chunk in self._tail.chunks():
             if self._tail.restarts != self._restarts:
                 self._restarts = self._tail.restarts
-                self._clear()
+                self._sums = WindowSums(self._config)
             self._add(chunk)
 
     def _add(self, chunk: bytes) -> None:
         try:
-            rows = self._decoder.decode_lines(chunk)
-            visits = np.array([row.visit_idx for row in rows], np.int64)
-            frames = np.array([row.visit_frame_idx for row in rows], np.int64)
-            rewards = np.array([row.reward for row in rows])
+            rows = msgspec.json.Decoder(self._row_type).decode_lines(chunk)
+            columns = {
+                name: np.array([getattr(row, name) for row in rows])
+                for name in self._row_type.__struct_fields__
+            }
+            visits = columns.pop("visit_idx").astype(np.int64)
+            frames = columns.pop("visit_frame_idx").astype(np.int64)
         except (*_NOT_A_ROW, OverflowError) as error:
             raise DocumentError(f"events.jsonl: {error}") from error
-        if not self._fits(visits, frames):
-            raise DocumentError("events.jsonl: expected frames of the run's visits")
-        windows = frames * WINDOWS // self._lengths[visits]
-        np.add.at(self._frames, (visits, windows), 1)
-        np.add.at(self._rewards, (visits, windows), rewards)
-
-    def _fits(self, visits: NDArray[np.int64], frames: NDArray[np.int64]) -> bool:
-        if (visits < 0).any() or (visits >= len(self._lengths)).any():
-            return False
-        return bool(((frames >= 0) & (frames < self._lengths[visits])).all())
+        if self._sums.add(visits, frames, columns) < len(rows):
+            raise DocumentError("events.jsonl: expected rows of the run's visits")
 
     def curves(self) -> Curves:
         """The windows so far, the last one as far as it was played."""
-        return Curves(self._frames.copy(), self._rewards.copy())
+        return self._sums.to_curves()
 
     def whole_curves(self) -> Curves:
         """The windows that were played to their end; the others are empty."""
-        lengths = self._lengths.tolist()
-        is_whole = self._frames == count_frames(lengths, sum(lengths))
-        return Curves(self._frames * is_whole, self._rewards * is_whole)
+        lengths = [visit.visit_frames for visit in self._config.played_schedule]
+        found = self.curves()
+        is_whole = found.frames == count_frames(lengths, sum(lengths))
+        return Curves(found.frames * is_whole, found.rewards * is_whole)
 
 
 @dataclass
@@ -218,7 +212,7 @@ class GrowingRun:
 
         Args:
             with_windows: Whether to read events.jsonl, too: of a complete run,
-                `analysis.curves` has the windows.
+                curves.jsonl has the windows.
 
         Raises:
             DocumentError: A file is damaged.

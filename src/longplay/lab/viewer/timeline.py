@@ -10,12 +10,12 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from longplay.contract.config import RunConfig
+from longplay.contract.config import RunConfig, visit_spans
 from longplay.contract.curves import WINDOWS, Curves, ratio
 from longplay.contract.rows import EpisodeRow
 from longplay.lab.report.draw.colours import OKABE_ITO, game_colour
@@ -114,16 +114,15 @@ def _spans(config: RunConfig) -> tuple[Span, ...]:
     visits = config.played_schedule
     if len(visits) > _MOST_SPANS:
         return ()
-    ends = list(accumulate(visit.visit_frames for visit in visits))
     is_labelled = len(visits) <= _MOST_LABELLED_SPANS
     return tuple(
         Span(
-            end - visit.visit_frames,
-            end,
+            span.start,
+            span.stop,
             visit.game_id if is_labelled else "",
             game_colour(visit.game_id),
         )
-        for visit, end in zip(visits, ends, strict=True)
+        for visit, span in zip(visits, visit_spans(visits), strict=True)
     )
 
 
@@ -172,12 +171,9 @@ def _zoom_in(config: RunConfig, frames: range, rewards: Reals) -> Iterator[Point
 def draw_visit_rates(config: RunConfig, rates: Sequence[float]) -> Series:
     """Reward per frame of whole visits, each a line from its start to its end."""
     points: list[Point] = []
-    first = 0
-    for visit, rate in zip(config.played_schedule, rates, strict=False):
-        end = first + visit.visit_frames
-        points += [(float(x), rate, None, None) for x in (first, end)]
-        points.append((float(end), math.nan, None, None))
-        first = end
+    for span, rate in zip(visit_spans(config.played_schedule), rates, strict=False):
+        points += [(float(x), rate, None, None) for x in (span.start, span.stop)]
+        points.append((float(span.stop), math.nan, None, None))
     return _series("reward rate", _RATE, points, key="rate")
 
 

@@ -7,8 +7,6 @@ always show the same numbers.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from longplay.contract.config import visit_spans
 from longplay.contract.curves import WINDOWS, Curves, ratio
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.lab.analysis.aggregation import PROFILE_THRESHOLDS
@@ -24,6 +23,7 @@ from longplay.lab.analysis.records import METRICS, AgentNumbers, SuiteComparison
 from longplay.lab.analysis.runs import MeasuredRun
 from longplay.lab.report.draw.colours import RANDOM_COLOUR, agent_colour, game_colour
 from longplay.scoring.normalisation import Scale
+from longplay.tables import TextTable, Value, render_csv
 
 Reals = NDArray[np.float64]
 
@@ -109,7 +109,7 @@ class Drawing:
 
 
 def number_marks(drawing: Drawing) -> dict[str, int]:
-    """Label of a series -> number of its dash or symbol: told apart without colour.
+    """Label of a series -> number of its dash or symbol: distinct without colour.
 
     Where every panel has one label, its title tells that, and all have the first.
     """
@@ -303,8 +303,8 @@ def draw_profile(shown: Shown) -> Drawing:
 
 
 def draw_retention(shown: Shown) -> Drawing:
-    """Retention, forgetting and recovery cost of each agent."""
-    names = ("retention", "forgetting", "recovery")
+    """Retention, change at revisit and recovery cost of each agent."""
+    names = ("retention", "change_at_revisit", "recovery")
     agents = shown.suite.agents
     panels = []
     for name in names:
@@ -321,12 +321,12 @@ def draw_retention(shown: Shown) -> Drawing:
         raise _nothing("retention", "; ".join(sorted(reasons)) or "no agent has it")
     return Drawing(
         "retention",
-        "Retention and forgetting",
+        "Retention",
         "difference of z",
         "",
         tuple(panels),
-        "Higher retention, lower forgetting and lower recovery cost are better. Mean "
-        "and 95 % interval over runs.",
+        "Higher retention, lower change at revisit and lower recovery cost are "
+        "better. Mean and 95 % interval over runs.",
     )
 
 
@@ -334,7 +334,7 @@ def draw_improvement(shown: Shown) -> Drawing:
     """The probability of being better than one agent."""
     known = [agent for agent in shown.suite.agents if agent.improvement is not None]
     if not known:
-        raise _nothing("improvement", "it takes two agents whose runs are known")
+        raise _nothing("improvement", "needs two agents with runs")
     series = tuple(
         _dots(agent.label, shown.colour(agent), [(n, agent.improvement)])
         for n, agent in enumerate(known)
@@ -385,16 +385,18 @@ def _stream_panel(label: str, run: MeasuredRun, shown: Shown) -> Panel:
     assert run.curves is not None
     rates = point_rates(run.curves)
     agent = next(agent for agent in shown.suite.agents if agent.label == label)
-    lines, spans, start = [], [], 0
-    for visit, values in zip(run.config.schedule, rates, strict=True):
-        end = start + visit.visit_frames
-        x = start + (np.arange(POINTS) + 0.5) / POINTS * visit.visit_frames
-        spans.append(Span(start, end, visit.game_id, game_colour(visit.game_id)))
+    lines, spans = [], []
+    schedule = run.config.schedule
+    for visit, frames, values in zip(
+        schedule, visit_spans(schedule), rates, strict=True
+    ):
+        x = frames.start + (np.arange(POINTS) + 0.5) / POINTS * len(frames)
+        colour = game_colour(visit.game_id)
+        spans.append(Span(frames.start, frames.stop, visit.game_id, colour))
         if shown.has_z:
             values = shown.scale.normalise_game(visit.game_id, values)
         if not np.isnan(values).any():
             lines.append(_bare_line(label, shown.colour(agent), x, values))
-        start = end
     seed = "" if run.seed is None else f", seed {run.seed}"
     marks = (0.0, 1.0) if shown.has_z else ()
     return Panel(f"{label}{seed}", tuple(lines), marks=marks, spans=tuple(spans))
@@ -435,16 +437,21 @@ def _nothing(kind: str, why: str) -> ConfigError:
 # --- data -----------------------------------------------------------------------
 
 
-def drawing_to_csv(drawing: Drawing) -> str:
-    """The numbers of a drawing, a line per point, with all their digits."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("panel", "series", "x", "y", "low", "high"))
+def table_drawing(drawing: Drawing) -> TextTable:
+    """The numbers of a drawing, a row per point."""
+    rows: list[tuple[Value, ...]] = []
     for panel in drawing.panels:
         for series in panel.series:
             points = zip(series.x, series.y, series.low, series.high, strict=True)
-            for x, y, low, high in points:
+            for x, y, *ends in points:
                 if not math.isnan(y):  # the gap of a line
                     place = panel.categories[round(y)] if panel.categories else y
-                    writer.writerow((panel.title, series.label, x, place, low, high))
-    return text.getvalue()
+                    low, high = ("" if end is None else end for end in ends)
+                    rows.append((panel.title, series.label, x, place, low, high))
+    columns = ("panel", "series", "x", "y", "low", "high")
+    return TextTable.of("numbers of the figure", columns, rows, names=2)
+
+
+def drawing_to_csv(drawing: Drawing) -> str:
+    """The numbers of a drawing, with all their digits."""
+    return render_csv(table_drawing(drawing))

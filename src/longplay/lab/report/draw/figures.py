@@ -52,10 +52,10 @@ def make_figure(drawing: Drawing) -> dict[str, Any]:
         y_title=_escape(drawing.y_label),
     )
     marks = number_marks(drawing)
-    told: set[str] = set()
+    named: set[str] = set()
     for n, panel in enumerate(drawing.panels):
         place = {"row": n // across + 1, "col": n % across + 1}
-        _add_panel(figure, panel, place, marks, told)
+        _add_panel(figure, panel, place, marks, named)
     figure.update_layout(
         template="plotly_white",
         height=_height(drawing, down),
@@ -111,7 +111,7 @@ def _add_panel(
     panel: Panel,
     place: dict[str, int],
     marks: dict[str, int],
-    told: set[str],
+    named: set[str],
 ) -> None:
     for series in panel.series:
         mark = marks[series.label]
@@ -121,8 +121,8 @@ def _add_panel(
             else _line(series, _DASHES[mark % len(_DASHES)])
         )
         for trace in traces:
-            is_new = series.label not in told and "name" in trace
-            told.update({series.label} if is_new else ())
+            is_new = series.label not in named and "name" in trace
+            named.update({series.label} if is_new else ())
             figure.add_trace({**trace, "showlegend": is_new}, **place)
     for value in panel.marks:
         line = figure.add_vline if panel.categories else figure.add_hline

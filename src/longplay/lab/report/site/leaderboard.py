@@ -34,17 +34,11 @@ from longplay.lab.analysis.records import AgentNumbers, SuiteComparison
 from longplay.lab.analysis.runs import AgentKey, FoundRuns, LeftOut, MeasuredRun
 from longplay.lab.report.site.pages import make_site_folder, render_page
 from longplay.lab.report.site.verdicts import Verdict
-from longplay.lab.report.tables import (
-    NOTHING,
-    Cell,
-    TextTable,
-    format_estimate,
-    head_metric,
-    order_metrics,
-)
+from longplay.lab.report.tables import estimate_cell, head_metric, order_metrics
 from longplay.plan import plan_run
 from longplay.scoring.anchors import Anchors
 from longplay.suites import find_suite, get_suite
+from longplay.tables import NOTHING, Cell, TextTable
 
 _LEVELS: tuple[str, ...] = get_args(ProofLevel)
 _PACKS = "packs"
@@ -237,7 +231,7 @@ def _separate_disputes(
 
     Copies of a run count once. Where different runs name the same agent, suite and
     seed, each folder's runs get a key of their own, filled up with the runs of
-    folders that contradict no other: nobody can remove or change another's entry.
+    folders that contradict no other: no author can remove or change another's entry.
     """
     agents: dict[object, list[MeasuredRun]] = {}
     for run in runs:
@@ -501,7 +495,7 @@ def make_board_table(suite: SuiteBoard) -> TextTable:
             Cell(entry.agent, entry.agent),
             *(Cell(_describe_marks(entry), _describe_marks(entry)) for _ in marks),
             _seeds_cell(entry),
-            *(_number_cell(entry.numbers.get(name)) for name in names),
+            *(estimate_cell(entry.numbers.get(name)) for name in names),
             Cell(entry.trust, entry.trust),
             Cell(", ".join(entry.checked_by) or NOTHING),
             Cell(describe_packs(entry), links=tuple(entry.packs.items())),
@@ -522,10 +516,6 @@ def _describe_marks(entry: Entry) -> str:
     if entry.same_rows_as:
         parts.append(f"same rows as {', '.join(entry.same_rows_as)}")
     return "; ".join(parts)
-
-
-def _number_cell(number: Estimate | None) -> Cell:
-    return Cell(format_estimate(number), None if number is None else number.mean)
 
 
 def describe_packs(entry: Entry) -> str:

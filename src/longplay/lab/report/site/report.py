@@ -25,23 +25,21 @@ from longplay.lab.report.site.pages import make_site_folder, render_page
 from longplay.lab.report.site.sections import (
     PageFigure,
     TrustReader,
+    describe_command,
     draw_all,
-    run_command,
     table_agent_differences,
     table_provenance,
 )
 from longplay.lab.report.tables import (
-    TextTable,
     comparison_to_csv,
     describe_suite,
     make_agents_table,
     make_games_table,
-    render_latex,
     suite_to_csv,
-    table_to_csv,
 )
 from longplay.scoring.anchors import Anchors
 from longplay.scoring.normalisation import make_scale
+from longplay.tables import TextTable, count, render_csv, render_latex
 
 # Of pictures on a page; `longplay plot` makes those of a paper.
 _PAGE_DPI = 150
@@ -100,8 +98,8 @@ def write_report(directory: Path, given: ReportInput) -> None:
         "report.html",
         comparison=given.comparison,
         sections=sections,
-        runs=len(given.found.runs),
-        agents=len({run.agent for run in given.found.runs}),
+        runs=count(len(given.found.runs), "run"),
+        agents=count(len({run.agent for run in given.found.runs}), "agent"),
         commands=[*_list_commands(given), _report_command(given.options)],
     )
     write_file(directory / "index.html", page)
@@ -155,7 +153,7 @@ class _Place:
     def write_table(self, kind: str, table: TextTable, numbers: str = "") -> Linked:
         """Writes a table as CSV and LaTeX; its CSV may have more than it shows."""
         files = {"CSV": f"{self.name}/{kind}.csv", "LaTeX": f"{self.name}/{kind}.tex"}
-        content = numbers or table_to_csv(table)
+        content = numbers or render_csv(table)
         write_file(self.directory / files["CSV"], content.encode())
         write_file(self.directory / files["LaTeX"], render_latex(table).encode())
         return Linked(table, files)
@@ -193,7 +191,7 @@ def _list_commands(given: ReportInput) -> list[str]:
     for suite in given.comparison.suites:
         for label, members in runs_by_label(given.found, suite).items():
             if members:
-                commands.append(run_command(label, members))
+                commands.append(describe_command(label, members))
     return commands
 
 

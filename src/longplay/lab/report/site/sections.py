@@ -5,26 +5,22 @@ Report and viewer share them, so that both show the same.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from longplay.contract.documents import AgentIsolation
 from longplay.errors import ConfigError
-from longplay.lab.analysis.labels import describe_seeds
+from longplay.lab.analysis.commands import run_command
 from longplay.lab.analysis.runs import MeasuredRun
 from longplay.lab.report.draw.drawings import (
     KINDS,
     Drawing,
     Shown,
     draw,
-    drawing_to_csv,
+    table_drawing,
 )
-from longplay.lab.report.tables import NOTHING, Cell, TextTable
+from longplay.tables import NOTHING, Cell, TextTable
 
 # A run -> its trust level: claimed, replayed or re-executed.
 TrustReader = Callable[[MeasuredRun], str]
@@ -65,24 +61,13 @@ def draw_all(shown: Shown) -> list[Drawing]:
     return drawings
 
 
-def table_drawing(drawing: Drawing) -> TextTable:
-    """The numbers of a figure."""
-    columns, *rows = csv.reader(io.StringIO(drawing_to_csv(drawing)))
-    more = f", the first {_MOST_ROWS} of {len(rows)}" if len(rows) > _MOST_ROWS else ""
-    return TextTable(
-        f"numbers of the figure{more}",
-        tuple(columns),
-        tuple(tuple(map(_number_cell, row)) for row in rows[:_MOST_ROWS]),
-        names=2,
-    )
-
-
-def _number_cell(text: str) -> Cell:
-    try:
-        value = float(text)
-    except ValueError:
-        return Cell(text or NOTHING, text or None)
-    return Cell(f"{value:.6g}", value)
+def table_figure(drawing: Drawing) -> TextTable:
+    """The first numbers of a figure."""
+    table = table_drawing(drawing)
+    if (rows := len(table.rows)) <= _MOST_ROWS:
+        return table
+    title = f"{table.title}, the first {_MOST_ROWS} of {rows}"
+    return replace(table, title=title, rows=table.rows[:_MOST_ROWS])
 
 
 def table_agent_differences(
@@ -173,36 +158,9 @@ def _origin_of(run: MeasuredRun, trust: TrustReader) -> list[str]:
     ]
 
 
-def run_command(label: str, runs: Sequence[MeasuredRun]) -> str:
+def describe_command(label: str, runs: Sequence[MeasuredRun]) -> str:
     """The command that makes the runs of an agent again."""
-    config = runs[0].config
-    words = ["longplay", "run"]
-    words.append(config.config_given.suite if config.config_given else "SUITE")
-    agent = config.agent.config if config.agent is not None else {}
-    words += ["--agent", str(agent.get("file") or runs[0].agent.name)]
-    if agent:
-        for name, value in (agent.get("args") or {}).items():
-            words += ["--agent-arg", f"{name}={_plain(value)}"]
-    if config.config_given is not None:
-        for name, value in config.config_given.overrides.items():
-            words += ["--set", f"{name}={_plain(value)}"]
-    seeds = describe_seeds([run.seed for run in runs]).replace("–", "-")
-    words += ["--seeds", seeds.replace(" ", "")]
-    words += _isolation_words(config.agent_isolation or AgentIsolation())
-    return f"{shlex.join(words)}  # {label}"
-
-
-def _isolation_words(isolation: AgentIsolation) -> list[str]:
-    words = [] if isolation.level == "none" else ["--isolate", isolation.level]
-    # Paths are those of the machine that played.
-    words += [w for _ in isolation.allowed for w in ("--sandbox-allow", "PATH")]
-    words += [w for name in isolation.variables for w in ("--agent-env", name)]
-    if isolation.step_timeout_s is not None:
-        words += ["--step-timeout", f"{isolation.step_timeout_s:g}"]
-    if isolation.memory_bytes is not None:
-        words += ["--agent-memory", f"{isolation.memory_bytes / 10**9:g}"]
-    return words
-
-
-def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    config, seeds = runs[0].config, [run.seed for run in runs]
+    agent = config.agent.config if config.agent else {"_type": runs[0].agent.name}
+    command = run_command(config.config_given, agent, seeds, config.agent_isolation)
+    return f"{command}  # {label}"

@@ -17,12 +17,12 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from longplay.contract.documents import Document, ProofLevel, VerificationRecord
+from longplay.contract.documents import Document, ProofLevel
 from longplay.contract.files import (
     hash_file,
     make_directory,
@@ -84,36 +84,34 @@ def open_pack(path: Path) -> RunDirectory:
         return packed.read_documents()
 
 
-def read_trust(run: MeasuredRun) -> ProofLevel:
-    """The trust level from a run's verification.json, if it matches the files."""
-    if run.path.is_file():
-        return read_recorded_trust(open_pack(run.path))
-    documents = RunDirectory(run.path)
-    return _level_of(documents.verification, documents.hash_verified_files)
+def read_trust(run: MeasuredRun, *, hashes_rows: bool = True) -> ProofLevel:
+    """The trust level from a run's verification.json, if it matches the files.
 
-
-def read_recorded_trust(run: RunDirectory) -> ProofLevel:
-    """As `read_trust`, by the hashes of row files that run_summary.json records.
-
-    Reads no rows where the summary records them: fast, but blind to rows that were
-    changed later without changing their length.
+    Args:
+        run: A run directory or a pack.
+        hashes_rows: False takes the hashes of row files that run_summary.json records:
+            fast, but blind to rows that changed without changing their length.
     """
+    is_pack = run.path.is_file()
+    documents = open_pack(run.path) if is_pack else RunDirectory(run.path)
+    return trust_of(documents, hashes_rows=hashes_rows)
+
+
+def trust_of(run: RunDirectory, *, hashes_rows: bool = False) -> ProofLevel:
+    """As `read_trust`, of documents that were read already."""
+    record = run.verification
+    if record is None or not record.passed:
+        return "claimed"
+    return "claimed" if list_changed(record, _hash(run, hashes_rows)) else record.level
+
+
+def _hash(run: RunDirectory, hashes_rows: bool) -> Mapping[str, str]:
+    """File -> its SHA-256, as it is or as it was recorded."""
     if run.path.is_file():
         with PackFile(run.path) as packed:
-            return _level_of(run.verification, lambda: packed.manifest.sha256)
-    return _level_of(run.verification, lambda: _read_recorded_hashes(run))
-
-
-def _level_of(
-    record: VerificationRecord | None, read_hashes: Callable[[], Mapping[str, str]]
-) -> ProofLevel:
-    """The level of a verification if it is about the files as they are."""
-    if record is None or not record.passed or list_changed(record, read_hashes()):
-        return "claimed"
-    return record.level
-
-
-def _read_recorded_hashes(run: RunDirectory) -> dict[str, str]:
+            return packed.manifest.sha256
+    if hashes_rows:
+        return run.hash_verified_files()
     hashes = {name: _hash_recorded(run, name) for name in VERIFIED_FILES}
     return {name: found for name, found in hashes.items() if found is not None}
 

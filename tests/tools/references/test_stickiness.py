@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from longplay.console.ale import AleConsole
-from longplay.console.stickiness import AleDraws
 from longplay.errors import ConsoleError
+from references.stickiness import AleDraws
 
 RIGHT, LEFT, PADDLE = 3, 4, 72
 

@@ -7,7 +7,8 @@ import zlib
 import numpy as np
 import pytest
 
-from longplay.console.ale import AleConsole, BranchingAleConsole
+from longplay.console.ale import AleConsole
+from references.branching import BranchingAleConsole
 
 
 def make_console(game: str) -> BranchingAleConsole:

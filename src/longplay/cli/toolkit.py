@@ -1,14 +1,16 @@
-"""Shared by all commands: options, printing, and errors turned into exit codes."""
+"""What all commands share: printing, option groups, errors turned into exit codes."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import functools
+import inspect
 import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -52,28 +54,24 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress.")]
 
 
-def _hide_flag_types(params: list[Any]) -> list[Any]:
-    """Flags take no value: the help shows `--quiet`, not `--quiet <bool>`."""
-    for param in params:
-        if getattr(param, "is_flag", False):
-            param.metavar = ""
-    return params
+class _WithoutFlagTypes:
+    """Help that shows `--quiet`, not `--quiet <bool>`: flags take no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options and arguments, `--help` included."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
 
 
-class Command(TyperCommand):
+class Command(_WithoutFlagTypes, TyperCommand):
     """A command whose help shows flags without a type."""
 
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The options and arguments, `--help` included."""
-        return _hide_flag_types(super().get_params(ctx))
 
-
-class CommandGroup(TyperGroup):
+class CommandGroup(_WithoutFlagTypes, TyperGroup):
     """A group of commands whose help shows flags without a type."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """The options and arguments, `--help` included."""
-        return _hide_flag_types(super().get_params(ctx))
 
 
 class SafeConsole(Console):
@@ -151,18 +149,41 @@ def print_note(text: str) -> None:
 
 
 def guard(function: Callable[..., None]) -> Callable[..., None]:
-    """Wraps a command: errors become a message and an exit code."""
+    """Wraps a command: errors become a message and an exit code.
+
+    A parameter whose type is a dataclass, a group of options, is replaced by its
+    fields on the command line.
+    """
+    signature = inspect.signature(function, eval_str=True)
+    groups: dict[str, Any] = {
+        name: parameter.annotation
+        for name, parameter in signature.parameters.items()
+        if is_dataclass(parameter.annotation)
+    }
 
     @functools.wraps(function)
-    def guarded(*args: Any, **kwargs: Any) -> None:
-        as_json = bool(kwargs.get("as_json"))
+    def guarded(**given: Any) -> None:
+        as_json = bool(given.get("as_json"))
         try:
             with _reporting_refusals(), _reporting_errors(as_json):
-                function(*args, **kwargs)
+                for name, group in groups.items():
+                    own = inspect.signature(group).parameters
+                    given[name] = group(**{key: given.pop(key) for key in own})
+                function(**given)
                 sys.stdout.flush()
         except KeyboardInterrupt as error:
             raise typer.Exit(RunCancelled.exit_code) from error
 
+    expanded = [
+        option.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, parameter in signature.parameters.items()
+        for option in (
+            inspect.signature(groups[name], eval_str=True).parameters.values()
+            if name in groups
+            else [parameter]
+        )
+    ]
+    guarded.__signature__ = signature.replace(parameters=expanded)  # type: ignore[attr-defined]
     return guarded
 
 

@@ -1,10 +1,9 @@
 """Records -> JSON Schemas and the field tables of the documentation.
 
-    python -m longplay.contract.schema          writes those of the run directory
-    python -m longplay.eval_log.schema           writes those of the EvalLog
+    python docs/generate/schemas.py
 
-Other tools read the schema files in this folder. They and the field tables in
-docs/ are generated; a test fails when they drift from the records.
+Other tools read the schema files, `schema/*.json` in the package. They and the field
+tables in docs/ are generated; a test fails when they drift from the records.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+import longplay
 from longplay.contract.config import RunConfig
 from longplay.contract.documents import (
     ControlScore,
@@ -38,6 +38,7 @@ from longplay.contract.rows import (
     SegmentRow,
     TimestepRow,
 )
+from longplay.eval_log.records import EpisodeRecord, ExperimentRecord
 
 _MARK = re.compile(
     r"(<!-- fields: (?P<name>[\w.]+) -->\n).*?(<!-- end -->)", flags=re.DOTALL
@@ -152,8 +153,10 @@ def _required_keys(model: type[Document]) -> set[str]:
     return {name for name, key in model.model_fields.items() if key.is_required()}
 
 
+_PACKAGE = Path(longplay.__file__).parent
+
 RUN_DIRECTORY = SchemaSet(
-    folder=Path(__file__).parent,
+    folder=_PACKAGE / "contract" / "schema",
     page=Path("docs/contract.md"),
     rows={
         "events.jsonl": EventRow,
@@ -185,3 +188,18 @@ RUN_DIRECTORY = SchemaSet(
         "prediction.score.json": _required_keys(PredictionScore),
     },
 )
+
+# A line of an exported JSONL file is described by episode_record.json's.
+EVAL_LOG = SchemaSet(
+    folder=_PACKAGE / "eval_log" / "schema",
+    page=Path("docs/eval_log.md"),
+    documents={
+        "experiment_record.json": ExperimentRecord,
+        "episode_record.json": EpisodeRecord,
+    },
+)
+
+
+if __name__ == "__main__":
+    RUN_DIRECTORY.write()
+    EVAL_LOG.write()
