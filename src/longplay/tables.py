@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -112,6 +112,7 @@ class TextTable:
         texts: Other columns of text.
         unbroken: Columns that a terminal must not wrap.
         notes: Lines below it.
+        files: Name -> address of downloads below it on a page.
     """
 
     title: str
@@ -121,6 +122,7 @@ class TextTable:
     texts: Collection[int] = ()
     unbroken: Collection[int] = ()
     notes: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(

@@ -462,11 +462,11 @@ def table_references(references: Sequence[ReferenceFacts]) -> TextTable:
         ("game", lambda facts: facts.game),
         ("score", lambda facts: facts.policy.score.describe()),
         ("random", lambda facts: facts.policy.random_score.describe()),
-        ("value std", lambda facts: f"{facts.audit.summary.value_std:.3f}"),
+        ("value\nstd", lambda facts: f"{facts.audit.summary.value_std:.3f}"),
         ("RMSE", lambda facts: f"{facts.audit.summary.rmse_corrected:.3f}"),
         ("R²", lambda facts: describe_r2(facts.audit.summary.r2_corrected)),
         (
-            "rollout R²",
+            "rollout\nR²",
             lambda facts: describe_r2(
                 facts.rollouts.audit.r2 if facts.rollouts else None
             ),

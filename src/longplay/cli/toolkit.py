@@ -245,7 +245,7 @@ def check_output(option: str, path: Path | None) -> None:
 def stdout_dropped() -> Iterator[None]:
     """Drops what Python code prints in this process.
 
-    A thread of Ray prints whole logs there when a node is lost, whatever it is told.
+    A thread of Ray prints whole logs there when a node is lost, at every log level.
     """
     with (
         Path(os.devnull).open("w", encoding="utf-8") as sink,

@@ -259,18 +259,20 @@ class RunDirectory:
                     sha256[path.name] = recorded.sha256
         return sha256
 
-    def read_trust(self, sha256: Mapping[str, str] | None = None) -> ProofLevel:
+    def read_trust(
+        self, sha256: Mapping[str, str] | None = None, *, reads_rows: bool = False
+    ) -> ProofLevel:
         """The level of its verification, if that passed and covers the files.
 
         Args:
-            sha256: File -> its SHA-256, of a pack; by default row files are taken to
-                be as recorded where their length is.
+            sha256: File -> its SHA-256; by default from `hash_verified_files`.
+            reads_rows: As there.
         """
         record = self.verification
         if record is None or not record.passed:
             return "claimed"
         if sha256 is None:
-            sha256 = self.hash_verified_files(reads_rows=False)
+            sha256 = self.hash_verified_files(reads_rows=reads_rows)
         return "claimed" if list_changed(record, sha256) else record.level
 
     def _read_own(self, name: str, model: type[_Document]) -> _Document | None:

@@ -29,7 +29,6 @@ def test_list_shows_every_run_with_its_score(played, finished_run):
     assert reply.status == 200
     score = read_score(finished_run)
     assert f">{score['final_score']:.5g}<" in reply.text
-    assert f">{score['forgetting_index_mean']:.5g}<" in reply.text
     assert f'href="{played.run_address(finished_run)}"' in reply.text
     assert "✓ COMPLETED" in reply.text
     assert "1 run, 1 experiment." in reply.text

@@ -1,4 +1,4 @@
-"""M[agent, task] -> who is able, what is difficult, and what is missing.
+"""M[agent, task] -> abilities, difficulties, and what is missing.
 
     atlas.json         counts, models, errors of prediction, notes
     agents.csv         abilities; tasks.csv: difficulties

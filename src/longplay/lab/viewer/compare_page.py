@@ -14,18 +14,14 @@ from longplay.lab.report.draw.drawings import Drawing, Shown, drawing_to_csv
 from longplay.lab.report.draw.figures import make_figure
 from longplay.lab.report.site.sections import (
     PageFigure,
+    Section,
     draw_all,
+    make_section,
     table_differences,
     table_figure,
-    table_provenance,
 )
 from longplay.lab.report.site.verdicts import read_trust
-from longplay.lab.report.tables import (
-    comparison_to_csv,
-    describe_suite,
-    make_agents_table,
-    make_games_table,
-)
+from longplay.lab.report.tables import comparison_to_csv
 from longplay.lab.viewer.index import RunEntry
 from longplay.lab.viewer.kept import PageNotFoundError
 from longplay.lab.viewer.site import Site
@@ -36,19 +32,6 @@ from longplay.tables import TextTable
 MOST_COMPARED = 200
 
 Drawer = Callable[[Shown], Iterable[Drawing]]
-
-
-@dataclass(frozen=True)
-class SuiteSection:
-    """The part of a page about one suite."""
-
-    id: str
-    suite: SuiteComparison
-    agents: TextTable
-    games: TextTable
-    notes: tuple[str, ...]
-    figures: tuple[PageFigure, ...]
-    provenance: TextTable
 
 
 @dataclass(frozen=True)
@@ -72,7 +55,7 @@ def compare_entries(site: Site, entries: Sequence[RunEntry]) -> Compared:
 
 def make_sections(
     site: Site, compared: Compared, draw: Drawer, address: str, query: str
-) -> list[SuiteSection]:
+) -> list[Section]:
     """One section per table of a comparison.
 
     Args:
@@ -96,17 +79,8 @@ def make_sections(
             )
             for drawing in draw(shown)
         ]
-        sections.append(
-            SuiteSection(
-                f"suite-{number}",
-                suite,
-                make_agents_table(suite),
-                make_games_table(suite),
-                tuple(describe_suite(suite)),
-                tuple(figures),
-                table_provenance(shown.runs, partial(read_trust, hashes_rows=False)),
-            )
-        )
+        trust = partial(read_trust, reads_rows=False)
+        sections.append(make_section(f"suite-{number}", shown, figures, trust))
     return sections
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from longplay.contract.files import make_directory, write_document, write_file
@@ -24,47 +24,20 @@ from longplay.lab.report.draw.paper import render_paper
 from longplay.lab.report.site.pages import make_site_folder, render_page
 from longplay.lab.report.site.sections import (
     PageFigure,
+    Section,
     TrustReader,
     describe_command,
     draw_all,
+    make_section,
     table_agent_differences,
-    table_provenance,
 )
-from longplay.lab.report.tables import (
-    comparison_to_csv,
-    describe_suite,
-    make_agents_table,
-    make_games_table,
-    suite_to_csv,
-)
+from longplay.lab.report.tables import comparison_to_csv, suite_to_csv
 from longplay.scoring.anchors import Anchors
 from longplay.scoring.normalisation import make_scale
 from longplay.tables import TextTable, count, render_csv, render_latex
 
 # Of pictures on a page; `longplay plot` makes those of a paper.
 _PAGE_DPI = 150
-
-
-@dataclass(frozen=True)
-class Linked:
-    """A table, and files beside it: name -> address."""
-
-    table: TextTable
-    files: dict[str, str]
-
-
-@dataclass(frozen=True)
-class Section:
-    """The section of a page about one suite."""
-
-    id: str
-    suite: SuiteComparison
-    agents: Linked
-    games: Linked
-    notes: tuple[str, ...]
-    figures: tuple[PageFigure, ...]
-    differences: Linked | None
-    provenance: Linked
 
 
 @dataclass(frozen=True)
@@ -122,24 +95,20 @@ def _write_section(
     runs = runs_by_label(given.found, suite)
     scale = make_scale(given.anchors, suite.suite, suite.games, suite.emulator)
     shown = Shown(suite, runs, scale)
+    figures = [_write_figure(directory, name, drawing) for drawing in draw_all(shown)]
+    made = make_section(name, shown, figures, given.trust)
     place = _Place(directory, name)
     differences = table_agent_differences(runs)
-    figures = [_write_figure(directory, name, drawing) for drawing in draw_all(shown)]
-    return Section(
-        id=name,
-        suite=suite,
+    return replace(
+        made,
         agents=place.write_table(
-            "agents", make_agents_table(suite), suite_to_csv(suite, by_game=False)
+            "agents", made.agents, suite_to_csv(suite, by_game=False)
         ),
         games=place.write_table(
-            "by-game", make_games_table(suite), suite_to_csv(suite, by_game=True)
+            "by-game", made.games, suite_to_csv(suite, by_game=True)
         ),
-        notes=tuple(describe_suite(suite)),
-        figures=tuple(figures),
-        differences=(
-            None if differences is None else place.write_table("settings", differences)
-        ),
-        provenance=place.write_table("provenance", table_provenance(runs, given.trust)),
+        provenance=place.write_table("provenance", made.provenance),
+        differences=differences and place.write_table("settings", differences),
     )
 
 
@@ -150,13 +119,13 @@ class _Place:
     directory: Path
     name: str
 
-    def write_table(self, kind: str, table: TextTable, numbers: str = "") -> Linked:
+    def write_table(self, kind: str, table: TextTable, numbers: str = "") -> TextTable:
         """Writes a table as CSV and LaTeX; its CSV may have more than it shows."""
         files = {"CSV": f"{self.name}/{kind}.csv", "LaTeX": f"{self.name}/{kind}.tex"}
         content = numbers or render_csv(table)
         write_file(self.directory / files["CSV"], content.encode())
         write_file(self.directory / files["LaTeX"], render_latex(table).encode())
-        return Linked(table, files)
+        return replace(table, files=files)
 
 
 def _slug(text: str, taken: Sequence[str]) -> str:

@@ -6,12 +6,13 @@ Report and viewer share them, so that both show the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from longplay.errors import ConfigError
 from longplay.lab.analysis.commands import run_command
+from longplay.lab.analysis.records import SuiteComparison
 from longplay.lab.analysis.runs import MeasuredRun
 from longplay.lab.report.draw.drawings import (
     KINDS,
@@ -19,6 +20,11 @@ from longplay.lab.report.draw.drawings import (
     Shown,
     draw,
     table_drawing,
+)
+from longplay.lab.report.tables import (
+    describe_suite,
+    make_agents_table,
+    make_games_table,
 )
 from longplay.tables import NOTHING, Cell, TextTable
 
@@ -48,6 +54,43 @@ class PageFigure:
     data: dict[str, Any]
     files: dict[str, str]
     table: TextTable | None = None
+
+
+@dataclass(frozen=True)
+class Section:
+    """The part of a page about one suite."""
+
+    id: str
+    suite: SuiteComparison
+    agents: TextTable
+    games: TextTable
+    notes: tuple[str, ...]
+    figures: tuple[PageFigure, ...]
+    provenance: TextTable
+    differences: TextTable | None = None
+
+
+def make_section(
+    name: str, shown: Shown, figures: Iterable[PageFigure], trust: TrustReader
+) -> Section:
+    """The tables of a suite, with some figures.
+
+    Args:
+        name: Id of its element.
+        shown: A table of a comparison, with its runs.
+        figures: Shown between the tables.
+        trust: Reads the trust level of a run.
+    """
+    suite = shown.suite
+    return Section(
+        name,
+        suite,
+        make_agents_table(suite),
+        make_games_table(suite),
+        tuple(describe_suite(suite)),
+        tuple(figures),
+        table_provenance(shown.runs, trust),
+    )
 
 
 def draw_all(shown: Shown) -> list[Drawing]:

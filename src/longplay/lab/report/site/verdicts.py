@@ -17,7 +17,6 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from longplay.contract.files import (
     read_document,
     write_document,
 )
-from longplay.contract.rundir import VERIFIED_FILES, RunDirectory, list_changed
+from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
     CannotVerifyError,
     ConfigError,
@@ -84,48 +83,24 @@ def open_pack(path: Path) -> RunDirectory:
         return packed.read_documents()
 
 
-def read_trust(run: MeasuredRun, *, hashes_rows: bool = True) -> ProofLevel:
+def read_trust(run: MeasuredRun, *, reads_rows: bool = True) -> ProofLevel:
     """The trust level from a run's verification.json, if it matches the files.
 
     Args:
         run: A run directory or a pack.
-        hashes_rows: False takes the hashes of row files that run_summary.json records:
-            fast, but blind to rows that changed without changing their length.
+        reads_rows: False takes the recorded hashes of row files, as `trust_of` does.
     """
-    is_pack = run.path.is_file()
-    documents = open_pack(run.path) if is_pack else RunDirectory(run.path)
-    return trust_of(documents, hashes_rows=hashes_rows)
-
-
-def trust_of(run: RunDirectory, *, hashes_rows: bool = False) -> ProofLevel:
-    """As `read_trust`, of documents that were read already."""
-    record = run.verification
-    if record is None or not record.passed:
-        return "claimed"
-    return "claimed" if list_changed(record, _hash(run, hashes_rows)) else record.level
-
-
-def _hash(run: RunDirectory, hashes_rows: bool) -> Mapping[str, str]:
-    """File -> its SHA-256, as it is or as it was recorded."""
     if run.path.is_file():
-        with PackFile(run.path) as packed:
-            return packed.manifest.sha256
-    if hashes_rows:
-        return run.hash_verified_files()
-    hashes = {name: _hash_recorded(run, name) for name in VERIFIED_FILES}
-    return {name: found for name, found in hashes.items() if found is not None}
+        return trust_of(open_pack(run.path))
+    return trust_of(RunDirectory(run.path), reads_rows=reads_rows)
 
 
-def _hash_recorded(run: RunDirectory, name: str) -> str | None:
-    """The hash of a file, without reading it if its length is the recorded one."""
-    path = run.path / name
-    if not path.is_file():
-        return None
-    rows = run.summary.rows if run.summary else None
-    recorded = rows.get(name) if rows else None
-    if recorded is not None and recorded.bytes == path.stat().st_size:
-        return recorded.sha256
-    return hash_file(path)
+def trust_of(run: RunDirectory, *, reads_rows: bool = False) -> ProofLevel:
+    """As `read_trust`, of documents that were read already."""
+    if not run.path.is_file():
+        return run.read_trust(reads_rows=reads_rows)
+    with PackFile(run.path) as packed:
+        return run.read_trust(packed.manifest.sha256)
 
 
 def check_verdict_folder(verdicts: Path, judged: Path) -> None:
