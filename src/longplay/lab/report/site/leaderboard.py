@@ -37,7 +37,7 @@ from longplay.lab.report.site.verdicts import Verdict
 from longplay.lab.report.tables import estimate_cell, head_metric, order_metrics
 from longplay.plan import plan_run
 from longplay.scoring.anchors import Anchors
-from longplay.suites import SUITES, get_suite
+from longplay.suites import find_suite, get_suite
 from longplay.tables import NOTHING, Cell, TextTable
 
 _LEVELS: tuple[str, ...] = get_args(ProofLevel)
@@ -194,19 +194,19 @@ def _is_candidate(run: MeasuredRun) -> bool:
 
 def _is_single_game(run: MeasuredRun) -> bool:
     """Whether it is the run of a specialist: a baseline of transfer, not an entry."""
-    return run.conditions.suite not in SUITES and len(run.config.games) == 1
+    return find_suite(run.conditions.suite) is None and len(run.config.games) == 1
 
 
 def _find_refusal(run: MeasuredRun) -> str | None:
     """Why a run cannot be on the board, regardless of its score."""
     suite, config = run.conditions.suite, run.config
-    if suite not in SUITES:
+    catalogued = find_suite(suite)
+    if catalogued is None:
         return f"{show_name(suite)} is not a suite of the catalogue"
-    if run.seed not in get_suite(suite).official_seeds:
-        official = describe_seeds(get_suite(suite).official_seeds)
+    if run.seed not in catalogued.official_seeds:
+        official = describe_seeds(catalogued.official_seeds)
         return f"seed {run.seed} is not one of the official seeds {official}"
-    references = SUITES[suite].references
-    plan = plan_run(suite, run.seed, reference_sha256=references)
+    plan = plan_run(suite, run.seed, reference_sha256=catalogued.references)
     expected = plan.config.benchmark_contract_hash
     if {contract_hash(config), config.benchmark_contract_hash} != {expected}:
         return f"its settings are not those of {suite}"
