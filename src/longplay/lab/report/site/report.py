@@ -113,6 +113,10 @@ def _write_section(
         ),
         provenance=place.write_table("provenance", made.provenance),
         differences=differences and place.write_table("settings", differences),
+        probes=tuple(
+            place.write_table(f"probes-{number}", table)
+            for number, table in enumerate(made.probes)
+        ),
     )
 
 

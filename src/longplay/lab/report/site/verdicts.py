@@ -28,7 +28,7 @@ from longplay.contract.files import (
     read_document,
     write_document,
 )
-from longplay.contract.rundir import RunDirectory
+from longplay.contract.rundir import RunDirectory, is_pack
 from longplay.errors import (
     CannotVerifyError,
     ConfigError,
@@ -37,6 +37,7 @@ from longplay.errors import (
     RecordingError,
 )
 from longplay.lab.analysis.runs import MeasuredRun
+from longplay.lab.probes.reading import open_directory
 from longplay.provenance import longplay_version, read_package_versions
 from longplay.verify.pack import replayed_pack
 from longplay.verify.pack_file import PackFile
@@ -81,6 +82,11 @@ def open_pack(path: Path) -> RunDirectory:
     """
     with PackFile(path) as packed:
         return packed.read_documents()
+
+
+def open_probe(path: Path) -> RunDirectory | None:
+    """A probe, a run directory or a pack; None if a path is neither."""
+    return open_pack(path) if is_pack(path) else open_directory(path)
 
 
 def read_trust(run: MeasuredRun, *, reads_rows: bool = True) -> ProofLevel:
