@@ -23,6 +23,7 @@ PAGE = ROOT / "docs/architecture.md"
 # In the order of imports. The benchmark, then learners and the lab, then the commands.
 BENCHMARK = (
     "errors",
+    "plugins",
     "contract",
     "provenance",
     "console",

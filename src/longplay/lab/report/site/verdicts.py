@@ -201,18 +201,29 @@ class Judge:
             verdict = read_document(kept, Verdict)
             if verdict.level in _REACHED:
                 return verdict
-        if not plays:
-            return Verdict(level="claimed")
+        return self._replay(path, kept) if plays else Verdict(level="claimed")
+
+    def _replay(self, path: Path, kept: Path) -> Verdict:
         try:
             verdict = self._play(path)
         except CannotVerifyError as error:  # says nothing about the run
             return Verdict(level="claimed", problem=str(error))
         except LongplayError as error:
             verdict = Verdict(level="claimed", problem=str(error))
+        if self._has_changed(path, kept):
+            changed = "its files changed while it was replayed"
+            return Verdict(level="claimed", problem=changed)
         # A verdict that cannot be kept costs time, not results.
         with contextlib.suppress(RecordingError):
             return self.keep(path, verdict)
         return verdict.model_copy(update={"made_by": self.made_by})
+
+    def _has_changed(self, path: Path, kept: Path) -> bool:
+        """Whether the bytes differ from those whose verdict is kept there."""
+        try:
+            return self._cache_path(path) != kept
+        except LongplayError:
+            return True
 
     def keep(self, path: Path, verdict: Verdict) -> Verdict:
         """Keeps a verdict on a run or pack, labelled with the command that made it.
