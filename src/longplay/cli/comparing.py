@@ -332,5 +332,6 @@ def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
         print_tables(*map(indent, describe_suite(suite)))
     suites = {suite.suite for suite in comparison.suites}
     for left in comparison.left_out:
-        if left.agent is None or left.suite not in suites:  # counted in no table
+        is_counted = left.agent is not None and left.suite in suites
+        if not is_counted or left.kind == "unreadable":
             print_tables(indent(f"left out: {left.path}: {left.reason}", "yellow"))
