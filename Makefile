@@ -85,12 +85,14 @@ schema: $(INSTALLED_DEV) ## regenerate the JSON Schemas and the field tables in 
 facts: $(INSTALLED_DEV) schema ## regenerate all parts of docs/ that come from code
 	$(BIN)/python docs/generate/import_graph.py
 	$(BIN)/python docs/generate/api.py
+	$(BIN)/python docs/generate/learner_tables.py
 	$(BIN)/python docs/generate/attack_table.py
 	$(BIN)/python docs/generate/seed_table.py
 	$(BIN)/python docs/generate/suites_page.py
 
 record: $(INSTALLED_DEV) ## record again what commands answer, after a change meant to move it
 	$(BIN)/python tests/harness/record.py
+	PYTHONPATH=docs/generate $(BIN)/python tests/learner_revisions.py
 
 golden: $(INSTALLED_DEV) ## play the golden runs that do not exist yet
 	$(BIN)/python tests/harness/make_golden.py
@@ -118,7 +120,7 @@ verify-results: $(INSTALLED_DEV) ## replay all packs of results/; VERDICTS=DIR k
 	$(BIN)/python tools/results.py verify $(if $(VERDICTS),--verdicts $(VERDICTS))
 
 bench-learners: $(INSTALLED_LEARN) ## measure the time per decision of every learner and of plain torch
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bench_learners.py
+	OMP_NUM_THREADS=1 PYTHONPATH=docs/generate $(BIN)/python benchmarks/bench_learners.py
 
 learning: $(INSTALLED_DEV) ## compare examples/control_linear_q.py with random (minutes)
 	$(BIN)/python benchmarks/learning.py examples/control_linear_q.py --games qbert,road_runner

@@ -1,6 +1,6 @@
 """Processor time per decision of every learner, and of Stream Q(λ) in plain torch.
 
-    OMP_NUM_THREADS=1 python benchmarks/bench_learners.py
+    make bench-learners
 
 One process, one thread, random pixels. Rounds alternate between learners and the best
 round counts, so that other work on the machine disturbs little.
@@ -8,7 +8,6 @@ round counts, so that other work on the machine disturbs little.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import os
 import time
@@ -17,15 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from learner_tables import LEARNERS
+
 ROUNDS, DECISIONS = 5, 100
 # Past what a learner does only at its beginning.
 WARM_UP = 600
-LEARNERS = (
-    *("linear_sarsa", "linear_prost", "stream_q", "stream_q_l2init", "dqn"),
-    *("linear_td", "lstd_td", "stream_td"),
-)
 # Stream Q(λ) is measured at its paper's size.
-ARGUMENTS = {"stream_q": {"size": 84}, "stream_q_l2init": {"size": 84}}
+ARGUMENTS = {"stream-q": {"size": 84}, "stream-q-l2init": {"size": 84}}
 NOT_OVER = {"terminated": False, "truncated": False}
 
 Step = Callable[[np.ndarray, np.ndarray, float], Any]
@@ -33,7 +30,7 @@ Step = Callable[[np.ndarray, np.ndarray, float], Any]
 
 def make_learner(name: str) -> Step:
     """A learner's `step`, with its state."""
-    module = importlib.import_module(f"longplay.learners.{name}")
+    module = LEARNERS[name]
     offered = {"observation_shape": (210, 160, 3), "num_actions": 18, "seed": 0}
     named = inspect.signature(module.init).parameters
     given = {k: v for k, v in offered.items() if k in named}
@@ -49,7 +46,7 @@ def make_torch() -> Step:
     from stream_q_torch import TorchStreamQ
 
     torch.set_num_threads(1)
-    agent = TorchStreamQ(stream_q.init((210, 160, 3), 18, 0, **ARGUMENTS["stream_q"]))
+    agent = TorchStreamQ(stream_q.init((210, 160, 3), 18, 0, **ARGUMENTS["stream-q"]))
     return lambda before, now, reward: agent.step(now, reward, NOT_OVER)
 
 
@@ -67,7 +64,7 @@ def main() -> None:
     rng = np.random.default_rng(0)
     frames = [rng.integers(0, 256, (210, 160, 3), np.uint8) for _ in range(20)]
     steps = {name: make_learner(name) for name in LEARNERS}
-    steps["stream_q in torch"] = make_torch()
+    steps["stream-q in torch"] = make_torch()
     best = dict.fromkeys(steps, float("inf"))
     for step in steps.values():
         time_steps(step, frames, WARM_UP)
@@ -76,7 +73,7 @@ def main() -> None:
             best[name] = min(best[name], time_steps(step, frames, DECISIONS))
     for name, milliseconds in best.items():
         print(f"{name:<20}{milliseconds:8.3f} ms per decision")
-    print(f"torch / ours{best['stream_q in torch'] / best['stream_q']:16.1f}")
+    print(f"torch / ours{best['stream-q in torch'] / best['stream-q']:16.1f}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - as everyone calls it
 
 from longplay.learners import stream_q
-from longplay.learners.networks import ConvNetwork
+from longplay.learners.parts.networks import ConvNetwork
 
 
 class TorchNetwork(torch.nn.Module):

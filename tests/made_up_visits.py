@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from longplay.learners.state_files import pack_state
+from longplay.learners.parts.state_files import pack_state
 
 SHAPE = (210, 160, 3)
 NOTHING = {"terminated": False, "truncated": False}

@@ -11,8 +11,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from longplay.learners.memory import SwitchedState
-from longplay.learners.state_files import copy_generators, unpack_state
+from longplay.learners.parts.memory import SwitchedState
+from longplay.learners.parts.state_files import copy_generators, unpack_state
 from made_up_visits import Player, describe
 
 # Long enough to learn something, and to train a small network.

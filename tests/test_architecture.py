@@ -121,7 +121,6 @@ def test_tracks_are_named_in_their_own_rooms():
     assert find_track_names(PACKAGE) <= {
         "agents/functional.py",
         "cli/catalogue.py",
-        "gym/__init__.py",
     }
 
 

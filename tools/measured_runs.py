@@ -7,12 +7,14 @@ stopped and restarted.
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from longplay.contract.rundir import RunDirectory, find_runs
 
@@ -24,7 +26,14 @@ SEEDS = (0, 1, 2)
 class Job:
     """One agent on one suite with one seed, and where its run is kept.
 
-    `settings` are changes of the suite, as `--set` takes them.
+    Attributes:
+        suite_id: The suite.
+        agent: The agent's name.
+        seed: The run seed.
+        out: Its experiment directory.
+        settings: Changes of the suite, as `--set` takes them.
+        agent_args: Arguments of the agent.
+        keeps_states: Whether the agent's state is kept at the end of every visit.
     """
 
     suite_id: str
@@ -32,27 +41,42 @@ class Job:
     seed: int
     out: Path
     settings: tuple[str, ...] = ()
+    agent_args: Mapping[str, Any] = field(default_factory=dict)
+    keeps_states: bool = False
+
+    @property
+    def command(self) -> list[str]:
+        """The words after `longplay` that play it, or the rest of it."""
+        words = ["run", self.suite_id, "--agent", self.agent, "--seed", str(self.seed)]
+        for setting in self.settings:
+            words += ["--set", setting]
+        for name, value in self.agent_args.items():
+            words += ["--agent-arg", f"{name}={json.dumps(value)}"]
+        if self.keeps_states:
+            words += ["--keep-agent", "visits"]
+        return [*words, "--out", str(self.out.absolute()), "--resume", "--quiet"]
 
 
 def measure(job: Job) -> RunDirectory:
     """Plays one run unless it is complete; returns it."""
     # One write, so that lines of two threads do not mix.
     print(f"{job.suite_id}, {job.agent}, seed {job.seed}\n", end="", flush=True)
-    command = [sys.executable, "-m", "longplay", "run", job.suite_id, "--quiet"]
-    out = str(job.out.absolute())
-    options = ["--agent", job.agent, "--seed", str(job.seed), "--out", out]
-    changes = [word for setting in job.settings for word in ("--set", setting)]
-    played = subprocess.run(
-        [*command, *options, *changes, "--resume"],
+    run_longplay(*job.command)
+    (run_dir,) = find_runs(job.out)
+    return RunDirectory(run_dir)
+
+
+def run_longplay(*words: str) -> None:
+    """Runs a command of longplay, and ends with its error if it fails."""
+    done = subprocess.run(
+        [sys.executable, "-m", "longplay", *words],
         check=False,
         capture_output=True,
         text=True,
         cwd=ROOT,  # a run records the git state of the working directory
     )
-    if played.returncode:
-        sys.exit(f"{job.out} was not played: {played.stderr.strip()}")
-    (run_dir,) = find_runs(job.out)
-    return RunDirectory(run_dir)
+    if done.returncode:
+        sys.exit(f"`longplay {' '.join(words)}` failed: {done.stderr.strip()}")
 
 
 def measure_all(jobs: Sequence[Job], workers: int) -> list[RunDirectory]:

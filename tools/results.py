@@ -6,7 +6,9 @@
 
 `play` plays what is missing on the official seeds, one run after the other, and can be
 stopped and restarted: a run that was started is resumed, and a run whose pack exists is
-never played again. `results/manifest.json` lists the packs, their hashes and scores.
+never played again. Where the plan says so, a run keeps the agent's state at the end of
+every visit, and is probed. `results/manifest.json` lists the packs, their hashes and
+scores. The arguments of agents were chosen on tuning seeds (`tools/tuning`).
 `collect` writes the numbers of new packs into the package; nothing is replayed.
 `verify` replays every pack, on all cores, and compares its rows and curves with the
 pack, and the pack with the manifest.
@@ -18,12 +20,13 @@ import argparse
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from filelock import FileLock
 from pydantic import Field
@@ -49,9 +52,10 @@ from longplay.lab.report.site.verdicts import (
     check_verdict_folder,
     open_pack,
 )
+from longplay.learners.parts.limits import MEMORIES, METHODS
 from longplay.suites import SUITES, get_suite
 from longplay.verify.pack import pack_run, replayed_pack
-from measured_runs import ROOT, Job, measure
+from measured_runs import ROOT, Job, measure, run_longplay
 
 RESULTS = ROOT / "results"
 SHIPPED = Path(longplay.lab.analysis.__file__).parent / "data" / RESULTS_FILE
@@ -61,6 +65,49 @@ PREDICTORS = ("linear-td", "stream-td")
 SPECIALIST = "stream-q"
 SPECIALIST_SEEDS = (0, 1, 2)
 SPECIALIST_FRAMES = 600_000
+# (agent, method) -> arguments that tuning has chosen (tools/tuning), without those that
+# are defaults. None is chosen yet.
+TUNED: Mapping[tuple[str, str], Mapping[str, Any]] = {}
+# Suite -> agents whose memory is probed, among those that learn and keep something.
+PROBED: Mapping[str, tuple[str, ...]] = {
+    "control-3x3-v1": ("blind", "linear-sarsa", "linear-prost", "dqn"),
+    "control-6x3-v1": ("linear-prost",),
+    "prediction-6x3-v1": ("lstd-td", "linear-td"),
+}
+
+
+@dataclass(frozen=True)
+class Variant:
+    """An agent with the arguments that its results are named after.
+
+    Attributes:
+        agent: The agent's name.
+        memory: The argument of this name.
+        method: The argument of this name; "none" for learners that have no methods.
+        is_tuned: Whether it has the settings of `TUNED`; agents of earlier results do
+            not.
+    """
+
+    agent: str
+    memory: str = "carry"
+    method: str = "none"
+    is_tuned: bool = True
+
+    @property
+    def name(self) -> str:
+        """Such as `dqn`, `dqn-rehearsal` or `linear-prost-library`."""
+        parts = [self.agent]
+        parts += [] if self.method == "none" else [self.method]
+        parts += [] if self.memory == "carry" else [self.memory]
+        return "-".join(parts)
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """Those that are not the defaults, and what tuning has chosen."""
+        own = {"memory": self.memory, "method": self.method}
+        usual = {"memory": "carry", "method": "none"}
+        chosen = TUNED.get((self.agent, self.method), {}) if self.is_tuned else {}
+        return {k: v for k, v in own.items() if v != usual[k]} | dict(chosen)
 
 
 @dataclass(frozen=True)
@@ -69,21 +116,23 @@ class PlannedRun:
 
     Attributes:
         suite_id: The suite it is played on.
-        agent: The agent's name.
+        variant: The agent.
         seed: An official seed.
         game: The only game of a specialist; None for a run of the whole suite.
+        is_probed: Whether it is measured what the agent keeps.
     """
 
     suite_id: str
-    agent: str
+    variant: Variant
     seed: int
     game: str | None = None
+    is_probed: bool = False
 
     @property
     def name(self) -> str:
         """The path of its pack in results/, without the ending."""
         if self.game is None:
-            return f"{self.suite_id}/{self.agent}/seed-{self.seed}"
+            return f"{self.suite_id}/{self.variant.name}/seed-{self.seed}"
         return f"specialists/{self.game}/seed-{self.seed}"
 
     @property
@@ -94,22 +143,87 @@ class PlannedRun:
         frames = f"base_visit_frames={SPECIALIST_FRAMES}"
         return (f'games=["{self.game}"]', "num_cycles=1", frames, "jitter_pct=0")
 
+    def make_job(self, folder: Path) -> Job:
+        """What plays it."""
+        return Job(
+            self.suite_id,
+            self.variant.agent,
+            self.seed,
+            folder / self.name,
+            self.settings,
+            agent_args=self.variant.args,
+            keeps_states=self.is_probed,
+        )
+
+
+def _with_memories(agent: str) -> tuple[Variant, ...]:
+    return tuple(Variant(agent, memory) for memory in MEMORIES)
+
+
+def _with_defaults(*agents: str) -> tuple[Variant, ...]:
+    return tuple(Variant(agent, is_tuned=False) for agent in agents)
+
+
+# Suite -> agents, in the order in which they are played.
+PLAN: Sequence[tuple[str, tuple[Variant, ...]]] = (
+    ("control-v1", _with_defaults(*NON_LEARNERS, *LEARNERS)),
+    ("stream-3x2-v1", _with_defaults(*NON_LEARNERS, *LEARNERS)),
+    ("control-6x3-v1", _with_defaults(*NON_LEARNERS, *LEARNERS[:-1])),
+    ("stream-8x3-v1", _with_defaults(*NON_LEARNERS, "linear-sarsa")),
+    ("prediction-v1", _with_defaults(*PREDICTORS)),
+    (
+        "control-3x3-v1",
+        (
+            *map(Variant, (*NON_LEARNERS, "blind")),
+            *_with_memories("linear-sarsa"),
+            *_with_memories("linear-prost"),
+            *_with_memories("dqn"),
+            *(Variant("dqn", method=method) for method in METHODS[1:]),
+        ),
+    ),
+    (
+        "control-6x3-v1",
+        (
+            *_with_memories("linear-prost"),
+            Variant("linear-sarsa", "reset"),
+            Variant("dqn"),
+            Variant("blind"),
+        ),
+    ),
+    ("control-v1", (Variant("linear-prost"), Variant("blind"))),
+    (
+        "stream-3x2-v1",
+        (
+            *(Variant("linear-prost"), Variant("blind")),
+            Variant("dqn", method="rehearsal"),
+        ),
+    ),
+    ("prediction-v1", (Variant("lstd-td"), Variant("lstd-td", "reset"))),
+    ("prediction-6x3-v1", (*_with_memories("lstd-td"), Variant("linear-td"))),
+)
+
+
+def is_probed(suite_id: str, variant: Variant) -> bool:
+    """Whether it is measured what an agent keeps.
+
+    `reset` keeps nothing by construction, and what does not learn has nothing to keep.
+    """
+    if variant.memory == "reset" or variant.agent in NON_LEARNERS:
+        return False
+    return variant.agent in PROBED.get(suite_id, ())
+
 
 def plan() -> Iterator[PlannedRun]:
     """All runs, in the order in which they are played."""
-    for suite_id, agents in (
-        ("control-v1", (*NON_LEARNERS, *LEARNERS)),
-        ("stream-3x2-v1", (*NON_LEARNERS, *LEARNERS)),
-        ("control-6x3-v1", (*NON_LEARNERS, *LEARNERS)),
-        ("stream-8x3-v1", (*NON_LEARNERS, "linear-sarsa")),
-        ("prediction-v1", PREDICTORS),
-    ):
-        for agent in agents:
+    for suite_id, variants in PLAN:
+        for variant in variants:
             for seed in get_suite(suite_id).official_seeds:
-                yield PlannedRun(suite_id, agent, seed)
+                probed = is_probed(suite_id, variant)
+                yield PlannedRun(suite_id, variant, seed, is_probed=probed)
     for game in get_suite("stream-8x3-v1").games:
         for seed in SPECIALIST_SEEDS:
-            yield PlannedRun("stream-8x3-v1", SPECIALIST, seed, game)
+            (variant,) = _with_defaults(SPECIALIST)
+            yield PlannedRun("stream-8x3-v1", variant, seed, game)
 
 
 class PackedRun(Document):
@@ -126,11 +240,22 @@ class PackedRun(Document):
     headline: float | None = Field(description="The track's own, from score.json.")
 
 
+class PackedProbe(Document):
+    """A pack of a probe: what the agent of a run knew at one moment."""
+
+    path: str = Field(description="Relative to the manifest.")
+    sha256: str
+    bytes: int
+    run: str = Field(description="The path of the run's pack.")
+    state: str = Field(description="`fresh`, or `visit-<n>` after that visit.")
+
+
 class Manifest(Document):
     """The content of `results/manifest.json`."""
 
     schema_version: int = SCHEMA_VERSION
     packs: tuple[PackedRun, ...] = ()
+    probes: tuple[PackedProbe, ...] = Field(default=(), exclude_if=lambda v: not v)
 
 
 def read_manifest(results: Path) -> Manifest:
@@ -143,13 +268,12 @@ def describe_pack(path: Path, run: RunDirectory) -> PackedRun:
     config, content = run.config, path.read_bytes()
     if config.agent is None or config.suite is None or config.seed is None:
         sys.exit(f"{path}: its config.json lacks agent, suite or seed")
-    agent = name_agent(config.agent.config)
-    name = PlannedRun(config.suite, agent, config.seed).name
-    if config.suite not in SUITES:
-        (game,) = config.games
-        name = PlannedRun(config.suite, agent, config.seed, game).name
+    agent, args = name_agent(config.agent.config), config.agent.config["args"]
+    own = {key: args[key] for key in ("memory", "method") if key in args}
+    game = None if config.suite in SUITES else config.games[0]
+    planned = PlannedRun(config.suite, Variant(agent, **own), config.seed, game)
     return PackedRun(
-        path=f"{name}.longplay",
+        path=f"{planned.name}.longplay",
         sha256=hashlib.sha256(content).hexdigest(),
         bytes=len(content),
         suite=config.suite,
@@ -163,27 +287,70 @@ def describe_pack(path: Path, run: RunDirectory) -> PackedRun:
 
 def add_pack(results: Path, name: str, run: RunDirectory) -> None:
     """Verifies and packs a run, and lists it in the manifest."""
+    target = write_pack(results, name, run.path)
+    packed = describe_pack(target, run)
+    with FileLock(results / ".lock"):  # two processes may play
+        manifest = read_manifest(results)
+        packs = {known.path: known for known in manifest.packs} | {packed.path: packed}
+        ordered = tuple(packs[path] for path in sorted(packs))
+        write_manifest(results, manifest.model_copy(update={"packs": ordered}))
+
+
+def add_probes(results: Path, name: str, folder: Path) -> None:
+    """Verifies and packs the probes of a run, and lists them once all are there."""
+    added = []
+    for run_dir in sorted(find_probes(folder)):
+        state = run_dir.name
+        content = write_pack(results, f"{name}.probes/{state}", run_dir).read_bytes()
+        added.append(
+            PackedProbe(
+                path=f"{name}.probes/{state}.longplay",
+                sha256=hashlib.sha256(content).hexdigest(),
+                bytes=len(content),
+                run=f"{name}.longplay",
+                state=state,
+            )
+        )
+    with FileLock(results / ".lock"):
+        manifest = read_manifest(results)
+        probes = {probe.path: probe for probe in (*manifest.probes, *added)}
+        ordered = tuple(probes[path] for path in sorted(probes))
+        write_manifest(results, manifest.model_copy(update={"probes": ordered}))
+
+
+def find_probes(folder: Path) -> Iterator[Path]:
+    """The run directories of the probes of an experiment."""
+    return folder.glob("probes/*/*")
+
+
+def write_pack(results: Path, name: str, run_dir: Path) -> Path:
+    """Verifies and packs a run, unless an interrupted try has done so."""
     target = results / f"{name}.longplay"
     target.parent.mkdir(parents=True, exist_ok=True)
     # A pack that is not listed was written just before an interruption.
     if not target.exists():
-        pack_run(run.path, target)
-    packed = describe_pack(target, run)
-    with FileLock(results / ".lock"):  # two processes may play
-        packs = {known.path: known for known in read_manifest(results).packs}
-        packs[packed.path] = packed
-        ordered = tuple(packs[path] for path in sorted(packs))
-        write_document(results / "manifest.json", Manifest(packs=ordered))
+        pack_run(run_dir, target)
+    return target
+
+
+def write_manifest(results: Path, manifest: Manifest) -> None:
+    write_document(results / "manifest.json", manifest)
 
 
 def play(runs: Sequence[PlannedRun], folder: Path, results: Path) -> None:
-    known = {packed.path for packed in read_manifest(results).packs}
+    """Plays, probes and packs what is missing."""
+    manifest = read_manifest(results)
+    known = {packed.path for packed in manifest.packs}
+    probed = {probe.run for probe in manifest.probes}
     missing = [run for run in runs if f"{run.name}.longplay" not in known]
     print(f"{len(runs) - len(missing)} of {len(runs)} packs are there", flush=True)
-    for run in missing:
-        out = folder / run.name
-        job = Job(run.suite_id, run.agent, run.seed, out, run.settings)
-        add_pack(results, run.name, measure(job))
+    for run in runs:
+        if run in missing:
+            add_pack(results, run.name, measure(run.make_job(folder)))
+        if run.is_probed and f"{run.name}.longplay" not in probed:
+            # It goes on where it was interrupted.
+            run_longplay("probe", str(folder / run.name), "--quiet")
+            add_probes(results, run.name, folder / run.name)
 
 
 def collect(results: Path) -> None:
@@ -256,7 +423,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("action", choices=("play", "collect", "verify"))
     parser.add_argument("--suite", help="only runs of this suite")
-    parser.add_argument("--agent", help="only runs of this agent")
+    parser.add_argument("--agent", help="only runs of this agent, such as dqn-library")
     parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "results")
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--sample", type=int, default=1, help="verify every n-th pack")
@@ -273,7 +440,8 @@ def main() -> None:
     runs = [
         run
         for run in plan()
-        if given.suite in (None, run.suite_id) and given.agent in (None, run.agent)
+        if given.suite in (None, run.suite_id)
+        and given.agent in (None, run.variant.name)
     ]
     play(runs, given.folder, given.results)
 

@@ -23,6 +23,7 @@ PAGE = ROOT / "docs/architecture.md"
 # In the order of imports. The benchmark, then learners and the lab, then the commands.
 BENCHMARK = (
     "errors",
+    "plugins",
     "contract",
     "provenance",
     "console",
@@ -36,6 +37,7 @@ BENCHMARK = (
     "agents",
     "tracks",
     "plan",
+    "probes",
     "agreement",
     "validation",
     "runs",

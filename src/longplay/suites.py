@@ -1,9 +1,9 @@
 """The catalogue of suites.
 
-One declaration per suite. A suite is immutable: a change that can affect a score gets a
-new id with a new version. A run can override settings; its suite is then called
-`<suite>+<first 8 hex of the hash of its settings>`, the same for all seeds, so that it
-is never mistaken for the original.
+One declaration per suite; `plugins` has those of other packages. A suite is immutable:
+a change that can affect a score gets a new id with a new version. A run can override
+settings; its suite is then called `<suite>+<first 8 hex of the hash of its settings>`,
+the same for all seeds, so that it is never mistaken for the original.
 
     suite id := <track>[-<shape>]-v<version>      stream-8x3-v1: 8 games, 3 cycles
 """
@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
+from longplay import plugins
 from longplay.console.machines import machine_of
 from longplay.contract.config import (
     ActionIdx,
@@ -60,6 +61,8 @@ class Suite(Document):
     suite_id: str = Field(exclude=True)
     purpose: str = Field(exclude=True)
     official_seeds: tuple[int, ...] = Field(default=(0, 1, 2, 3, 4), exclude=True)
+    # Its Gymnasium environment; None for a suite whose actions are not the agent's.
+    env_id: str | None = Field(default=None, exclude=True)
 
     games: Annotated[tuple[str, ...], Field(min_length=1)]
     num_cycles: NumCycles
@@ -216,6 +219,7 @@ SUITES: dict[str, Suite] = {
         Suite(
             suite_id="stream-smoke-v1",
             purpose="smoke test",
+            env_id="longplay/StreamSmoke-v1",
             games=_THREE_GAMES,
             num_cycles=2,
             base_visit_frames=2_000,
@@ -227,6 +231,7 @@ SUITES: dict[str, Suite] = {
         Suite(
             suite_id="stream-3x2-v1",
             purpose="a first result",
+            env_id="longplay/Stream3x2-v1",
             games=_THREE_GAMES,
             num_cycles=2,
             base_visit_frames=200_000,
@@ -238,6 +243,7 @@ SUITES: dict[str, Suite] = {
         Suite(
             suite_id="stream-8x3-v1",
             purpose="the benchmark",
+            env_id="longplay/Stream-v1",
             official_seeds=(0, 1, 2),
             games=_EIGHT_GAMES,
             num_cycles=3,
@@ -251,6 +257,7 @@ SUITES: dict[str, Suite] = {
         Suite(
             suite_id="stream-8x3-1m-v1",
             purpose="the long benchmark",
+            env_id="longplay/Stream8x3-1m-v1",
             official_seeds=(0, 1, 2),
             games=_EIGHT_GAMES,
             num_cycles=3,
@@ -263,6 +270,7 @@ SUITES: dict[str, Suite] = {
         ControlSuite(
             suite_id="control-smoke-v1",
             purpose="smoke test of control agents",
+            env_id="longplay/ControlSmoke-v1",
             games=_TWENTY_GAMES[:3],
             base_visit_frames=500,
             scoring_defaults=_scoring(200, 100),
@@ -270,6 +278,7 @@ SUITES: dict[str, Suite] = {
         ControlSuite(
             suite_id="control-v1",
             purpose="the control benchmark",
+            env_id="longplay/Control-v1",
             games=_TWENTY_GAMES,
             base_visit_frames=10_000,
             scoring_defaults=_scoring(2_000, 1_000),
@@ -277,6 +286,7 @@ SUITES: dict[str, Suite] = {
         ControlSuite(
             suite_id="control-3x3-v1",
             purpose="short control with revisits",
+            env_id="longplay/Control3x3-v1",
             games=_THREE_CONTROL_GAMES,
             num_cycles=3,
             base_visit_frames=15_000,
@@ -286,6 +296,7 @@ SUITES: dict[str, Suite] = {
         ControlSuite(
             suite_id="control-6x3-v1",
             purpose="control with revisits",
+            env_id="longplay/Control6x3-v1",
             games=_SIX_GAMES,
             num_cycles=3,
             base_visit_frames=20_000,
@@ -339,13 +350,53 @@ def remove_suite(suite: Suite) -> None:
     del SUITES[suite.suite_id]
 
 
-def get_suite(suite_id: str) -> Suite:
-    """Returns a suite from the catalogue."""
+def find_suite(suite_id: str) -> Suite | None:
+    """A suite of the catalogue or of an installed package; None if it is unknown.
+
+    Raises:
+        ConfigError: The package that offers it is broken.
+    """
     if suite_id not in SUITES:
-        raise UnknownNameError(
-            "suite", suite_id, SUITES, hint="(`longplay suites` lists them)"
+        installed = plugins.load_entry_point(plugins.SUITES, suite_id, Suite)
+        if installed is not None:
+            _check_name(installed, suite_id)
+            add_suite(installed)
+    return SUITES.get(suite_id)
+
+
+def _check_name(suite: Suite, name: str) -> None:
+    if suite.suite_id != name:
+        raise ConfigError(
+            f"entry point {name!r} of {plugins.SUITES}: expected a suite of this id, "
+            f"found {suite.suite_id!r}"
         )
-    return SUITES[suite_id]
+
+
+def get_suite(suite_id: str) -> Suite:
+    """Returns a suite of the catalogue or of an installed package.
+
+    Raises:
+        UnknownNameError: There is none of this id.
+        ConfigError: The package that offers it is broken.
+    """
+    found = find_suite(suite_id)
+    if found is None:
+        known = [*SUITES, *plugins.list_entry_points(plugins.SUITES)]
+        raise UnknownNameError(
+            "suite", suite_id, known, hint="(`longplay suites` lists them)"
+        )
+    return found
+
+
+def list_suites() -> Mapping[str, Suite]:
+    """All suites by id, with those of installed packages.
+
+    Raises:
+        ConfigError: A package that offers one is broken.
+    """
+    for suite_id in plugins.list_entry_points(plugins.SUITES):
+        find_suite(suite_id)
+    return SUITES
 
 
 def find_split(suite_name: str, seed: int) -> str | None:
@@ -357,7 +408,7 @@ def find_split(suite_name: str, seed: int) -> str | None:
     """
     if seed >= FIRST_TUNING_SEED:
         return "val"
-    suite = SUITES.get(suite_name)
+    suite = find_suite(suite_name)
     return "test" if suite is not None and seed in suite.official_seeds else None
 
 
@@ -410,6 +461,7 @@ def override_suite(suite: Suite, overrides: Mapping[str, Any]) -> Suite:
         "suite_id": suite.suite_id,
         "purpose": suite.purpose,
         "official_seeds": suite.official_seeds,
+        "env_id": suite.env_id,
     }
     try:
         # Validated as JSON: strict types, but a list is a valid tuple.

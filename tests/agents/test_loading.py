@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from longplay import plugins
 from longplay.agents.random import RandomAgent
 from longplay.agents.source.loading import (
     BUILT_IN_AGENTS,
-    ENTRY_POINT_GROUP,
     LoadedAgent,
     list_agents,
     load_agent,
@@ -202,17 +202,19 @@ def test_failed_import_leaves_no_half_made_module(write: Callable[..., Path]) ->
 
 
 @pytest.fixture
-def entry_points(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+def entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Pretends that packages with these entry points are installed."""
 
     def install(**points: str) -> None:
         def find(*, group: str) -> list[EntryPoint]:
-            assert group == ENTRY_POINT_GROUP == "longplay.agents"
+            assert group == "longplay.agents"
             return [EntryPoint(name, value, group) for name, value in points.items()]
 
         monkeypatch.setattr(importlib.metadata, "entry_points", find)
+        plugins.list_entry_points.cache_clear()
 
-    return install
+    yield install
+    plugins.list_entry_points.cache_clear()
 
 
 def test_entry_point_is_loaded_by_name(

@@ -140,7 +140,8 @@ CONTRADICTIONS: list[tuple[str, str, Any, str]] = [
     (SUMMARY, "episodes", 99, r"run_summary\.json episodes: expected"),
     (SUMMARY, "visits/0/frames", 451, r"run_summary\.json frames: expected 901"),
     (SUMMARY, "visits/1/game_id", "pong", r"run_summary\.json visits\.1\.game_id: "),
-    (SUMMARY, "visits/0/reward_sum", 1e6, r"score\.json cumulative_reward: expected"),
+    (SUMMARY, "visits/0/reward_sum", 1e6, r"run_summary\.json visits\.0\.reward_sum"),
+    (SUMMARY, "visits/0/game_reward_sum", 1e6, r"score\.json cumulative_game_score: e"),
     (SUMMARY, "chain_head", "0" * 64, r"run_summary\.json chain_head: expected"),
     (SUMMARY, "chain_head", None, r"run_summary\.json chain_head: expected"),
     (SUMMARY, "score_sha256", "0" * 64, r"run_summary\.json score_sha256: expected"),
@@ -165,6 +166,20 @@ def test_documents_that_contradict_each_other_are_refused(
     ):
         export(played)
     assert not (played.parent.parent.parent / "out.jsonl").exists()
+
+
+def test_edited_reward_of_a_streaming_visit_is_refused(
+    finished_run: Path, tmp_path: Path
+) -> None:
+    experiment = tmp_path / "experiment"
+    shutil.copytree(finished_run.parent.parent, experiment)
+    (run,) = experiment.glob("episodes/*")
+    assert len(export(run)) == 1
+    visit = json.loads((run / SUMMARY).read_text())["visits"][1]
+    change(run / SUMMARY, "visits/1/reward_sum", visit["reward_sum"] + 1)
+    message = r"visits\.1\.reward_sum: expected .* from curves\.jsonl, found"
+    with pytest.raises(DocumentError, match=message):
+        export(run)
 
 
 def test_edited_score_is_refused_by_its_hash(played: Path) -> None:

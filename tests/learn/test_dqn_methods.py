@@ -12,9 +12,15 @@ import torch
 from longplay.agents.source.loading import load_agent
 from longplay.errors import ConfigError
 from longplay.learners import dqn
-from longplay.learners.dqn_methods import DEFAULTS, Method, OnlineEWC, ReDo, Rehearsal
-from longplay.learners.limits import METHODS
-from longplay.learners.networks import ConvNetwork
+from longplay.learners.parts.dqn_methods import (
+    DEFAULTS,
+    Method,
+    OnlineEWC,
+    ReDo,
+    Rehearsal,
+)
+from longplay.learners.parts.limits import METHODS
+from longplay.learners.parts.networks import ConvNetwork
 from longplay.runs.continuation import Continuation, find_differences
 from longplay.runs.trial import CONTROL_TRIAL
 from made_up_visits import Player, describe

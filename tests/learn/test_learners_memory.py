@@ -9,16 +9,11 @@ from typing import NamedTuple
 
 import pytest
 
-from longplay.agents.source.loading import BUILT_IN_AGENTS
+from all_learners import LEARNERS, is_predictor
 
 # Of 200,000 timesteps. The replay of dqn is full before the second half.
 STOP_AFTER, TIMESTEPS = 0.12, 24_000
 SAMPLED_EVERY = 500
-LEARNERS = {
-    name: where.partition(":")[0]
-    for name, where in BUILT_IN_AGENTS.items()
-    if where.endswith(":module")
-}
 
 WATCHED = """
 from pathlib import Path
@@ -51,9 +46,11 @@ def measure(name: str, folder: Path) -> Memory:
     """Plays the first games of a suite in a process of its own."""
     agent, log = folder / "watched.py", folder / "memory.txt"
     agent.write_text(
-        WATCHED.format(module=LEARNERS[name], every=SAMPLED_EVERY, log=str(log))
+        WATCHED.format(
+            module=LEARNERS[name].__name__, every=SAMPLED_EVERY, log=str(log)
+        )
     )
-    suite = "prediction-v1" if name.endswith("-td") else "control-v1"
+    suite = "prediction-v1" if is_predictor(name) else "control-v1"
     command = [sys.executable, "-m", "longplay", "run", suite, "--agent", str(agent)]
     command += ["--seed", "1000", "--stop-after", str(STOP_AFTER), "--quiet"]
     subprocess.run([*command, "--out", str(folder / "out")], check=True)

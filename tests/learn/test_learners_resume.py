@@ -2,56 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import json
 import random
 import signal
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import longplay
+import made_up_visits
+from all_learners import LEARNERS, SMALL, choose, is_predictor
 from killing import Ended, Fault, find_run_dir, read_result, run_command
-from longplay.agents.source.loading import BUILT_IN_AGENTS, load_agent
+from longplay.agents.source.loading import load_agent
 from longplay.runs.continuation import Continuation, find_differences
 from longplay.runs.trial import CONTROL_TRIAL
 
 SHAPE = (210, 160, 3)
-# As small as they can be: every line of code still runs.
-SMALL: dict[str, dict[str, Any]] = {
-    "explore-only": {"block_decisions": 7},
-    "blind": {},
-    "linear-sarsa": {"block_decisions": 7},
-    "linear-prost": {"block_decisions": 7, "capacity": 60, "first_update": 20},
-    "stream-q": {"size": 42, "hidden": 16, "block_decisions": 7},
-    "stream-q-l2init": {
-        **{"size": 42, "hidden": 16, "block_decisions": 7},
-        **{"pull": 1e-3, "renewal": 0.5},
-    },
-    "dqn": {
-        **{"hidden": 16, "block_decisions": 7, "batch_size": 4, "capacity": 60},
-        **{"first_update": 20},
-    },
-    "linear-td": {},
-    "lstd-td": {"decisions_per_update": 7},
-    "stream-td": {"size": 42, "hidden": 16},
-}
-each_learner = pytest.mark.parametrize("name", SMALL)
-
-
-def module_of(name: str) -> ModuleType:
-    return importlib.import_module(BUILT_IN_AGENTS[name].partition(":")[0])
+each_learner = pytest.mark.parametrize("name", LEARNERS)
 
 
 def build(name: str) -> Any:
-    offered = {"observation_shape": SHAPE, "num_actions": 18, "seed": 5}
-    init = module_of(name).init
-    named = inspect.signature(init).parameters
-    return init(**{k: v for k, v in offered.items() if k in named}, **SMALL[name])
+    return made_up_visits.build(LEARNERS[name], **choose(name, SMALL))
 
 
 class MadeUpStream:
@@ -70,7 +43,7 @@ class MadeUpStream:
     def play(
         self, name: str, state: Any, start: int, stop: int
     ) -> tuple[Any, list[Any]]:
-        step, answers = module_of(name).step, []
+        step, answers = LEARNERS[name].step, []
         for k in range(start, stop):
             before, now = (self.frames[self.shown[j]] for j in (k, k + 1))
             state, *answer = step(state, before, now, self.rewards[k], self.infos[k])
@@ -80,7 +53,7 @@ class MadeUpStream:
 
 def save(name: str, state: Any, folder: Path) -> dict[str, bytes]:
     folder.mkdir()
-    module_of(name).save(state, folder)
+    LEARNERS[name].save(state, folder)
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
@@ -95,7 +68,7 @@ def test_saved_and_loaded_at_random_moments(name: str, tmp_path: Path) -> None:
         again, more = stream.play(name, again, start, moment)
         found += more
         save(name, again, tmp_path / str(moment))
-        again, start = module_of(name).load(tmp_path / str(moment)), moment
+        again, start = LEARNERS[name].load(tmp_path / str(moment)), moment
     assert found == answers
     assert save(name, again, tmp_path / "resumed") == expected
 
@@ -104,7 +77,7 @@ def test_saved_and_loaded_at_random_moments(name: str, tmp_path: Path) -> None:
 def test_check_agent_notices_lost_state(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded, state = load_agent(name, SMALL[name]), module_of(name).State
+    loaded, state = load_agent(name, choose(name, SMALL)), LEARNERS[name].State
     continuation = Continuation(CONTROL_TRIAL, lambda: loaded.build(5), 5)
     played, saved = continuation.play(tmp_path), state.SAVED
     assert not any(find_differences(played, continuation.resume(tmp_path)))
@@ -138,7 +111,7 @@ def test_memory_is_flat(name: str) -> None:
 
 
 def test_dqn_stays_far_below_a_gigabyte() -> None:
-    state = module_of("dqn").init(SHAPE, 18, 0)
+    state = LEARNERS["dqn"].init(SHAPE, 18, 0)
     kept = [state.network.weights, state.target_weights, *vars(state.replay).values()]
     arrays = [value for value in kept if isinstance(value, np.ndarray)]
     assert sum(array.nbytes for array in arrays) < 100_000_000
@@ -154,8 +127,8 @@ EXIT_CODES = {signal.SIGTERM: 75, signal.SIGKILL: -signal.SIGKILL}
 
 def run(name: str, out: Path, fault: Fault | None = None) -> Ended:
     """Starts or resumes a run: the same command line does both."""
-    suite = "prediction-smoke-v1" if name.endswith("-td") else "control-smoke-v1"
-    given = [f"--agent-arg={k}={json.dumps(v)}" for k, v in SMALL[name].items()]
+    suite = "prediction-smoke-v1" if is_predictor(name) else "control-smoke-v1"
+    given = [f"--agent-arg={k}={json.dumps(v)}" for k, v in choose(name, SMALL).items()]
     return run_command(
         *(out.with_suffix(".process"), "run", suite, "--agent", name, *given),
         *("--set", f"base_visit_frames={VISIT_FRAMES}", "--seed", 1000),

@@ -10,10 +10,15 @@ import pytest
 
 from longplay.errors import ConfigError
 from longplay.learners import linear_prost
-from longplay.learners.action_parts import ActionParts
-from longplay.learners.features import BLOCKS, COLOURS, COLUMNS, FEATURES
-from longplay.learners.offsets import PAIR_FEATURES, OffsetFeatures
-from longplay.learners.sparse_replay import Rule, SparseReplay, find_outputs, learn
+from longplay.learners.parts.action_parts import ActionParts
+from longplay.learners.parts.features import BLOCKS, COLOURS, COLUMNS, FEATURES
+from longplay.learners.parts.offsets import PAIR_FEATURES, OffsetFeatures
+from longplay.learners.parts.sparse_replay import (
+    Rule,
+    SparseReplay,
+    find_outputs,
+    learn,
+)
 
 SHAPE = (210, 160, 3)
 NOT_OVER = {"terminated": False, "truncated": False}

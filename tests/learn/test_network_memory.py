@@ -1,4 +1,4 @@
-"""`memory = carry | reset | library`, with learners that have a network."""
+"""`memory = carry | reset | library`, with learners that need numba."""
 
 from __future__ import annotations
 
@@ -9,30 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from longplay.learners import dqn, stream_q, stream_q_l2init, stream_td
+from all_learners import LEARNERS, SMALL, WITH_NUMBA, choose
+from longplay.learners import dqn
 from made_up_visits import Player, show
 from memory_rules import RULES
 
-# As small as they can be: every line of code still runs.
-SMALL: dict[Any, dict[str, Any]] = {
-    stream_q: {"hidden": 16, "block_decisions": 7},
-    stream_q_l2init: {"hidden": 16, "block_decisions": 7, "pull": 1e-3},
-    stream_td: {"size": 42, "hidden": 16},
-    dqn: {
-        **{"hidden": 16, "block_decisions": 7, "batch_size": 4, "capacity": 90},
-        **{"first_update": 20},
-    },
-}
+DQN = choose("dqn", SMALL)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-@pytest.mark.parametrize("learner", SMALL, ids=lambda learner: learner.__name__)
-def test_rule(learner: Any, rule: Any, tmp_path: Path) -> None:
-    rule(learner, SMALL[learner], tmp_path)
+@pytest.mark.parametrize("name", WITH_NUMBA)
+def test_rule(name: str, rule: Any, tmp_path: Path) -> None:
+    rule(LEARNERS[name], choose(name, SMALL), tmp_path)
 
 
 def test_a_replay_has_no_transition_across_the_gap() -> None:
-    player = Player(dqn, **SMALL[dqn], memory="library")
+    player = Player(dqn, **DQN, memory="library")
     player.visit(1, 30)
     player.visit(2, 20)
     player.visit(1, 25)

@@ -10,16 +10,16 @@ import torch
 
 from longplay.errors import ConfigError
 from longplay.learners import dqn, stream_q, stream_td
-from longplay.learners.adam import Adam
-from longplay.learners.kernels import Floats
-from longplay.learners.networks import (
+from longplay.learners.parts.adam import Adam
+from longplay.learners.parts.kernels import Floats
+from longplay.learners.parts.networks import (
     ConvNetwork,
     NetworkShape,
     choose_layers,
     draw_sparse,
 )
-from longplay.learners.obgd import BoundedTraces
-from longplay.learners.replay import Batch
+from longplay.learners.parts.obgd import BoundedTraces
+from longplay.learners.parts.replay import Batch
 from stream_q_torch import TorchNetwork, TorchStreamQ
 
 SHAPE = (210, 160, 3)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from longplay.errors import ConfigError
-from longplay.learners.pixel_scale import PixelScale
-from longplay.learners.replay import Replay, ReplayShape
-from longplay.learners.vision import FrameStack, Shrinker, Vision, find_overlaps
+from longplay.learners.parts.pixel_scale import PixelScale
+from longplay.learners.parts.replay import Replay, ReplayShape
+from longplay.learners.parts.vision import FrameStack, Shrinker, Vision, find_overlaps
 
 SHAPE = (210, 160, 3)
 

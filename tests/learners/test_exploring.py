@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from longplay.errors import ConfigError
-from longplay.learners.exploring import LONGEST_HOLD, Explorer, RateBandit
+from longplay.learners.parts.exploring import LONGEST_HOLD, Explorer, RateBandit
 
 
 def make_bandit(rates: tuple[float, ...] = (0.0, 1.0), block: int = 2) -> RateBandit:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from typing import Any
 
 import numpy as np
 import pytest
 
-from longplay.agents.source.loading import BUILT_IN_AGENTS, load_agent
+from all_learners import LEARNERS, is_predictor
+from longplay.agents.source.loading import load_agent
 from longplay.errors import AgentLoadError, ConfigError
-from longplay.learners.limits import LIMITS, check_arguments
+from longplay.learners.parts.limits import LIMITS, check_arguments
 
 GIVEN = {"observation_shape": (210, 160, 3), "num_actions": 18, "seed": 0}
-INITS = {
-    name: importlib.import_module(where.partition(":")[0]).init
-    for name, where in BUILT_IN_AGENTS.items()
-    if where.endswith(":module")
-}
+INITS = {name: module.init for name, module in LEARNERS.items()}
 COUNT = "a whole number, at least 1"
 
 
@@ -133,7 +129,7 @@ def test_unknown_names_are_refused_in_the_same_words(name: str) -> None:
         "argument"
     )
     with pytest.raises(AgentLoadError, match=f"^{message}$"):
-        (agent.build_predictor if name.endswith("-td") else agent.build)(0)
+        (agent.build_predictor if is_predictor(name) else agent.build)(0)
 
 
 @pytest.mark.parametrize("name", ["stream-q", "stream-q-l2init", "dqn", "stream-td"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from longplay.learners import explore_only, linear_sarsa, linear_td
-from longplay.learners.features import BLOCKS, COLOURS, FEATURES
+from longplay.learners.parts.features import BLOCKS, COLOURS, FEATURES
 
 SHAPE = (210, 160, 3)
 NOT_OVER = {"terminated": False, "truncated": False}

@@ -1,6 +1,6 @@
 """`memory = carry | reset | library`, with learners that need NumPy alone.
 
-`tests/learn/test_network_memory.py` has the same for learners with a network.
+`tests/learn/test_network_memory.py` has the same for learners that need numba.
 """
 
 from __future__ import annotations
@@ -12,29 +12,27 @@ import numpy as np
 import pytest
 
 import longplay
+from all_learners import LEARNERS, SMALL, WITHOUT_NUMBA, choose
 from longplay.agents.source.loading import load_agent
 from longplay.console.ale import AleConsole
 from longplay.errors import ConfigError
-from longplay.learners import blind, explore_only, linear_sarsa, linear_td
-from longplay.learners.memory import MOST_SETS, find_colours
+from longplay.learners import explore_only, linear_sarsa
+from longplay.learners.parts.memory import MOST_SETS, find_colours
 from longplay.suites import SUITES
 from made_up_visits import Player, build, describe, show
 from memory_rules import RULES
 from playing import play_run
 
-LEARNERS = [explore_only, blind, linear_sarsa, linear_td]
-
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
-@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.__name__)
-def test_rule(learner: Any, rule: Any, tmp_path: Path) -> None:
-    rule(learner, {}, tmp_path)
+@pytest.mark.parametrize("name", WITHOUT_NUMBA)
+def test_rule(name: str, rule: Any, tmp_path: Path) -> None:
+    rule(LEARNERS[name], choose(name, SMALL), tmp_path)
 
 
 # --- which game it is ---------------------------------------------------------------
 
-# Crazy Climber is a game of a suite that is planned.
-GAMES = sorted({"crazy_climber"} | {g for s in SUITES.values() for g in s.games})
+GAMES = sorted({game for suite in SUITES.values() for game in suite.games})
 
 
 @pytest.fixture(scope="module")
@@ -140,11 +138,11 @@ def test_a_set_takes_few_bytes() -> None:
 # --- arguments ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("learner", LEARNERS, ids=lambda learner: learner.__name__)
-def test_unknown_memory_is_refused(learner: Any) -> None:
+@pytest.mark.parametrize("name", LEARNERS)
+def test_unknown_memory_is_refused(name: str) -> None:
     message = "memory: expected one of carry, reset, library, found 'libary'"
     with pytest.raises(ConfigError, match=message):
-        build(learner, memory="libary")
+        build(LEARNERS[name], memory="libary")
 
 
 def test_memory_is_part_of_the_agent_id_only_if_given() -> None:

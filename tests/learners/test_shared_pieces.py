@@ -13,16 +13,16 @@ import pytest
 
 from longplay.console.base import ACTION_NAMES
 from longplay.errors import AgentError
-from longplay.learners.action_parts import ActionParts
-from longplay.learners.features import (
+from longplay.learners.parts.action_parts import ActionParts
+from longplay.learners.parts.features import (
     BLOCKS,
     COLOURS,
     COLUMNS,
     BlockFeatures,
     Rarity,
 )
-from longplay.learners.reward_scale import RewardScale
-from longplay.learners.state_files import load_state, save_state
+from longplay.learners.parts.reward_scale import RewardScale
+from longplay.learners.parts.state_files import load_state, save_state
 
 SHAPE = (210, 160, 3)
 

@@ -18,11 +18,12 @@ from longplay.lab.analysis.results import read_results, record_result
 from longplay.lab.analysis.runs import RunReader
 from longplay.lab.report.site.verdicts import open_pack
 from longplay.suites import SUITES, get_suite
+from longplay.tracks.catalogue import get_track
 
 # Bytes of all packs together.
-MOST_BYTES = 60_000_000
+MOST_BYTES = 100_000_000
 SHIPPED = results.read_manifest(results.RESULTS).packs
-RUN = results.PlannedRun("control-smoke-v1", "random", 0)
+RUN = results.PlannedRun("control-smoke-v1", results.Variant("random"), 0)
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +34,77 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_each_suite_is_played_on_its_official_seeds() -> None:
-    counted = Counter((run.suite_id, run.agent, run.game) for run in results.plan())
-    assert counted["control-v1", "dqn", None] == 5
-    assert counted["stream-8x3-v1", "linear-sarsa", None] == 3
-    assert counted["stream-8x3-v1", "stream-q", "qbert"] == 3
+    counted = Counter((run.suite_id, run.variant.name) for run in results.plan())
+    assert counted["control-v1", "dqn"] == 5
+    assert counted["stream-8x3-v1", "linear-sarsa"] == 3
+    assert counted["stream-8x3-v1", "stream-q"] == 3 * 8
+    assert counted["control-3x3-v1", "dqn-shrink-perturb"] == 5
+    assert counted["prediction-6x3-v1", "lstd-td-library"] == 5
     names = [run.name for run in results.plan()]
     assert len(set(names)) == len(names)
+    official = {suite: get_suite(suite).official_seeds for suite, _ in results.PLAN}
+    assert all(run.seed in official[run.suite_id] for run in results.plan())
+
+
+def test_every_planned_agent_can_be_built() -> None:
+    """And has an id of its own on its suite."""
+    agents = {(run.suite_id, run.variant): run.variant for run in results.plan()}
+    ids = {
+        (suite_id, load_agent(variant.agent, variant.args).entry.agent_id)
+        for (suite_id, _), variant in agents.items()
+    }
+    assert len(ids) == len(agents)
+    for variant in set(agents.values()):
+        loaded = load_agent(variant.agent, variant.args)
+        track = "prediction-v1" if loaded.is_predictor else "control-v1"
+        get_track(get_suite(track).track).build_agent(loaded, 0)
+
+
+def test_what_keeps_something_is_probed_where_games_come_back() -> None:
+    probed = {(r.suite_id, r.variant.name) for r in results.plan() if r.is_probed}
+    names = {name for suite, name in probed if suite == "control-3x3-v1"}
+    assert names == {
+        *("blind", "linear-sarsa", "linear-sarsa-library"),
+        *("linear-prost", "linear-prost-library", "dqn", "dqn-library"),
+        *("dqn-rehearsal", "dqn-ewc", "dqn-redo", "dqn-shrink-perturb"),
+    }
+    assert {name for suite, name in probed if suite == "control-6x3-v1"} == {
+        "linear-prost",
+        "linear-prost-library",
+    }
+    assert ("prediction-6x3-v1", "lstd-td-library") in probed
+    assert not any(get_suite(suite).num_cycles == 1 for suite, _ in probed)
+
+
+def test_arguments_are_those_of_the_variant_and_of_tuning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tuned = {("dqn", "none"): {"step_size": 1e-3}, ("dqn", "ewc"): {"strength": 100}}
+    monkeypatch.setattr(results, "TUNED", tuned)
+    assert results.Variant("linear-sarsa").args == {}
+    assert results.Variant("dqn").args == {"step_size": 1e-3}
+    assert results.Variant("dqn", is_tuned=False).args == {}
+    library = results.Variant("dqn", "library")
+    assert library.args == {"memory": "library", "step_size": 1e-3}
+    ewc = results.Variant("dqn", method="ewc")
+    assert ewc.args == {"method": "ewc", "strength": 100}
+    run = results.PlannedRun("control-smoke-v1", ewc, 1000, is_probed=True)
+    assert run.make_job(tmp_path).command == [
+        *("run", "control-smoke-v1", "--agent", "dqn", "--seed", "1000"),
+        *("--agent-arg", 'method="ewc"', "--agent-arg", "strength=100"),
+        *("--keep-agent", "visits"),
+        *("--out", str(tmp_path / "control-smoke-v1/dqn-ewc/seed-1000")),
+        *("--resume", "--quiet"),
+    ]
+
+
+def test_a_run_with_arguments_is_packed_under_its_name(tmp_path: Path) -> None:
+    library = results.Variant("blind", "library")
+    run = results.PlannedRun("control-smoke-v1", library, 1000)
+    results.play([run], tmp_path / "runs", tmp_path / "results")
+    (packed,) = results.read_manifest(tmp_path / "results").packs
+    assert packed.path == "control-smoke-v1/blind-library/seed-1000.longplay"
+    assert results.find_problem(packed, tmp_path / "results") is None
 
 
 def test_a_pack_is_listed_with_its_hash_and_score(played: Path) -> None:
@@ -157,8 +223,11 @@ def test_manifest_and_packs_agree() -> None:
         path.relative_to(results.RESULTS).as_posix(): path.stat().st_size
         for path in results.RESULTS.rglob("*.longplay")
     }
-    assert found == {packed.path: packed.bytes for packed in SHIPPED}
-    assert set(found) <= {f"{run.name}.longplay" for run in results.plan()}
+    probes = results.read_manifest(results.RESULTS).probes
+    assert found == {packed.path: packed.bytes for packed in (*SHIPPED, *probes)}
+    assert {packed.path for packed in SHIPPED} <= {
+        f"{run.name}.longplay" for run in results.plan()
+    }
     assert sum(found.values()) <= MOST_BYTES
 
 
@@ -175,10 +244,14 @@ def test_shipped_numbers_are_those_of_the_packs() -> None:
     assert tuple(made[path] for path in paths) == read_results(results.SHIPPED).runs
 
 
-@pytest.mark.parametrize("agent", sorted({packed.agent for packed in SHIPPED}))
-def test_packs_are_of_the_present_agents(agent: str) -> None:
-    played = {packed.agent_id for packed in SHIPPED if packed.agent == agent}
-    assert played == {load_agent(agent).entry.agent_id}
+def test_packs_are_of_the_present_agents() -> None:
+    planned = {f"{run.name}.longplay": run.variant for run in results.plan()}
+    ids = {
+        variant: load_agent(variant.agent, variant.args).entry.agent_id
+        for variant in set(planned.values())
+    }
+    for packed in SHIPPED:
+        assert packed.agent_id == ids[planned[packed.path]], packed.path
 
 
 @pytest.mark.exhaustive

@@ -30,7 +30,7 @@ from longplay.contract.config import RunConfig, visit_spans
 from longplay.errors import ConfigError, MissingExtraError
 from longplay.plan import RunPlan, plan_run
 from longplay.scoring.baselines import expected_seconds
-from longplay.suites import SUITES, Suite, get_suite
+from longplay.suites import Suite, get_suite, list_suites
 from longplay.tables import TextTable, make_cell, make_facts
 from longplay.tracks.catalogue import track_of
 
@@ -49,7 +49,7 @@ def suites(as_json: Json = False) -> None:
     """List the suites and their cost."""
     plans = [
         plan_run(name, reference_sha256=suite.references)
-        for name, suite in SUITES.items()
+        for name, suite in list_suites().items()
     ]
     if as_json:
         print_json([suite_to_json(plan) for plan in plans])
@@ -376,11 +376,12 @@ def _show_setting(value: Any) -> str:
 
 def list_games() -> list[dict[str, Any]]:
     """Every game of the emulator, supported ones first."""
+    suites = list_suites()
     playable = [
         {
             "game": game,
             "playable": True,
-            "suites": [s for s, suite in SUITES.items() if game in suite.games],
+            "suites": [s for s, suite in suites.items() if game in suite.games],
         }
         for game in sorted(GAMES)
     ]

@@ -2,7 +2,8 @@
 
 A contract version changes when required keys, boundary semantics, the agent's info
 payload, scoring or the hash change meaning. Additional keys do not change it. Each
-track has its own version; `tracks.add_track` adds those of other packages.
+track has its own version; `tracks.add_track` adds those of other packages, and the
+entry points of tracks are asked for unknown ones.
 
 Reading config.json asks `get_contract_version`. So no reader scores, compares or
 exports a run whose rows and rules are not known here.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from longplay import plugins
 from longplay.contract.documents import ControlScore, PredictionScore, Score
 from longplay.contract.rows import EventRow, PredictionRow, TimestepRow
 from longplay.errors import ConfigError, ContractVersionError
@@ -59,12 +61,22 @@ def get_contract_version(name: str) -> ContractVersion:
         ContractVersionError: This longplay does not know it.
     """
     if name not in CONTRACT_VERSIONS:
+        _add_installed_versions()
+    if name not in CONTRACT_VERSIONS:
         raise ContractVersionError(
             f"expected a contract version that this longplay knows "
             f"({', '.join(CONTRACT_VERSIONS)}), found {name!r}; another version of "
             "longplay, or a package that adds a track, may know it"
         )
     return CONTRACT_VERSIONS[name]
+
+
+def _add_installed_versions() -> None:
+    """Registers the contract versions of the tracks of installed packages."""
+    for track in plugins.load_entry_points(plugins.TRACKS, object).values():
+        version = getattr(track, "contract", None)
+        if isinstance(version, ContractVersion):
+            CONTRACT_VERSIONS.setdefault(version.name, version)
 
 
 def add_contract_version(version: ContractVersion) -> None:

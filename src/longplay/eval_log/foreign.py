@@ -28,7 +28,7 @@ from longplay.eval_log.tasks import TaskConfig, TaskMetadata
 from longplay.eval_log.trajectory import PlainTrajectory
 from longplay.plan import RunPlan, name_task, plan_run
 from longplay.scoring.play import read_play
-from longplay.suites import SUITES
+from longplay.suites import find_suite
 from longplay.tracks.scores import compute_score
 from longplay.validation import validate_run
 
@@ -109,7 +109,7 @@ def _describe(run: RunDirectory, names: ForeignNames) -> ExperimentRecord:
 
 def _find_plan(config: RunConfig, names: ForeignNames) -> RunPlan | None:
     """The run as the catalogue plans it; None for other suites."""
-    if names.suite not in SUITES:
+    if find_suite(names.suite) is None:
         return None
     if names.seed is None:
         raise ConfigError(f"--seed: expected the seed of {names.suite}, found none")

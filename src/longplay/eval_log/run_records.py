@@ -89,6 +89,11 @@ def make_records(
     """The record of a run, or of its visits; nothing before the run has ended."""
     if trajectory.state not in ENDED:
         return []
+    if trajectory.config.probe is not None:
+        raise ConfigError(
+            "config.json probe: a probe is not a result and is not exported; export "
+            "the run that it is a probe of"
+        )
     if trajectory.config.is_tuning:
         _check_tuning(trajectory)
     task_config = TaskConfig.from_config(trajectory.config)

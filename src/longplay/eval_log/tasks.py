@@ -26,7 +26,7 @@ from longplay.contract.documents import VisitSummary, is_none
 from longplay.contract.typed_record import Record
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.plan import RunPlan, name_benchmark, name_task, plan_run
-from longplay.suites import SUITES, find_split
+from longplay.suites import find_split, find_suite
 
 
 class BenchmarkMetadata(Record):
@@ -254,9 +254,9 @@ def _overrides(
     suite_id: str, effective: Mapping[str, Any], given: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """The settings that differ from the catalogue; all given ones of unknown suites."""
-    if suite_id not in SUITES:
+    suite = find_suite(suite_id)
+    if suite is None:
         return given
-    suite = SUITES[suite_id]
     usual = type(suite).model_fields["shuffle_games"].default
     in_force = {"shuffle_games": usual, **effective}
     return {k: v for k, v in in_force.items() if suite.settings.get(k) != v}

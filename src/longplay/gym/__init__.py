@@ -18,18 +18,12 @@ from collections.abc import Mapping
 import gymnasium
 
 from longplay.gym.episodes import GameEpisodes
+from longplay.suites import list_suites
 
 __all__ = ["ENV_SUITES", "GameEpisodes"]
 
 ENV_SUITES: Mapping[str, str] = {
-    "longplay/Control-v1": "control-v1",
-    "longplay/Control3x3-v1": "control-3x3-v1",
-    "longplay/Control6x3-v1": "control-6x3-v1",
-    "longplay/ControlSmoke-v1": "control-smoke-v1",
-    "longplay/Stream-v1": "stream-8x3-v1",
-    "longplay/Stream3x2-v1": "stream-3x2-v1",
-    "longplay/Stream8x3-1m-v1": "stream-8x3-1m-v1",
-    "longplay/StreamSmoke-v1": "stream-smoke-v1",
+    suite.env_id: suite_id for suite_id, suite in list_suites().items() if suite.env_id
 }
 
 for _env_id, _suite_id in ENV_SUITES.items():

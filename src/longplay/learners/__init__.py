@@ -1,19 +1,16 @@
-"""Agents that learn: one file per algorithm, and shared parts.
+"""Agents that learn, one file each; `parts` has what they share.
 
-Every learner is a module of functions (`init`, `step`, `save`, `load`), so it plays
-control and streaming suites, or predicts. `REVISION` in a learner's module is
-raised when its behaviour or a default changes. It is part of the agent's config, so
-results of two revisions are never mixed.
+Every module of this folder is a learner, and is found by its name: `linear_td.py` is
+the agent `linear-td`. So a new learner is one new file. It has
 
-    vision, features      pixels -> stacked grey frames; pixels -> binary features
-    offsets               rare colours -> features of pairs
-    networks, kernels     a small convolutional network, forwards and backwards
-    pixel_scale, reward_scale   running scales that follow the stream
-    obgd                  eligibility traces and steps that cannot overshoot
-    exploring             choice of actions
-    replay, sparse_replay  replay of past transitions: images, features
-    memory                what is kept when the game changes
-    dqn_methods           methods for continual learning, as an argument of dqn
-    limits                hyper-parameters out of range -> errors
-    state_files           a learner's state <-> files, bit for bit
+    init, step, save, load   as any agent made of functions; it plays control and
+                             streaming suites, or predicts
+    REVISION                 raised when its behaviour or a default changes. It is part
+                             of the agent's config, so results of two revisions are
+                             never mixed
+    a docstring              first what it does, in one line, then its paper and what
+                             differs from it
+
+`make facts` then writes its line in docs/learners.md, and `make record` what its
+revision is pinned to; the tests find it, too.
 """

@@ -23,9 +23,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from longplay.learners.action_parts import ActionParts
-from longplay.learners.exploring import Explorer
-from longplay.learners.features import (
+from longplay.learners.parts.action_parts import ActionParts
+from longplay.learners.parts.exploring import Explorer
+from longplay.learners.parts.features import (
     FEATURES,
     Active,
     BlockFeatures,
@@ -33,10 +33,10 @@ from longplay.learners.features import (
     Observation,
     Rarity,
 )
-from longplay.learners.limits import check_arguments
-from longplay.learners.memory import switch_memory, with_memory
-from longplay.learners.reward_scale import RewardScale
-from longplay.learners.state_files import load_state, save_state
+from longplay.learners.parts.limits import check_arguments
+from longplay.learners.parts.memory import switch_memory, with_memory
+from longplay.learners.parts.reward_scale import RewardScale
+from longplay.learners.parts.state_files import load_state, save_state
 
 REVISION = 1
 

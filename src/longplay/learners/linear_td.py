@@ -16,10 +16,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from longplay.learners.features import FEATURES, Active, BlockFeatures, Observation
-from longplay.learners.limits import check_arguments
-from longplay.learners.memory import switch_memory, with_memory
-from longplay.learners.state_files import load_state, save_state
+from longplay.learners.parts.features import (
+    FEATURES,
+    Active,
+    BlockFeatures,
+    Observation,
+)
+from longplay.learners.parts.limits import check_arguments
+from longplay.learners.parts.memory import switch_memory, with_memory
+from longplay.learners.parts.state_files import load_state, save_state
 
 REVISION = 2
 

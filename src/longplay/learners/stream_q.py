@@ -28,16 +28,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from longplay.learners.action_parts import ActionParts
-from longplay.learners.exploring import Explorer
-from longplay.learners.kernels import Floats
-from longplay.learners.limits import check_arguments
-from longplay.learners.memory import switch_memory, with_memory
-from longplay.learners.networks import ConvNetwork, NetworkShape, choose_layers
-from longplay.learners.obgd import BoundedTraces
-from longplay.learners.reward_scale import RewardScale
-from longplay.learners.state_files import load_state, save_state
-from longplay.learners.vision import Observation, Vision
+from longplay.learners.parts.action_parts import ActionParts
+from longplay.learners.parts.exploring import Explorer
+from longplay.learners.parts.kernels import Floats
+from longplay.learners.parts.limits import check_arguments
+from longplay.learners.parts.memory import switch_memory, with_memory
+from longplay.learners.parts.networks import ConvNetwork, NetworkShape, choose_layers
+from longplay.learners.parts.obgd import BoundedTraces
+from longplay.learners.parts.reward_scale import RewardScale
+from longplay.learners.parts.state_files import load_state, save_state
+from longplay.learners.parts.vision import Observation, Vision
 
 REVISION = 1
 

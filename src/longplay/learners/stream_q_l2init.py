@@ -23,11 +23,11 @@ import numpy as np
 
 from longplay.errors import AgentLoadError
 from longplay.learners import stream_q
-from longplay.learners.kernels import Floats, compiled
-from longplay.learners.limits import check_arguments
-from longplay.learners.memory import switch_memory, with_memory
-from longplay.learners.state_files import load_state, save_state
-from longplay.learners.vision import Observation
+from longplay.learners.parts.kernels import Floats, compiled
+from longplay.learners.parts.limits import check_arguments
+from longplay.learners.parts.memory import switch_memory, with_memory
+from longplay.learners.parts.state_files import load_state, save_state
+from longplay.learners.parts.vision import Observation
 
 REVISION = 1
 

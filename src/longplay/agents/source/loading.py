@@ -22,16 +22,17 @@ agent.
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import inspect
+import pkgutil
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from longplay import plugins
 from longplay.agents.adapters import adapt, call_constructor, has_known_form
 from longplay.agents.functional import (
     INIT,
@@ -60,26 +61,28 @@ from longplay.errors import (
     describe_exception,
 )
 
-ENTRY_POINT_GROUP = "longplay.agents"
+# The name, in a config, of an agent that is a module of functions.
+_MODULE = "module"
+
+
+def _find_learners() -> Iterator[tuple[str, str]]:
+    """Name and place of every learner: each module of `longplay.learners` is one.
+
+    None is imported. `:module` is the module itself, as in the configs of agents that
+    are modules of functions.
+    """
+    for found in pkgutil.iter_modules([str(Path(__file__).parents[2] / "learners")]):
+        if not found.ispkg:
+            name = found.name.replace("_", "-")
+            yield name, f"longplay.learners.{found.name}:{_MODULE}"
+
 
 BUILT_IN_AGENTS: Mapping[str, str] = {
     "random": "longplay.agents.random:RandomAgent",
     "repeat": "longplay.agents.repeat:RepeatAgent",
     "noop": "longplay.agents.noop:NoopAgent",
-    # Modules of functions: `:module` is the module itself, as in their configs.
-    "explore-only": "longplay.learners.explore_only:module",
-    "blind": "longplay.learners.blind:module",
-    "linear-sarsa": "longplay.learners.linear_sarsa:module",
-    "linear-prost": "longplay.learners.linear_prost:module",
-    "stream-q": "longplay.learners.stream_q:module",
-    "stream-q-l2init": "longplay.learners.stream_q_l2init:module",
-    "dqn": "longplay.learners.dqn:module",
-    "linear-td": "longplay.learners.linear_td:module",
-    "lstd-td": "longplay.learners.lstd_td:module",
-    "stream-td": "longplay.learners.stream_td:module",
+    **dict(_find_learners()),
 }
-# The name, in a config, of an agent that is a module of functions.
-_MODULE = "module"
 
 
 @dataclass(frozen=True)
@@ -244,10 +247,8 @@ class LoadedAgent:
 
 def list_agents() -> dict[str, str]:
     """Name -> `module:attr` of every named agent."""
-    installed = {
-        point.name: point.value
-        for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
-    }
+    points = plugins.list_entry_points(plugins.AGENTS)
+    installed = {name: point.value for name, point in points.items()}
     # Built-in names take precedence: another package must not pass for longplay's.
     return {**installed, **BUILT_IN_AGENTS}
 

@@ -33,6 +33,7 @@ from longplay.lab.analysis.labels import (
     describe_tuning,
     label_agents,
 )
+from longplay.lab.analysis.metrics import add_metrics
 from longplay.lab.analysis.records import (
     AgentNumbers,
     Comparison,
@@ -297,6 +298,7 @@ class _Table:
             arrays = measure_predictions(runs, self.error)
         else:
             arrays = measure_play(runs, self.scale, self.singles.rates_for(runs[0]))
+        add_metrics(arrays, runs)
         agent = runs[0].config.agent
         return Contestant(key, arrays, agent.config if agent else {})
 

@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from longplay.learners.exploring import Explorer
-from longplay.learners.state_files import load_state, save_state
+from longplay.learners.parts.exploring import Explorer
+from longplay.learners.parts.state_files import load_state, save_state
 
 Observation = np.ndarray[Any, np.dtype[np.uint8]]
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from longplay.learners.limits import check_arguments
+from longplay.learners.parts.limits import check_arguments
 
 LONGEST_HOLD = 50
 _HOLD_EXPONENT = 2.0

@@ -38,8 +38,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from longplay.learners.limits import MEMORIES
-from longplay.learners.state_files import (
+from longplay.learners.parts.limits import MEMORIES
+from longplay.learners.parts.state_files import (
     LearnerState,
     copy_generators,
     pack_state,

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.errors import ConfigError
-from longplay.learners import kernels
-from longplay.learners.kernels import Floats
+from longplay.learners.parts import kernels
+from longplay.learners.parts.kernels import Floats
 
 
 @dataclass(frozen=True)

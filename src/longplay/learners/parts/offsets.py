@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from longplay.learners.features import (
+from longplay.learners.parts.features import (
     BLOCKS,
     COLOURS,
     COLUMNS,
@@ -22,7 +22,7 @@ from longplay.learners.features import (
     Active,
     Floats,
 )
-from longplay.learners.kernels import compiled
+from longplay.learners.parts.kernels import compiled
 
 _HEIGHT, _WIDTH = 2 * ROWS - 1, 2 * COLUMNS - 1
 _OFFSETS = _HEIGHT * _WIDTH

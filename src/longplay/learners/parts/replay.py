@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from longplay.errors import ConfigError
-from longplay.learners.kernels import Floats, compiled
+from longplay.learners.parts.kernels import Floats, compiled
 
 Integers = np.ndarray[Any, np.dtype[np.int64]]
 

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from longplay.errors import ConfigError
-from longplay.learners.features import Active, Floats
-from longplay.learners.kernels import compiled
+from longplay.learners.parts.features import Active, Floats
+from longplay.learners.parts.kernels import compiled
 
 Array = np.ndarray[Any, Any]
 

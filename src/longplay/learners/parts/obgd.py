@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from longplay.learners.kernels import Floats, compiled
+from longplay.learners.parts.kernels import Floats, compiled
 
 
 class BoundedTraces:

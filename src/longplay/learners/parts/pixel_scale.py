@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from longplay.learners.kernels import Floats, compiled
+from longplay.learners.parts.kernels import Floats, compiled
 
 # A pixel that never changed has no deviation; a changed one is cut off at this many.
 _LEAST_DEVIATION = 0.02

@@ -16,8 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from longplay.errors import ConfigError
-from longplay.learners.kernels import Floats, compiled
-from longplay.learners.pixel_scale import PixelScale
+from longplay.learners.parts.kernels import Floats, compiled
+from longplay.learners.parts.pixel_scale import PixelScale
 
 Observation = np.ndarray[Any, np.dtype[np.uint8]]
 

@@ -18,11 +18,11 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from longplay.errors import ConfigError
-from longplay.learners.action_parts import ActionParts
-from longplay.learners.adam import Adam
-from longplay.learners.kernels import Floats
-from longplay.learners.networks import ConvNetwork, draw_sparse
-from longplay.learners.replay import Batch, Replay, ReplayShape
+from longplay.learners.parts.action_parts import ActionParts
+from longplay.learners.parts.adam import Adam
+from longplay.learners.parts.kernels import Floats
+from longplay.learners.parts.networks import ConvNetwork, draw_sparse
+from longplay.learners.parts.replay import Batch, Replay, ReplayShape
 
 
 class Trained(Protocol):
