@@ -133,7 +133,7 @@ doctor-traces: $(INSTALLED_DEV) ## regenerate the traces that `longplay doctor` 
 	$(BIN)/python tools/doctor_traces.py
 
 forgeries: $(INSTALLED_DEV) ## forge runs, and write docs/trust.md's table of what is caught (minutes)
-	$(BIN)/python docs/generate/forgeries.py
+	PYTHONPATH=tools $(BIN)/python docs/generate/forgeries.py
 
 # Without VERDICTS no run counts as replayed, whatever this machine has verified before:
 # the cache that is named here does not exist.

@@ -373,7 +373,7 @@ NUMBERS = [
     Case("validate: month 99", on(SUMMARY, edit("ended_utc", "2026-99-01T00:00:00.000Z"), "validate {run}"), 1, "expected a valid date and time"),
     Case("show: a visit of -1", on(SUMMARY, edit("visits/0/visit_idx", -1), "show {run}"), 1, "visits.0.visit_idx: expected at least 0"),
     Case("validate: a visit of 2^70", on(SUMMARY, edit("visits/0/visit_idx", 2**70), "validate {run}"), 1, "visit_idx"),
-    Case("export: a reward of 1e308", on(SUMMARY, edit("visits/0/reward_sum", 1e308), "export {run} --jsonl {folder}/o --level visit"), 0, "1 record"),
+    Case("export: a reward of 1e308", on(SUMMARY, edit("visits/0/reward_sum", 1e308), "export {run} --jsonl {folder}/o --level visit"), 1, "from curves.jsonl, found 1e+308"),
     Case("validate: a reward of 1e999", on(EVENTS, edit_rows(b'"reward":0.0', b'"reward":1e999'), "validate {run}"), 1, "unreadable line"),
     Case("validate: an action of 2^70", on(EVENTS, edit_rows(b'"applied_action_idx":', b'"applied_action_idx":1180591620717411303424' ), "validate {run}"), 1, "unreadable line"),
 ]

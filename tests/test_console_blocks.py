@@ -161,7 +161,7 @@ def hide_clocks(line: str) -> str:
 def check_commands(block: Block, invoke: Callable) -> None:
     """What can be known of commands without running them."""
     for command in block.commands:
-        words = shlex.split(command, comments=True)
+        words = shlex.split(command.replace("\\\n", " "), comments=True)
         named = [word for word in words if word.startswith(("results/", "examples/"))]
         assert [word for word in named if not Path(word).exists()] == []
         if words[:2] == ["longplay", "run"]:

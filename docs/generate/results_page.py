@@ -17,7 +17,8 @@ from longplay.lab.analysis.intervals import Estimate, estimate_difference
 from longplay.lab.analysis.records import AgentNumbers, SuiteComparison
 from longplay.lab.analysis.results import NON_LEARNERS
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun, RunReader
-from longplay.lab.report.draw.drawings import RunsOfAgents, Shown, draw
+from longplay.lab.report.draw.drawings import RunsOfAgents, Shown
+from longplay.lab.report.draw.kinds import draw
 from longplay.lab.report.draw.paper import render_paper
 from longplay.lab.report.site.sections import describe_command
 from longplay.lab.report.site.verdicts import open_pack

@@ -246,5 +246,6 @@ NOT_RECORDED = {
     "doctor": "its answer is about the machine",
     "view": "a server; tests/view opens its pages",
     "new-agent": "writes a template; tests/learners play each of them",
+    "table": "tests/lab/analysis/test_table.py compares its columns",
     "probe": "plays; tests/experiments/test_probing.py compares its bytes",
 }

@@ -688,7 +688,7 @@ def test_verify_command_of_one_visit_keeps_nothing(
 ) -> None:
     answer = invoke("verify", true_copy, "--visit", 1, "--workers", 1)
     assert answer.exit_code == 0
-    assert "300 frames of visit 1" in answer.stdout
+    assert "300 rows of visit 1" in answer.stdout
     assert not (true_copy / "verification.json").exists()
 
 

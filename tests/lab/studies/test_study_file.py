@@ -52,7 +52,7 @@ def test_everything_is_read(tmp_path):
     (agent,) = study.agents
     assert agent.args == {"epsilon": 0.05, "layers": [64, 64]}
     assert agent.needs == Needs(2.0, 0.5, 8.0)
-    assert agent.needs.resources == {"CPU": 2, "GPU": 0.5, "memory": 8 * 2**30}
+    assert agent.needs.resources == {"CPU": 2, "GPU": 0.5, "memory": 8 * 10**9}
     assert study.suites[0].overrides == {"base_visit_frames": 100}
     assert (study.tuning.fraction, study.tuning.metric) == (0.25, "normalised")
 
