@@ -105,6 +105,8 @@ PAGES = {
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 }
 WITH_COMMANDS = [name for name, text in PAGES.items() if "```console" in text]
+# Their commands take half a minute or more: `make test-all` runs them.
+LONG_PAGES = ("README.md", "docs/agents.md", "docs/tutorial.md", "docs/analysis.md")
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -117,7 +119,13 @@ def test_every_console_block_and_every_mark_is_found(page: str) -> None:
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the blocks are for bash")
-@pytest.mark.parametrize("page", WITH_COMMANDS)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(p, marks=[pytest.mark.exhaustive] if p in LONG_PAGES else [])
+        for p in WITH_COMMANDS
+    ],
+)
 def test_console_blocks_run_as_printed(
     page: str, tmp_path: Path, invoke: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

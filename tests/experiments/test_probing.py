@@ -185,6 +185,7 @@ def test_pack_is_probed_like_its_run(tmp_path: Path, probed: Path, agent: Path) 
     assert read_probes(result.directory) == read_probes(probes_of(probed))
 
 
+@pytest.mark.exhaustive
 def test_probes_on_ray_give_the_same_bytes(
     tmp_path: Path, probed: Path, agent: Path
 ) -> None:
