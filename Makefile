@@ -88,6 +88,7 @@ facts: $(INSTALLED_DEV) schema ## regenerate all parts of docs/ that come from c
 	$(BIN)/python docs/generate/learner_tables.py
 	$(BIN)/python docs/generate/attack_table.py
 	$(BIN)/python docs/generate/seed_table.py
+	$(BIN)/python docs/generate/suites_page.py
 
 record: $(INSTALLED_DEV) ## record again what commands answer, after a change meant to move it
 	$(BIN)/python tests/harness/record.py

@@ -37,6 +37,7 @@ TINY = {"base_visit_frames": 700, "jitter_pct": 0.1}
 # The files that take longest, with few tests each.
 SLOW_FILES = (
     "test_ray.py",
+    "test_console_blocks.py",
     "test_attacks.py",
     "test_same_bytes.py",
     "test_full_disk.py",

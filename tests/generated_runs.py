@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from longplay.contract.files import render_document
-from longplay.eval_log.records import ExperimentRecord
+from longplay.contract.layout import find_started_runs
+from longplay.eval_log.records import EpisodeRecord, ExperimentRecord
+from longplay.eval_log.run_records import (
+    experiment_of,
+    iter_run_records,
+    read_experiment_id,
+)
 from longplay.eval_log.tasks import Benchmark
 from longplay.plan import plan_run
 
@@ -39,6 +45,12 @@ def edit(path: Path, **changes: Any) -> None:
         else:
             document[key] = value
     path.write_text(json.dumps(document))
+
+
+def iter_records(directory: Path, level: str = "run") -> Iterator[EpisodeRecord]:
+    """The records of an experiment or run directory, made from its summaries."""
+    experiment_id = read_experiment_id(experiment_of(directory))
+    return iter_run_records(find_started_runs(directory), experiment_id, level)
 
 
 def run_dir_of(directory: Path, seed: int) -> Path:

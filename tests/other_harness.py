@@ -1,8 +1,8 @@
 """Logs as the harness of the EvalLog's origin writes them: keys, types and layout.
 
-Two generations. The older has the names of the specification, without the two fields
-of the second repository; the newer renames some keys and adds others. Values are made
-up; no code of that harness is used.
+Three generations. The older has the names of the specification, without the two fields
+of the second repository; the newer renames some keys and adds others. In between, the
+investigator was called a judge. Values are made up; no code of that harness is used.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-Generation = Literal["older", "newer"]
+Generation = Literal["older", "judged", "newer"]
 
 EXPERIMENT_ID = "20260404_195953_clicker_web"
 COMMIT = "f" * 40
 TASKS = ("click", "type", "scroll")
 FINDINGS = {
     "older": {"difficulty": "hard", "feasible": True, "failure_root_cause": "slow"},
+    "judged": {"difficulty": None, "feasible": False, "failure_root_cause": "stuck"},
     "newer": {
         "analysis": "The page never loaded.",
         "evidence": [
@@ -46,6 +47,12 @@ RENAMED = {
     "completion_tokens": "output_tokens",
     "cached_tokens": "input_tokens_cache_read",
     "cache_creation_tokens": "input_tokens_cache_write",
+}
+JUDGED = {
+    "investigator_llm_config": "judge_config",
+    "investigated_at": "judged_at",
+    "findings": "judge_output",
+    "investigation_metadata": "judge_metadata",
 }
 
 
@@ -88,8 +95,16 @@ def make_experiment(generation: Generation, name: str, n_tasks: int) -> dict[str
         "agent": make_agent(generation, name),
         "benchmark_name": "web_[level=l1]",
         "benchmark_version": "0.1.0",
-        "investigator_llm_config": None,
     }
+    investigator = {"model": "m", "prompt_version": "1", "investigated_at": "noon"}
+    shared |= rename(
+        generation,
+        {
+            "investigator_llm_config": mark(
+                "InvestigatorLLMConfig", **rename(generation, investigator)
+            )
+        },
+    )
     experiment_id = f"{EXPERIMENT_ID}_{name}"
     if generation == "older":
         return mark(
@@ -100,14 +115,15 @@ def make_experiment(generation: Generation, name: str, n_tasks: int) -> dict[str
             benchmark_subset=mark("BenchmarkSubset", **subset),
             **shared,
         )
+    if generation == "newer":
+        subset["task_ids"] = None
+        shared |= {"debug_limit": None, "is_official": None}
     return mark(
         "ExperimentRecord",
         evaluation_id=experiment_id,
         evaluation_timestamp=1_775_000_000.5,
         eval_library=mark("EvalLibrary", name="cube-harness", version="0.5.2"),
-        benchmark_subset=mark("BenchmarkSubset", **subset, task_ids=None),
-        debug_limit=None,
-        is_official=None,
+        benchmark_subset=mark("BenchmarkSubset", **subset),
         **shared,
     )
 
@@ -145,7 +161,7 @@ def make_episode(
         "verifier": None,
         "findings": None,
     }
-    if generation == "newer":
+    if generation != "older":
         record["investigation_metadata"] = None
     return mark("EpisodeRecord", **rename(generation, record))
 
@@ -153,7 +169,8 @@ def make_episode(
 def rename(generation: Generation, values: dict[str, Any]) -> dict[str, Any]:
     if generation == "older":
         return values
-    return {RENAMED.get(name, name): value for name, value in values.items()}
+    names = RENAMED | (JUDGED if generation == "judged" else {})
+    return {names.get(name, name): value for name, value in values.items()}
 
 
 def write_log(

@@ -234,36 +234,14 @@ def test_step_gets_five_plain_arguments(testimony: Testimony) -> None:
         assert type(info) is dict
 
 
-@pytest.mark.seed(
-    "000",
-    "info-1",
-    "info-2",
-    "info-5",
-    "info-6",
-    "info-7",
-    "info-8",
-    "info-9",
-    "info-10",
-    "info-11",
-    "info-12",
-)
+@pytest.mark.seed("000", "info-1", "info-2", "info-5..12", "versions-3")
 def test_info_has_exactly_the_keys_of_the_contract(testimony: Testimony) -> None:
     for frame in testimony.witness.frames:
         assert {key: type(value) for key, value in frame.info.items()} == INFO_TYPES
         assert not FORBIDDEN_KEYS & set(frame.info)
 
 
-@pytest.mark.seed(
-    "000",
-    "info-5",
-    "info-6",
-    "info-7",
-    "info-8",
-    "info-9",
-    "info-10",
-    "info-11",
-    "info-12",
-)
+@pytest.mark.seed("000", "info-5..12")
 def test_no_argument_names_the_game(testimony: Testimony) -> None:
     for frame in testimony.witness.frames:
         assert not [value for value in frame.info.values() if isinstance(value, str)]

@@ -124,9 +124,16 @@ def test_init_is_called_once_with_shape_and_actions(testimony: Testimony) -> Non
     assert testimony.inits == [(((210, 160, 3), 18), {})]
 
 
-@pytest.mark.seed("003", "intro-2", "control-2", "control-4", "control-6", "control-7")
+@pytest.mark.seed("003", "control-2")
 def test_every_timestep_is_a_call(testimony: Testimony) -> None:
     assert len(testimony.calls) == len(testimony.rows["reward"])
+
+
+@pytest.mark.seed("003", "control-4..7")
+def test_state_is_passed_on_and_its_action_is_taken(testimony: Testimony) -> None:
+    """The witness counts its calls in its state, and chooses by the count."""
+    actions = [count // 2 * 7 % 18 for count in range(len(testimony.calls))]
+    assert testimony.rows["applied_action_idx"].tolist() == actions
 
 
 @pytest.mark.seed("003", "control-2")
@@ -172,6 +179,7 @@ def replay(testimony: Testimony) -> Iterator[int]:
         last_visit = visit_idx
 
 
+@pytest.mark.seed("003", "intro-2", "intro-3")
 def test_observations_are_those_of_the_console(testimony: Testimony) -> None:
     shown = list(replay(testimony))
     assert [call[5][1] for call in testimony.calls] == shown

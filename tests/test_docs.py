@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 import longplay
+import suites_page
 from api import UnlistedNameError, render_page
-from longplay.cli.app import app
 from longplay.console.scripted import ScriptedConsole
 from longplay.contract.config import ScheduledVisit
+from longplay.lab.analysis.results import Results
 from longplay.stream import Mechanics, Stream
+from longplay.suites import SUITES
 from schemas import EVAL_LOG, RUN_DIRECTORY, SchemaSet, render_schema
 from site_links import BrokenLinkError, link_to_repository
 
@@ -87,13 +89,6 @@ def test_api_page_lists_every_public_name(monkeypatch: pytest.MonkeyPatch) -> No
         render_page()
 
 
-def test_readme_commands_exist() -> None:
-    commands = {command.name for command in app.registered_commands}
-    used = set(re.findall(r"^(?:\$ )?longplay ([a-z-]+)", read("README.md"), re.M))
-    assert used
-    assert used <= commands
-
-
 PAGES = sorted(p.relative_to(ROOT) for p in (ROOT / "docs").glob("*.md"))
 
 
@@ -127,3 +122,38 @@ def test_link_to_a_file_that_is_gone_is_an_error() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_links_to_source_files_are_not_broken(page: Path) -> None:
     link_to_repository(read(page), page.name, "https://host/r")
+
+
+def test_suites_page_matches_the_catalogue() -> None:
+    assert read("docs/suites.md") == suites_page.render_page(), "run `make facts`"
+
+
+def test_suite_without_results_is_experimental(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not suites_page.is_experimental("control-v1")
+    assert not suites_page.is_experimental("control-smoke-v1")
+    monkeypatch.setattr(suites_page, "shipped_results", Results)
+    assert suites_page.is_experimental("control-v1")
+    assert "**Experimental.** Shows how fast" in suites_page.render_page()
+
+
+def test_noise_of_a_suite_is_that_of_its_seeds() -> None:
+    (noise, *_) = suites_page.measure_noise(SUITES["control-smoke-v1"])
+    assert noise.values == (2.0, 10.0, 1.0)
+    assert str(noise) == (
+        "random, cumulative reward: 4.33, standard deviation 4.93, standard error 2.85 "
+        "(3 seeds)"
+    )
+
+
+def test_bibtex_agrees_with_the_citation_file() -> None:
+    citation = dict(re.findall(r'^([\w-]+): "?(.+?)"?$', read("CITATION.cff"), re.M))
+    (author,) = re.findall(r'- name: "(.+)"', read("CITATION.cff"))
+    (entry,) = re.findall(r"```bibtex\n(.*?)```", read("docs/citing.md"), re.S)
+    fields = dict(re.findall(r"^  (\w+) = \{+(.+?)\}+,?$", entry, re.M))
+    assert fields == {
+        "author": author,
+        "title": citation["title"],
+        "version": citation["version"],
+        "url": citation["repository-code"],
+    }
+    assert citation["version"] == longplay.__version__

@@ -73,19 +73,6 @@ def test_gymnasium_example_runs_and_records(tmp_path: Path) -> None:
     assert printed == f"collected {score.headline:g}\n"
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/agents.md"])
-def test_printed_agent_runs(page: str, invoke: Callable, tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.S)
-    agent = tmp_path / "my_agent.py"
-    agent.write_text(next(block for block in blocks if "class Agent" in block))
-    out = tmp_path / "e"
-    option = ("--agent-arg", "epsilon=0.2")
-    answer = invoke(
-        "run", "stream-smoke-v1", "--agent", agent, *option, "--out", out, *SHORT
-    )
-    assert answer.exit_code == 0
-
-
 def test_example_of_the_scoring_page() -> None:
     schedule = [("pong", 0, 10), ("qbert", 0, 8), ("pong", 1, 10), ("qbert", 1, 6)]
     config = RunConfig.model_validate_json(
@@ -135,9 +122,10 @@ def test_example_of_the_scoring_page() -> None:
     assert score.plasticity_mean == 0.625
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/agents.md"])
-def test_printed_functions_run(page: str, invoke: Callable, tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.S)
+def test_printed_functions_run(invoke: Callable, tmp_path: Path) -> None:
+    """README's first agent; its console block takes minutes, and is only planned."""
+    readme = (ROOT / "README.md").read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", readme, re.S)
     agent = tmp_path / "my_functions.py"
     agent.write_text(next(block for block in blocks if "def init" in block))
     assert invoke("check-agent", agent).exit_code == 0

@@ -221,6 +221,7 @@ def test_is_scored(foreign_run: Path, invoke: Callable[..., Any]) -> None:
     assert invoke("validate", foreign_run).exit_code == 0
 
 
+@pytest.mark.seed("000", "score-13")
 def test_fps_comes_from_the_clock_in_the_events(foreign_run: Path) -> None:
     assert score_run(foreign_run).fps == pytest.approx(1 / SECONDS_PER_FRAME)
 
@@ -416,10 +417,11 @@ FINDINGS: list[tuple[str, Trick, str]] = [
     ("a delay that is null", put(CONFIG, "runner_config.delay_frames", None), "unreadable document"),
     ("no episodes", remove(EPISODES), "missing file"),
     ("no events", remove(EVENTS), "missing file"),
+    ("no segments", remove(SEGMENTS), "missing file"),
 ]  # fmt: skip
 
 
-@pytest.mark.seed("000", "files-2", "files-3", "events-1", "schedule-2")
+@pytest.mark.seed("000", "files-2..4", "events-1", "schedule-2")
 @pytest.mark.parametrize(
     ("trick", "kind"), [pytest.param(t, k, id=i) for i, t, k in FINDINGS]
 )
@@ -588,6 +590,41 @@ def test_export_makes_a_record_without_evidence(
         assert [share.propensity for share in matrix.experiments] == [1.0]
 
 
+def test_atlas_names_the_command_that_makes_its_record(
+    foreign_run: Path, invoke: Callable[..., Any]
+) -> None:
+    answer = invoke("atlas", foreign_run)
+    assert answer.exit_code == 2
+    message = " ".join(answer.stderr.split())
+    assert "found a run of another tool; `longplay export --jsonl FILE" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--jsonl", "out", "--level", "visit"), "--level visit: expected runs of"),
+        (
+            ("--eee", "out", "--organization", "A", "--relationship", "other"),
+            "--eee: expected an experiment of longplay",
+        ),
+        (("--jsonl", "out", "--require", "replayed"), "cannot be replayed"),
+    ],
+    ids=["visit", "eee", "require"],
+)
+def test_export_refuses_what_it_does_not_have(
+    foreign_run: Path,
+    invoke: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(foreign_run.parent)
+    answer = invoke("export", foreign_run, *NAMES, *options)
+    assert answer.exit_code == 2
+    assert message in " ".join(answer.stderr.split())
+    assert not Path("out").exists()
+
+
 def test_export_refuses_another_suites_name_and_findings(
     foreign_run: Path, invoke: Callable[..., Any], tmp_path: Path
 ) -> None:
@@ -720,6 +757,7 @@ OTHER_WINDOWS: list[dict[str, Any]] = [
     {"revisit_frames": 5},
     {"bottom_k_frac": 1.0},
     {"final_score_weights": (0.5, 0.5), "window_frames": 5000},
+    {"final_score_weights": (0.7, 0.3), "window_frames": 3},
 ]
 
 
@@ -827,52 +865,19 @@ def _drop_from_rows(file: str, key: str) -> Trick:
     return trick
 
 
-@pytest.mark.seed(
-    "000",
-    "events-2",
-    "events-3",
-    "events-4",
-    "events-5",
-    "events-6",
-    "events-7",
-    "events-8",
-    "events-9",
-    "events-10",
-    "events-11",
-    "events-12",
-    "events-13",
-    "events-14",
-)
+@pytest.mark.seed("000", "events-2..14")
 @pytest.mark.parametrize("key", ROW_KEYS[EVENTS])
 def test_key_of_an_event_is_required(foreign_run: Path, key: str) -> None:
     _check_row_key(foreign_run, EVENTS, key)
 
 
-@pytest.mark.seed(
-    "000",
-    "episodes-2",
-    "episodes-3",
-    "episodes-4",
-    "episodes-5",
-    "episodes-6",
-    "episodes-7",
-    "episodes-8",
-)
+@pytest.mark.seed("000", "episodes-2..8")
 @pytest.mark.parametrize("key", ROW_KEYS[EPISODES])
 def test_key_of_an_episode_is_required(foreign_run: Path, key: str) -> None:
     _check_row_key(foreign_run, EPISODES, key)
 
 
-@pytest.mark.seed(
-    "000",
-    "segments-2",
-    "segments-3",
-    "segments-4",
-    "segments-5",
-    "segments-6",
-    "segments-7",
-    "segments-8",
-)
+@pytest.mark.seed("000", "segments-2..8")
 @pytest.mark.parametrize("key", ROW_KEYS[SEGMENTS])
 def test_key_of_a_segment_is_required(foreign_run: Path, key: str) -> None:
     _check_row_key(foreign_run, SEGMENTS, key)
@@ -883,36 +888,7 @@ def _check_row_key(run: Path, file: str, key: str) -> None:
     assert "unreadable line" in validate_run(run).findings.counts
 
 
-@pytest.mark.seed(
-    "000",
-    "events-2",
-    "events-3",
-    "events-4",
-    "events-5",
-    "events-6",
-    "events-7",
-    "events-8",
-    "events-9",
-    "events-10",
-    "events-11",
-    "events-12",
-    "events-13",
-    "events-14",
-    "episodes-2",
-    "episodes-3",
-    "episodes-4",
-    "episodes-5",
-    "episodes-6",
-    "episodes-7",
-    "episodes-8",
-    "segments-2",
-    "segments-3",
-    "segments-4",
-    "segments-5",
-    "segments-6",
-    "segments-7",
-    "segments-8",
-)
+@pytest.mark.seed("000", "events-2..14", "episodes-2..8", "segments-2..8")
 @pytest.mark.parametrize("file", ROW_KEYS)
 def test_rows_of_a_run_have_the_types_of_the_document(
     finished_run: Path, file: str
@@ -927,16 +903,11 @@ def test_rows_of_a_run_have_the_types_of_the_document(
 @pytest.mark.seed(
     "000",
     "files-1",
-    "config-1",
-    "config-2",
-    "config-3",
-    "config-5",
-    "config-6",
-    "config-7",
-    "config-8",
-    "config-9",
+    "config-1..3",
+    "config-5..9",
     "config-14",
     "config-15",
+    "versions-1",
 )
 @pytest.mark.parametrize("key", CONFIG_KEYS)
 def test_key_of_the_config_is_required(foreign_run: Path, key: str) -> None:
@@ -944,32 +915,14 @@ def test_key_of_the_config_is_required(foreign_run: Path, key: str) -> None:
     assert "unreadable document" in validate_run(foreign_run).findings.counts
 
 
-@pytest.mark.seed("000", "config-10", "config-11", "config-12", "config-13")
+@pytest.mark.seed("000", "config-10..13")
 @pytest.mark.parametrize("key", SCORING_KEYS)
 def test_scoring_default_is_required(foreign_run: Path, key: str) -> None:
     on_json(CONFIG, lambda config: config["scoring_defaults"].pop(key))(foreign_run)
     assert "unreadable document" in validate_run(foreign_run).findings.counts
 
 
-@pytest.mark.seed(
-    "000",
-    "score-1",
-    "score-2",
-    "score-3",
-    "score-4",
-    "score-5",
-    "score-6",
-    "score-7",
-    "score-8",
-    "score-9",
-    "score-10",
-    "score-11",
-    "score-12",
-    "score-13",
-    "score-14",
-    "score-15",
-    "score-16",
-)
+@pytest.mark.seed("000", "score-1..16")
 @pytest.mark.parametrize("key", SCORE_KEYS)
 def test_key_of_the_score_is_required(
     foreign_run: Path, invoke: Callable[..., Any], key: str

@@ -282,7 +282,6 @@ def test_show_prints_the_errors_of_every_game(run_dir: Path, invoke: Callable) -
     assert all(word in shown for word in ("nmse", "return mse", "pong", "breakout"))
 
 
-@pytest.mark.seed("003", "prediction-6")
 def test_td_lambda_that_was_loaded_predicts_as_the_one_that_saved(
     tmp_path: Path,
 ) -> None:

@@ -162,7 +162,7 @@ def test_other_answers_to_a_decision_frame_are_refused(answer):
 # --- boundaries -----------------------------------------------------------------
 
 
-@pytest.mark.seed("000", "schedule-4")
+@pytest.mark.seed("000", "schedule-4", "schedule-5")
 def test_only_the_last_frame_of_a_visit_is_truncated():
     console = TapeConsole([QUIET, GAME_OVER])
     frames = play(make_stream(console, ("a", 4), ("b", 1), ("c", 2)), [0] * 7)

@@ -21,6 +21,7 @@ PAGE = Path(__file__).parents[1] / "api.md"
 
 GROUPS = {
     "Running": ("run", "Experiment", "ExperimentResult", "RunResult"),
+    "Probing": ("probe", "ProbeResult"),
     "Reading": (
         "read_run",
         "read_experiment",

@@ -37,6 +37,7 @@ BENCHMARK = (
     "agents",
     "tracks",
     "plan",
+    "probes",
     "agreement",
     "validation",
     "runs",

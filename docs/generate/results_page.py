@@ -144,7 +144,8 @@ def render_section(suite: SuiteComparison, found: FoundRuns) -> str:
 
 def _render_commands(runs: RunsOfAgents) -> str:
     lines = [f"$ {describe_command(name, of)}" for name, of in runs.items() if of]
-    return "\n".join(["```console", *lines, "```", ""])
+    mark = "<!-- not run: official seeds -->"
+    return "\n".join([mark, "```console", *lines, "```", ""])
 
 
 def _find_learners(suite: SuiteComparison) -> list[AgentNumbers]:

@@ -2,10 +2,10 @@
 
     python docs/generate/seed_table.py        writes the page again
 
-    @pytest.mark.seed("000", "events-1", "events-2")
+    @pytest.mark.seed("000", "files-1", "events-2..14")
 
-marks a test that executes these sentences of tests/seed_sentences.toml. The markers are
-read without importing a test.
+marks a test that executes these sentences of tests/seed_sentences.toml; `events-2..14`
+is events-2 to events-14. The markers are read without importing a test.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ HEADINGS = {
     "000": "Benchmark Contract v1",
     "001": "EvalLog",
     "003": "Control and prediction benchmarks",
-    "cube": "Tests of the EvalLog's own harness",
+    "cube": "Tests of cube-harness",
 }
 INTRODUCTION = """# Specification and tests
 
 longplay is specified by three documents: the streaming contract (000), the EvalLog
 (001), and the control and prediction benchmarks (003). Each row is one sentence of
-them, in short, and the tests that execute it. The last table has the ideas of the 48
-tests of cube-harness, where the EvalLog comes from, by their names, and the tests here
-that check the same.
+them, in short, and the tests that execute it. The last table has the 48 tests of the
+EvalLog in cube-harness, where it comes from: name, idea, and the tests here that check
+the same.
 
-`make facts` generates this page from the markers of the tests; a sentence without a
-test fails.
+`make facts` generates this page from the markers of the tests. A sentence without a
+test fails the tests.
 """
 
 
@@ -58,7 +58,7 @@ def find_marks() -> dict[Key, list[str]]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         place = path.relative_to(ROOT).as_posix()
         for node in tree.body:
-            if isinstance(node, ast.FunctionDef):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
                 for key in _read_marks(node):
                     found.setdefault(key, []).append(f"{place}::{node.name}")
     return found
@@ -72,7 +72,16 @@ def _read_marks(test: ast.FunctionDef) -> Iterator[Key]:
         ):
             document, *names = (ast.literal_eval(arg) for arg in decorator.args)
             for name in names:
-                yield document, name
+                yield from ((document, each) for each in _expand(name))
+
+
+def _expand(name: str) -> list[str]:
+    """`events-2..4` -> events-2, events-3, events-4."""
+    first, _, last = name.partition("..")
+    if not last:
+        return [name]
+    group, _, start = first.rpartition("-")
+    return [f"{group}-{number}" for number in range(int(start), int(last) + 1)]
 
 
 def render_page(sentences: Mapping[Key, str], marks: Mapping[Key, list[str]]) -> str:

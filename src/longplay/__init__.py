@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     )
     from longplay.experiments.experiment import Experiment, ExperimentResult, run
     from longplay.experiments.job import RunResult
+    from longplay.experiments.probing import ProbeResult, probe
     from longplay.lab.analysis.experiment import ExperimentDirectory, read_experiment
     from longplay.lab.analysis.table import Table
     from longplay.suites import Suite, get_suite
@@ -61,6 +62,7 @@ _HOMES = {
     "ExperimentResult": "longplay.experiments.experiment",
     "LoadedAgent": "longplay.agents.source.loading",
     "PredictionScore": "longplay.contract.documents",
+    "ProbeResult": "longplay.experiments.probing",
     "Report": "longplay.validation",
     "RunDirectory": "longplay.contract.rundir",
     "RunResult": "longplay.experiments.job",
@@ -70,6 +72,7 @@ _HOMES = {
     "Verification": "longplay.verify.verification",
     "get_suite": "longplay.suites",
     "load_agent": "longplay.agents.source.saved",
+    "probe": "longplay.experiments.probing",
     "read_experiment": "longplay.lab.analysis.experiment",
     "read_run": "longplay.contract.rundir",
     "run": "longplay.experiments.experiment",
@@ -99,6 +102,7 @@ __all__ = [
     "OutputError",
     "PackError",
     "PredictionScore",
+    "ProbeResult",
     "RecordingError",
     "ReferenceFailed",
     "Report",
@@ -116,6 +120,7 @@ __all__ = [
     "__version__",
     "get_suite",
     "load_agent",
+    "probe",
     "read_experiment",
     "read_run",
     "run",

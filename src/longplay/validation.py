@@ -49,11 +49,13 @@ from longplay.contract.files import (
 )
 from longplay.contract.findings import Finding, FindingLog, Kind
 from longplay.contract.fingerprint import contract_hash
+from longplay.contract.layout import find_probed_run
 from longplay.contract.rows import DigestRow, EpisodeRow, SegmentRow
 from longplay.contract.rules import EventRules
-from longplay.contract.rundir import find_run, has_evidence
+from longplay.contract.rundir import RunDirectory, find_run, has_evidence
 from longplay.contract.spans import ENDED_BY, SpanTable, check_spans
-from longplay.errors import ContractVersionError, DocumentError
+from longplay.errors import ContractVersionError, DocumentError, LongplayError
+from longplay.probes import Origin, check_origin, note_missing_origin, read_origin
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Forecasts, Play, played_visits
 from longplay.scoring.probe import PROBE_FILE, compute_probe
@@ -95,7 +97,11 @@ def _finding_to_json(finding: Finding) -> dict[str, Any]:
 
 
 def validate_run(
-    directory: str | Path, *, workers: int = 1, rows: RunRows | None = None
+    directory: str | Path,
+    *,
+    workers: int = 1,
+    rows: RunRows | None = None,
+    origin: str | Path | Origin | None = None,
 ) -> Report:
     """Validates a run directory, or the one run of an experiment.
 
@@ -104,11 +110,17 @@ def validate_run(
         workers: Processes that read. They are spawned if there are several, so a
             script then needs an `if __name__ == "__main__"`.
         rows: Its row files, if they were read already.
+        origin: Of a probe: the run directory that it is a probe of. By default the one
+            that it lies beside; without any, a note says what was not checked.
 
     Raises:
         NotARunError: The folder contains no run, or several.
+        LongplayError: The origin is not a complete run.
     """
-    return _Validation(find_run(Path(directory)), workers, rows).report()
+    if isinstance(origin, str | Path):
+        origin = read_origin(RunDirectory(find_run(Path(origin))))
+    run_dir = find_run(Path(directory))
+    return _Validation(run_dir, workers, rows, origin).report()
 
 
 class RunRows:
@@ -233,10 +245,17 @@ class RunRows:
 class _Validation:
     """One pass over one run directory."""
 
-    def __init__(self, run_dir: Path, workers: int, rows: RunRows | None) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        workers: int,
+        rows: RunRows | None,
+        origin: Origin | None,
+    ) -> None:
         self._run_dir = run_dir
         self._workers = workers
         self._rows = rows
+        self._origin = origin
         self._findings = FindingLog()
 
     def report(self) -> Report:
@@ -291,6 +310,24 @@ class _Validation:
             self._add_all(check_provenance(config))
         else:
             self._note_profile(config)
+        if config.probe is not None:
+            self._check_origin(config)
+
+    def _check_origin(self, config: RunConfig) -> None:
+        """Checks a probe against the run whose agent it probes."""
+        origin = self._origin
+        found = find_probed_run(self._run_dir) if origin is None else None
+        if found is not None:
+            try:
+                origin = read_origin(RunDirectory(found))
+            except LongplayError as error:
+                self._add("probe claim", "config.json", str(error), "probe.of")
+                return
+        if origin is None:
+            self._findings.add(note_missing_origin())
+            return
+        for finding in check_origin(config, origin):
+            self._findings.add(finding)
 
     def _check_schedule_form(self, config: RunConfig) -> None:
         for position, visit in enumerate(config.schedule):

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from forms import FORMS, POLICY
 
@@ -157,6 +158,38 @@ def test_learn_gets_the_transition_between_two_decisions():
     ]
 
 
+@pytest.mark.parametrize(
+    "signature",
+    [
+        "obs, action, reward, next_obs, done",
+        "done, next_state, reward, action, state",
+        "*, observation, action, reward, next_observation, end_of_episode",
+        "obs, action, reward, next_obs, done=None, rate=0.1",
+        "a, b, c, d, e",
+    ],
+)
+def test_learn_gets_every_part_by_name_or_order(tmp_path, signature):
+    names = signature.replace("*, ", "").replace("=None", "").split(", ")[:5]
+    path = tmp_path / "agent.py"
+    path.write_text(
+        "class Agent:\n"
+        "    def __init__(self, num_actions, seed): pass\n"
+        "    def get_action(self, observation): return 5\n"
+        f"    def learn(self, {signature}):\n"
+        f"        self.got = {{n: v for n, v in locals().items() if n in {names}}}\n"
+    )
+    agent = load_agent(str(path)).build(0)
+    before, after = np.zeros((210, 160, 3), np.uint8), np.ones((210, 160, 3), np.uint8)
+    agent.step(before, 0.0, False, False, {"is_decision_frame": True})
+    agent.step(after, 2.5, False, True, {"is_decision_frame": True})
+    got = [agent.adapted.got[name] for name in names]
+    if names[0] == "done":
+        got.reverse()
+    assert got[0] is before
+    assert got[3] is after
+    assert [got[1], got[2], got[4]] == [5, 2.5, True]
+
+
 # --- constructors, names and messages -----------------------------------------------
 
 
@@ -197,7 +230,8 @@ def test_constructor_may_take_keywords(tmp_path, signature, given):
             "    def __init__(self, num_actions, seed): pass\n"
             "    def get_action(self, observation): return 0\n"
             "    def learn(self, batch, weights): pass",
-            "learn: expected parameters among observation, obs, .* found 'batch'",
+            "learn: expected parameters among observation, obs, .*, or five in the "
+            "order observation, action, reward, next_observation, .*, found 'batch'",
         ),
     ],
 )
@@ -230,6 +264,9 @@ def test_check_agent_says_which_form_it_found(tmp_path, invoke, form):
     checks = {check.sentence: check for check in check_agent(load_agent(str(path)))}
     assert all(check.passed is not False for check in checks.values()), checks
     assert checks["has a form that longplay calls"].detail == FORM_WORDS[form]
+    built = [check for text, check in checks.items() if text.startswith("is built as")]
+    name = "FunctionalAgent" if form == "functions" else "Agent"
+    assert built[0].detail.startswith(f"{name}, ")
     first_words = FORM_WORDS[form].split()[0]
     assert first_words in invoke("check-agent", path).stdout
 

@@ -501,6 +501,12 @@ def test_retry_plays_completed_runs_again_and_archives_them(invoke, experiment):
     )
 
 
+def test_retry_says_that_everything_is_complete(invoke, experiment):
+    answer = invoke("retry", experiment)
+    assert answer.exit_code == 0
+    assert "already complete; `longplay retry --completed` plays" in answer.stdout
+
+
 def test_retry_of_one_completed_run_leaves_the_others_alone(invoke, experiment):
     first, *others = sorted((experiment / "episodes").iterdir())
     before = {run: (run / "status.json").read_bytes() for run in others}

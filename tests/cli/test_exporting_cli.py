@@ -50,6 +50,7 @@ def test_atlas_without_a_model_says_why_there_is_no_figure(invoke, tmp_path):
     path = write_lines(tmp_path / "lines.jsonl", [make_line("alpha", "t", 1.0)])
     answer = invoke("atlas", path, "-o", tmp_path / "atlas")
     assert answer.exit_code == 0
+    assert answer.stdout.startswith("1 agent × 1 task\n")
     assert "no figure: atlas: nothing to draw" in " ".join(answer.stdout.split())
     assert not (tmp_path / "atlas" / "atlas.pdf").exists()
 

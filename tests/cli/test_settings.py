@@ -247,6 +247,23 @@ def test_settings_that_references_fix_are_marked(invoke):
     assert "fixed" in invoke("settings", "prediction-v1").stdout
 
 
+def test_order_of_games_can_be_drawn_with_the_seed(invoke):
+    def plan(seed: int, *options: str) -> dict[str, Any]:
+        words = ("run", "control-smoke-v1", "--dry-run", "--json", "--seed", seed)
+        return invoke(*words, *options).json
+
+    usual = plan(1000)
+    shuffled = [plan(seed, "--shuffle-games") for seed in (1000, 1001, 1002)]
+    orders = {tuple(v["game_id"] for v in drawn["schedule"]) for drawn in shuffled}
+    assert len(orders) > 1
+    assert {tuple(sorted(order)) for order in orders} == {tuple(sorted(usual["games"]))}
+    assert shuffled[0]["suite"].startswith("control-smoke-v1+")
+    assert len({drawn["suite"] for drawn in shuffled}) == 1
+    kept = plan(1000, "--no-shuffle-games")
+    assert (kept["suite"], kept["schedule"]) == (usual["suite"], usual["schedule"])
+    assert plan(1000, "--set", "shuffle_games=true") == shuffled[0]
+
+
 # --- config files of the first implementation of contract v1 --------------------
 
 THEIR_CONFIG = {
@@ -283,7 +300,7 @@ def test_their_config_file_is_read_and_the_rest_is_listed(invoke, tmp_path):
     assert answer.exit_code == 0, answer.stderr
     words = " ".join(answer.stderr.split())
     ignored = "seed, agent, agent_config, timestamps, logdir, runner_config"
-    assert f"--config: ignored {ignored}: no settings of a suite" in words
+    assert f"--config: ignored {ignored}, which are not settings of a suite" in words
     plan = answer.json
     assert plan["games"] == ["pong", "qbert"]
     assert (plan["decision_interval"], plan["delay"]) == (2, 5)

@@ -27,15 +27,7 @@ def newer_run(finished_run, tmp_path) -> Path:
     return experiment
 
 
-@pytest.mark.seed(
-    "000",
-    "config-14",
-    "versions-1",
-    "versions-2",
-    "versions-3",
-    "versions-4",
-    "versions-5",
-)
+@pytest.mark.seed("000", "config-14", "versions-1..5")
 @pytest.mark.parametrize(
     "command",
     [
@@ -61,6 +53,13 @@ def test_command_refuses_it_and_names_the_known_versions(
     words = " ".join(f"{answer.stdout} {answer.stderr}".split())
     assert answer.exit_code != 0, words
     assert KNOWN in words.replace("│ ", ""), words
+
+
+def test_comparison_of_others_names_it_with_the_reason(invoke, newer_run, finished_run):
+    answer = invoke("compare", newer_run, finished_run)
+    assert answer.exit_code == 0
+    assert "left out: " in answer.stdout
+    assert KNOWN in " ".join(answer.stdout.split())
 
 
 def test_pages_list_it_with_the_reason(invoke, newer_run, tmp_path):

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 import longplay
-from longplay.contract.rows import TimestepRow
-from longplay.eval_log.export import export_jsonl
-from longplay.eval_log.trajectory import Trajectory
+from longplay.eval_log.export import ExportOptions, export_jsonl
 from longplay.plan import name_benchmark
 from rows import read_rows
 
@@ -22,7 +20,7 @@ def experiment(control_run: Path) -> Path:
 
 def export(experiment: Path, folder: Path, level: Any) -> list[dict[str, Any]]:
     path = folder / "records.jsonl"
-    export_jsonl(experiment, path, level)
+    export_jsonl(experiment, path, ExportOptions(level))
     return read_rows(path)
 
 
@@ -74,9 +72,3 @@ def test_record_describes_the_task(experiment: Path, tmp_path: Path) -> None:
     words = record["task_description"]
     assert "breakout, asterix" in words
     assert "timesteps of 4 emulator frames" in words
-
-
-def test_steps_of_a_trajectory_are_timesteps(control_run: Path) -> None:
-    steps = list(Trajectory(control_run).steps)
-    assert {type(step) for step in steps} == {TimestepRow}
-    assert len(steps) == 900

@@ -15,7 +15,7 @@ from generated_runs import edit, make_experiment, run_dir_of, write_plan
 from longplay.contract.rundir import ROW_FILES, RunDirectory
 from longplay.errors import DocumentError
 from longplay.eval_log.evidence import read_evidence
-from longplay.eval_log.export import ExportOptions, export_jsonl, export_records
+from longplay.eval_log.export import ExportOptions, export_jsonl
 from longplay.validation import validate_run
 from longplay.verify.verification import certify
 from rows import read_rows, rehash
@@ -32,7 +32,7 @@ def played(control_run: Path, tmp_path: Path) -> Path:
 
 def export(run: Path, **options: Any) -> list[dict[str, Any]]:
     path = run.parent.parent.parent / "out.jsonl"
-    export_jsonl(run.parent.parent, path, **options)
+    export_jsonl(run.parent.parent, path, ExportOptions(**options))
     return read_rows(path)
 
 
@@ -140,7 +140,8 @@ CONTRADICTIONS: list[tuple[str, str, Any, str]] = [
     (SUMMARY, "episodes", 99, r"run_summary\.json episodes: expected"),
     (SUMMARY, "visits/0/frames", 451, r"run_summary\.json frames: expected 901"),
     (SUMMARY, "visits/1/game_id", "pong", r"run_summary\.json visits\.1\.game_id: "),
-    (SUMMARY, "visits/0/reward_sum", 1e6, r"score\.json cumulative_reward: expected"),
+    (SUMMARY, "visits/0/reward_sum", 1e6, r"run_summary\.json visits\.0\.reward_sum"),
+    (SUMMARY, "visits/0/game_reward_sum", 1e6, r"score\.json cumulative_game_score: e"),
     (SUMMARY, "chain_head", "0" * 64, r"run_summary\.json chain_head: expected"),
     (SUMMARY, "chain_head", None, r"run_summary\.json chain_head: expected"),
     (SUMMARY, "score_sha256", "0" * 64, r"run_summary\.json score_sha256: expected"),
@@ -165,6 +166,20 @@ def test_documents_that_contradict_each_other_are_refused(
     ):
         export(played)
     assert not (played.parent.parent.parent / "out.jsonl").exists()
+
+
+def test_edited_reward_of_a_streaming_visit_is_refused(
+    finished_run: Path, tmp_path: Path
+) -> None:
+    experiment = tmp_path / "experiment"
+    shutil.copytree(finished_run.parent.parent, experiment)
+    (run,) = experiment.glob("episodes/*")
+    assert len(export(run)) == 1
+    visit = json.loads((run / SUMMARY).read_text())["visits"][1]
+    change(run / SUMMARY, "visits/1/reward_sum", visit["reward_sum"] + 1)
+    message = r"visits\.1\.reward_sum: expected .* from curves\.jsonl, found"
+    with pytest.raises(DocumentError, match=message):
+        export(run)
 
 
 def test_edited_score_is_refused_by_its_hash(played: Path) -> None:
@@ -242,7 +257,12 @@ def test_every_planned_seed_has_a_line(tmp_path: Path) -> None:
     with pytest.raises(DocumentError, match=message):
         export_jsonl(experiment, tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
-    assert export_jsonl(experiment, tmp_path / "out.jsonl", partial=True) == 2
+    assert (
+        export_jsonl(
+            experiment, tmp_path / "out.jsonl", ExportOptions(partial=True)
+        ).lines
+        == 2
+    )
 
 
 def test_run_that_was_not_planned_is_refused(tmp_path: Path) -> None:
@@ -267,14 +287,14 @@ def test_run_without_evidence_is_noted_and_never_required(
 ) -> None:
     experiment = make_experiment(tmp_path / "experiment", range(2))
     out = tmp_path / "out.jsonl"
-    exported = export_records(experiment, out, ExportOptions())
+    exported = export_jsonl(experiment, out, ExportOptions())
     assert exported.lines == 2
     runs = ("stream-smoke-v1_seed-0", "stream-smoke-v1_seed-1")
     assert exported.no_evidence == runs
     answer = invoke("export", experiment, "--jsonl", out)
     assert "no evidence (no digests or hashes, only claimed)" in answer.stdout
     with pytest.raises(DocumentError, match="no evidence: it has no digests or hash"):
-        export_jsonl(experiment, out, require="replayed")
+        export_jsonl(experiment, out, ExportOptions(require="replayed"))
 
 
 def test_export_verifies_what_it_requires(

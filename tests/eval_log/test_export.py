@@ -13,6 +13,7 @@ from generated_runs import (
     SUITE,
     describe_experiment,
     edit,
+    iter_records,
     make_experiment,
     make_run,
     make_status,
@@ -21,10 +22,9 @@ from generated_runs import (
     write_plan,
 )
 from longplay.errors import ConfigError, DocumentError, NotARunError
-from longplay.eval_log.export import ExportOptions, export_jsonl, export_records
+from longplay.eval_log.export import ExportOptions, export_jsonl
 from longplay.eval_log.log import EvalLog, save_records
 from longplay.eval_log.records import EpisodeRecord
-from longplay.eval_log.run_records import iter_records
 from rows import read_rows
 from schemas import EVAL_LOG
 
@@ -35,7 +35,7 @@ from schemas import EVAL_LOG
 @pytest.mark.parametrize(("level", "count"), [("run", 3), ("visit", 18)])
 def test_lines_are_whole_records(experiment, tmp_path, level, count):
     path = tmp_path / "out.jsonl"
-    assert export_jsonl(experiment, path, level) == count
+    assert export_jsonl(experiment, path, ExportOptions(level)).lines == count
     validator = Draft202012Validator(EVAL_LOG.make_schemas()["episode_record.json"])
     lines = read_rows(path)
     assert len(lines) == count
@@ -47,24 +47,29 @@ def test_lines_are_whole_records(experiment, tmp_path, level, count):
         }
 
 
-@pytest.mark.seed("001", "purpose-9", "log-6")
+@pytest.mark.seed("001", "purpose-9", "purpose-11", "log-6")
 @pytest.mark.parametrize("level", ["run", "visit"])
 def test_lines_are_read_with_nothing_installed(experiment, tmp_path, level):
-    export_jsonl(experiment, tmp_path / "out.jsonl", level)
+    path = run_dir_of(experiment, 0) / "run_summary.json"
+    edit(path, usage={"total_cost_usd": 0.75})
+    export_jsonl(experiment, tmp_path / "out.jsonl", ExportOptions(level))
     code = """
 import json, sys
-matrix = {}
+matrix, cost_usd = {}, 0.0
 for line in open(sys.argv[1], encoding="utf-8"):
     record = json.loads(line)
     matrix[record["agent_id"], record["task_id"]] = record["reward"]
+    cost_usd += record["usage"]["total_cost_usd"]
 assert "pydantic" not in sys.modules
-print(len(matrix), sum(matrix.values()))
+print(len(matrix), sum(matrix.values()), cost_usd)
 """
     # -I -S: no installed package can be imported.
     command = [sys.executable, "-I", "-S", "-c", code, str(tmp_path / "out.jsonl")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     rewards = [record.reward for record in iter_records(experiment, level)]
-    assert done.stdout.split() == [str(len(rewards)), str(sum(rewards))]
+    cost_usd = 0.75 if level == "run" else 0.0  # usage is known of whole runs
+    expected = len(rewards), sum(rewards), cost_usd
+    assert done.stdout.split() == [str(number) for number in expected]
 
 
 @pytest.mark.seed("001", "integration-2", "integration-5")
@@ -72,8 +77,8 @@ def test_export_needs_no_emulator_and_no_ray(experiment, tmp_path):
     code = """
 import sys
 sys.modules["ale_py"] = sys.modules["ray"] = None  # an import would raise
-from longplay.eval_log.export import export_jsonl
-print(export_jsonl(sys.argv[1], sys.argv[2], "visit"))
+from longplay.eval_log.export import ExportOptions, export_jsonl
+print(export_jsonl(sys.argv[1], sys.argv[2], ExportOptions("visit")).lines)
 """
     command = [sys.executable, "-c", code, str(experiment), str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -90,10 +95,10 @@ def test_runs_with_an_error_are_counted_and_can_be_left_out(
     experiment, tmp_path, level, all_lines, errored
 ):
     write(run_dir_of(experiment, 1) / "status.json", make_status("FAILED", "KeyError"))
-    exported = export_records(experiment, tmp_path / "all.jsonl", ExportOptions(level))
+    exported = export_jsonl(experiment, tmp_path / "all.jsonl", ExportOptions(level))
     assert (exported.lines, exported.errored) == (all_lines, errored)
     options = ExportOptions(level, completed_only=True)
-    exported = export_records(experiment, tmp_path / "completed.jsonl", options)
+    exported = export_jsonl(experiment, tmp_path / "completed.jsonl", options)
     assert (exported.lines, exported.errored) == (all_lines - errored, errored)
     lines = read_rows(tmp_path / "completed.jsonl")
     assert len(lines) == all_lines - errored
@@ -109,7 +114,7 @@ def test_runs_with_an_error_are_counted_and_can_be_left_out(
 
 def test_unknown_level_is_refused(experiment, tmp_path):
     with pytest.raises(ConfigError, match="level: expected run or visit, found 'game'"):
-        export_jsonl(experiment, tmp_path / "out.jsonl", "game")
+        export_jsonl(experiment, tmp_path / "out.jsonl", ExportOptions("game"))
 
 
 FAULTS = [
@@ -175,7 +180,12 @@ def test_folder_without_runs_is_refused(tmp_path):
 def test_experiment_whose_runs_have_not_started_has_no_lines(tmp_path):
     experiment = make_experiment(tmp_path / "experiment", [])
     (experiment / "episodes").mkdir()
-    assert export_jsonl(experiment, tmp_path / "out.jsonl", partial=True) == 0
+    assert (
+        export_jsonl(
+            experiment, tmp_path / "out.jsonl", ExportOptions(partial=True)
+        ).lines
+        == 0
+    )
     assert (tmp_path / "out.jsonl").read_bytes() == b""
 
 
@@ -186,7 +196,7 @@ MEASURE = """
 import sys, time
 from longplay.eval_log.export import export_jsonl
 started = time.process_time()
-count = export_jsonl(sys.argv[1], sys.argv[2])
+count = export_jsonl(sys.argv[1], sys.argv[2]).lines
 elapsed = time.process_time() - started
 status = open("/proc/self/status").read()
 peak_kib = int(status.split("VmHWM:")[1].split()[0])

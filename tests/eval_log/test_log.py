@@ -13,6 +13,7 @@ from generated_runs import (
     SUITE,
     describe_experiment,
     edit,
+    iter_records,
     make_score,
     make_status,
     run_dir_of,
@@ -20,9 +21,8 @@ from generated_runs import (
 )
 from hostile_inputs import HOSTILE_NAMES
 from longplay.errors import ConfigError, DocumentError
-from longplay.eval_log.export import export_jsonl
+from longplay.eval_log.export import ExportOptions, export_jsonl
 from longplay.eval_log.log import EvalLog, save_records
-from longplay.eval_log.run_records import iter_records
 from rows import read_rows
 
 
@@ -82,7 +82,12 @@ def test_archived_tries_are_never_counted(experiment):
     save_records(experiment, describe_experiment(experiment))
     assert [record.error_type for record in iter_records(experiment)] == [None] * 3
     assert len(EvalLog.load(experiment).episodes) == 3
-    assert export_jsonl(experiment, experiment.parent / "out.jsonl", "visit") == 18
+    assert (
+        export_jsonl(
+            experiment, experiment.parent / "out.jsonl", ExportOptions("visit")
+        ).lines
+        == 18
+    )
 
 
 def test_run_without_a_record_is_not_in_the_log(experiment):
@@ -131,7 +136,7 @@ def test_two_records_of_one_run_are_refused(experiment):
 @pytest.mark.parametrize("level", ["run", "visit"])
 def test_log_and_stream_write_the_same_bytes(experiment, tmp_path, level):
     save_records(experiment, describe_experiment(experiment))
-    export_jsonl(str(experiment), str(tmp_path / "stream.jsonl"), level)
+    export_jsonl(str(experiment), str(tmp_path / "stream.jsonl"), ExportOptions(level))
     EvalLog.load(experiment).to_jsonl(tmp_path / "log.jsonl", level)
     stream, log = (tmp_path / f"{name}.jsonl" for name in ("stream", "log"))
     assert stream.read_bytes() == log.read_bytes()

@@ -1,4 +1,4 @@
-"""Logs of the harness that the EvalLog comes from, of both generations."""
+"""Logs of the harness that the EvalLog comes from, of all its generations."""
 
 from __future__ import annotations
 
@@ -13,13 +13,21 @@ from generated_runs import describe_experiment
 from longplay.errors import DocumentError
 from longplay.eval_log import AgentInfo, EvalLog, Findings
 from longplay.eval_log.assessments import apply_findings
-from longplay.eval_log.export import ExportOptions, export_records
+from longplay.eval_log.export import ExportOptions, export_jsonl
 from longplay.eval_log.log import save_records
 from longplay.lab.atlas.matrix import read_matrix
-from other_harness import COMMIT, EXPERIMENT_ID, FINDINGS, RENAMED, write_log
+from other_harness import (
+    COMMIT,
+    EXPERIMENT_ID,
+    FINDINGS,
+    JUDGED,
+    RENAMED,
+    rename,
+    write_log,
+)
 from rows import read_rows
 
-GENERATIONS = ("older", "newer")
+GENERATIONS = ("older", "judged", "newer")
 
 
 @pytest.fixture(params=GENERATIONS)
@@ -49,6 +57,7 @@ def test_log_loads(log_dir):
     assert experiment.agent.cube_standard_git_commit is None
     assert experiment.agent.git_remote_url == f"https://github.com/o/r/tree/{COMMIT}"
     assert experiment.benchmark_subset.n_tasks == 3
+    assert experiment.investigator_llm_config.investigated_at == "noon"
     click, typed = log.episodes
     assert (click.task_id, click.reward, click.success) == ("click", 1.0, True)
     assert (typed.error_type, typed.success) == ("TimeoutError", False)
@@ -85,16 +94,15 @@ def test_keys_of_the_newer_generation_are_kept(tmp_path):
 def test_other_names_are_never_written(log_dir, tmp_path):
     EvalLog.load(log_dir).save(tmp_path / "copy")
     written = "".join(p.read_text() for p in (tmp_path / "copy").rglob("*.json"))
-    for name, other in RENAMED.items():
-        assert f'"{name}"' in written
-        assert f'"{other}"' not in written
+    for name, other in (RENAMED | JUDGED).items():
+        if name != "investigation_metadata":  # a key of its own, kept as it is
+            assert f'"{name}"' in written
+            assert f'"{other}"' not in written
 
 
-@pytest.mark.parametrize("name", ["older", "newer"])
-def test_name_of_both_generations_is_refused_where_it_is_wrong(tmp_path, name):
-    log_dir = write_log(tmp_path / "log", name, "Clicker", {"click": 1.0})
+def test_wrong_value_is_refused_by_the_name_in_the_file(log_dir, generation):
     path = log_dir / "episodes" / "click_ep0" / "episode_record.json"
-    key = "reward" if name == "older" else "score"
+    key = "reward" if generation == "older" else "score"
     record = json.loads(path.read_text())
     path.write_text(json.dumps({**record, key: "high"}))
     with pytest.raises(DocumentError, match=f"{key}: expected a number, found 'high'"):
@@ -105,26 +113,27 @@ def test_name_of_both_generations_is_refused_where_it_is_wrong(tmp_path, name):
 
 
 @pytest.mark.parametrize("as_lines", [False, True])
-def test_logs_of_both_generations_share_a_matrix(tmp_path, as_lines):
+def test_logs_of_all_generations_share_a_matrix(tmp_path, as_lines):
     dirs = [
         write_log(tmp_path / "A", "older", "Alpha", {"click": 1.0, "type": 0.0}),
         write_log(
             tmp_path / "B", "newer", "Beta", {"click": 0.0, "scroll": "KeyError"}
         ),
+        write_log(tmp_path / "C", "judged", "Gamma", {"click": 0.5}),
     ]
     paths = dirs
     if as_lines:
         paths = [write_lines(d, tmp_path / f"{d.name}.jsonl") for d in dirs]
         paths += [d / "experiment_record.json" for d in dirs]
     matrix = read_matrix(paths)
-    assert [agent.name for agent in matrix.agents] == ["Alpha", "Beta"]
+    assert [agent.name for agent in matrix.agents] == ["Alpha", "Beta", "Gamma"]
     assert all(len(agent.agent_id) == 64 for agent in matrix.agents)
     assert [task.task_id for task in matrix.tasks] == ["click", "scroll", "type"]
-    assert matrix.reward.tolist() == [1.0, 0.0, 0.0]
-    assert matrix.success.tolist() == [1.0, 0.0, 0.0]
+    assert matrix.reward.tolist() == [1.0, 0.0, 0.0, 0.5]
+    assert matrix.success.tolist() == [1.0, 0.0, 0.0, 1.0]
     shares = [(e.n_tasks, e.completed, e.errored) for e in matrix.experiments]
-    assert shares == [(3, 2, 0), (3, 1, 1)]
-    assert [e.propensity for e in matrix.experiments] == [2 / 3, 1 / 3]
+    assert shares == [(3, 2, 0), (3, 1, 1), (3, 1, 0)]
+    assert [e.propensity for e in matrix.experiments] == [2 / 3, 1 / 3, 1 / 3]
     assert matrix.drift == {}
 
 
@@ -137,13 +146,16 @@ def write_lines(log_dir: Path, path: Path) -> Path:
     return path
 
 
-def test_atlas_command_takes_both(invoke, tmp_path):
-    older = write_log(tmp_path / "A", "older", "Alpha", {"click": 1.0, "type": 0.0})
-    newer = write_log(tmp_path / "B", "newer", "Beta", {"click": 0.0, "type": 1.0})
-    answer = invoke("atlas", older, newer)
+def test_atlas_command_takes_them_all(invoke, tmp_path):
+    rewards = {"older": (1.0, 0.0), "judged": (0.0, 0.0), "newer": (0.0, 1.0)}
+    dirs = [
+        write_log(tmp_path / name, name, name.title(), {"click": one, "type": other})
+        for name, (one, other) in rewards.items()
+    ]
+    answer = invoke("atlas", *dirs)
     assert answer.exit_code == 0, answer.stderr
-    assert "Alpha" in answer.stdout
-    assert "Beta" in answer.stdout
+    for name in rewards:
+        assert name.title() in answer.stdout
 
 
 # --- findings -----------------------------------------------------------------------
@@ -157,13 +169,14 @@ def test_findings_of_each_generation_are_applied_and_kept(log_dir, tmp_path):
         assert apply_findings(log_dir, path).runs == ("type_ep0",)
     found = EvalLog.load(log_dir).episodes[1].findings
     dumped = found.model_dump()
-    assert dumped.items() >= {**FINDINGS["older"], **FINDINGS["newer"]}.items()
+    assert dumped.items() >= {**FINDINGS["judged"], **FINDINGS["newer"]}.items()
 
 
 def test_findings_in_a_record_are_read(log_dir, generation):
     path = log_dir / "episodes" / "type_ep0" / "episode_record.json"
     record = json.loads(path.read_text())
-    path.write_text(json.dumps({**record, "findings": FINDINGS[generation]}))
+    findings = rename(generation, {"findings": FINDINGS[generation]})
+    path.write_text(json.dumps(record | findings))
     found = EvalLog.load(log_dir).episodes[1].findings
     assert isinstance(found, Findings)
     assert found.model_dump().items() >= FINDINGS[generation].items()
@@ -186,9 +199,17 @@ def test_saved_log_can_be_exported_again(invoke, experiment, tmp_path):
         assert first.read_bytes() == second.read_bytes()
 
 
+def test_log_without_runs_has_no_files_of_every_eval_ever(invoke, log_dir, tmp_path):
+    options = ("--organization", "A", "--relationship", "other")
+    answer = invoke("export", log_dir, "--eee", tmp_path / "eee", *options)
+    assert answer.exit_code == 2
+    assert "--eee: expected an experiment of longplay" in answer.stderr
+    assert not (tmp_path / "eee").exists()
+
+
 def test_log_of_another_harness_is_exported(log_dir, tmp_path):
     path = tmp_path / "runs.jsonl"
-    exported = export_records(log_dir, path, ExportOptions(partial=True))
+    exported = export_jsonl(log_dir, path, ExportOptions(partial=True))
     assert (exported.lines, exported.errored) == (2, 1)
     assert exported.no_evidence == ("click_ep0", "type_ep0")
     assert [row["task_id"] for row in read_rows(path)] == ["click", "type"]
@@ -206,7 +227,7 @@ def test_log_of_another_harness_is_exported(log_dir, tmp_path):
 )
 def test_log_that_lacks_runs_is_refused(log_dir, tmp_path, options, message):
     with pytest.raises(DocumentError, match=message):
-        export_records(log_dir, tmp_path / "runs.jsonl", options)
+        export_jsonl(log_dir, tmp_path / "runs.jsonl", options)
     assert not (tmp_path / "runs.jsonl").exists()
 
 

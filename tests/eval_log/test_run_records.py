@@ -17,6 +17,7 @@ from generated_runs import (
     SUITE,
     describe_experiment,
     edit,
+    iter_records,
     make_experiment,
     make_score,
     make_status,
@@ -26,31 +27,11 @@ from generated_runs import (
 from longplay.errors import DocumentError, NotARunError
 from longplay.eval_log.log import save_records
 from longplay.eval_log.records import UsageSummary
-from longplay.eval_log.run_records import iter_records
 from longplay.eval_log.tasks import Benchmark
 from longplay.plan import name_benchmark
 
 
-@pytest.mark.seed(
-    "001",
-    "episode-1",
-    "episode-2",
-    "episode-3",
-    "episode-4",
-    "episode-5",
-    "episode-6",
-    "episode-7",
-    "episode-8",
-    "episode-9",
-    "episode-10",
-    "episode-11",
-    "episode-12",
-    "episode-13",
-    "episode-14",
-    "episode-15",
-    "episode-16",
-    "episode-17",
-)
+@pytest.mark.seed("001", "episode-1..17")
 def test_record_of_a_run(experiment):
     record = list(iter_records(experiment))[2]
     assert record.experiment_id == EXPERIMENT_ID

@@ -1,25 +1,208 @@
-"""A script in the words of the EvalLog's specification runs; only its import differs.
+"""The EvalLog's classes are those of its specification, and so is their behaviour.
 
-Every class, method and field that the specification names is used once, with a harness
-that knows nothing of longplay.
+A script in the words of the specification runs; only its import differs. It uses every
+class and method once, with a harness that knows nothing of longplay.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import inspect
 import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_origin
 
 import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 import longplay
+from longplay import eval_log
+from longplay.contract.typed_record import Record
 from longplay.lab.atlas.matrix import read_matrix
 from schemas import EVAL_LOG
+
+# --- classes ------------------------------------------------------------------------
+
+# The classes of the specification, in its words.
+CLASSES = """
+class UsageSummary:
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    total_tokens: int = 0
+    cached_tokens: int = 0
+    cache_creation_tokens: int = 0
+    total_cost_usd: float = 0.0
+    n_llm_calls: int = 0
+
+    def from_summary_stats(stats): ...
+
+class AgentInfo:
+    agent_id: str
+    config_type: str
+    config: dict
+    llm_model: str | None
+    framework_version: str
+    dependency_versions: dict[str, str]
+    git_commit: str | None
+    git_remote_url: str | None
+    git_is_dirty: bool | None
+    cube_standard_git_commit: str | None
+    cube_standard_git_is_dirty: bool | None
+    description: str | None
+
+    def from_agent_config(agent_config, git_cwd=None): ...
+
+class BenchmarkSubset:
+    name: str
+    n_tasks: int
+    filter: str | None
+
+    def from_benchmark(benchmark): ...
+
+class InvestigatorLLMConfig:
+    model: str
+    prompt_version: str
+    investigated_at: str | None
+
+class Findings:
+    difficulty: str | None
+    feasible: bool | None
+    failure_root_cause: str | None
+
+class Verifier:
+    ref: str | None
+    source: str | None
+
+class ExperimentRecord:
+    experiment_id: str
+    experiment_name: str
+    timestamp: float
+    framework_version: str
+    agent: AgentInfo
+    benchmark_name: str
+    benchmark_version: str | None
+    benchmark_subset: BenchmarkSubset
+    investigator_llm_config: InvestigatorLLMConfig | None = None
+
+    def from_experiment(
+        exp_name, output_dir, agent_config, benchmark, git_cwd=None
+    ): ...
+
+class EpisodeRecord:
+    experiment_id: str
+    task_id: str
+    task_version_hash: str | None
+    seed: int | None
+    split: str | None
+    task_description: str | None
+    tool_names: list[str]
+    success: bool
+    reward: float
+    error_type: str | None
+    n_steps: int
+    n_agent_steps: int
+    n_env_steps: int
+    wall_time_s: float | None
+    usage: UsageSummary
+    trajectory_id: str
+    timestamp: float
+    verifier: Verifier | None = None
+    findings: Findings | None = None
+
+    def from_trajectory(
+        trajectory, experiment_id, task_metadata=None, task_config=None
+    ): ...
+
+class EvalLog:
+    experiment: ExperimentRecord
+    episodes: list[EpisodeRecord] = []
+
+    def save(output_dir): ...
+    def load(output_dir): ...
+    def to_jsonl(path): ...
+"""
+# Fields that may be left out, although the specification gives them no default: the
+# original harness leaves them out, too.
+ALSO_OPTIONAL = {
+    "AgentInfo": [
+        "cube_standard_git_commit",
+        "cube_standard_git_is_dirty",
+        "description",
+    ],
+    "InvestigatorLLMConfig": ["investigated_at"],
+    "Findings": ["difficulty", "feasible", "failure_root_cause"],
+    "Verifier": ["ref", "source"],
+}
+ADDED = {"EpisodeRecord": {"agent_id", "agent_name", "tuning_frames", "evidence"}}
+SPECIFIED = {node.name: node for node in ast.parse(CLASSES).body}
+
+
+@pytest.mark.seed(
+    "001",
+    "purpose-2",
+    "usage-1..7",
+    "agent-1..12",
+    "subset-1..3",
+    "investigator-1..3",
+    "investigator-5",
+    "findings-1..3",
+    "findings-5",
+    "verifier-1",
+    "verifier-2",
+    "verifier-4",
+    "experiment-1..9",
+    "episode-1..19",
+    "log-1",
+    "log-2",
+)
+@pytest.mark.seed("cube", "episode_record_findings_optional")
+@pytest.mark.parametrize("name", SPECIFIED)
+def test_fields_have_the_types_and_defaults_of_the_specification(name):
+    kind = getattr(eval_log, name)
+    fields = [node for node in SPECIFIED[name].body if isinstance(node, ast.AnnAssign)]
+    names = [field.target.id for field in fields]
+    own = [n for n in kind.model_fields if n not in Record.model_fields]
+    assert [n for n in own if n not in ADDED.get(name, ())] == names
+    assert set(own) - set(names) == ADDED.get(name, set())
+    assert all(not kind.model_fields[n].is_required() for n in set(own) - set(names))
+    for field in fields:
+        found = kind.model_fields[field.target.id]
+        expected = eval(ast.unparse(field.annotation), vars(eval_log))
+        assert expected in (found.annotation, get_origin(found.annotation))
+        if field.value is not None:
+            default = found.get_default(call_default_factory=True)
+            assert default == ast.literal_eval(field.value)
+        else:
+            is_optional = field.target.id in ALSO_OPTIONAL.get(name, ())
+            assert found.is_required() is not is_optional
+            assert is_optional is False or found.default is None
+
+
+@pytest.mark.seed(
+    "001", "usage-8", "agent-13", "subset-4", "experiment-10", "episode-21", "log-3..5"
+)
+@pytest.mark.parametrize("name", SPECIFIED)
+def test_methods_take_the_arguments_of_the_specification(name):
+    for node in SPECIFIED[name].body:
+        if isinstance(node, ast.FunctionDef):
+            found = inspect.signature(getattr(getattr(eval_log, name), node.name))
+            taken = [n for n in found.parameters if n != "self"]
+            expected = [argument.arg for argument in node.args.args]
+            assert taken[: len(expected)] == expected
+            optional = {
+                n
+                for n in taken
+                if found.parameters[n].default is not inspect.Parameter.empty
+            }
+            count = len(expected) - len(node.args.defaults)
+            assert optional == set(taken[count:])
+
+
+# --- a script -----------------------------------------------------------------------
 
 SCRIPT = """
 from cube_harness.eval_log import (

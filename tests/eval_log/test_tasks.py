@@ -160,7 +160,8 @@ def test_seed_changes_the_hash(benchmark):
 )
 def test_task_config_is_planned_again(overrides):
     plan = plan_run(SUITE, 3, overrides)
-    again = TaskConfig.from_plan(plan).make_plan()
+    task = TaskConfig.from_plan(plan)
+    again = plan_run(task.suite_id, task.seed, task.overrides)
     assert again.task_id == plan.task_id
     assert again.suite == plan.suite
     assert again.config.schedule == plan.config.schedule

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import longplay
+from generated_runs import iter_records
 from longplay import plan
-from longplay.eval_log.run_records import iter_records
 from longplay.experiments.experiment import Experiment, plan_experiment
 
 SUITE = "stream-smoke-v1"

@@ -139,3 +139,13 @@ def test_another_tracker_is_refused(invoke):
     answer = invoke("run", "stream-smoke-v1", "--agent", "random", "--track", "paper")
     assert answer.exit_code == 2
     assert "--track: expected tensorboard or wandb, found 'paper'" in answer.stderr
+
+
+def test_missing_tracker_leaves_no_folder(invoke, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    out = tmp_path / "out"
+    command = ("run", "stream-smoke-v1", "--agent", "random", "--seed", "1000")
+    answer = invoke(*command, "--track", "tensorboard", "--out", out)
+    assert answer.exit_code != 0
+    assert "--track tensorboard needs it" in answer.stderr
+    assert not out.exists()

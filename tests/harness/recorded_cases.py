@@ -246,4 +246,5 @@ NOT_RECORDED = {
     "doctor": "its answer is about the machine",
     "view": "a server; tests/view opens its pages",
     "new-agent": "writes a template; tests/learners play each of them",
+    "probe": "plays; tests/experiments/test_probing.py compares its bytes",
 }

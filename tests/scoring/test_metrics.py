@@ -104,7 +104,7 @@ def test_mean_and_median_of_nothing():
     assert median_or_none([]) is None
 
 
-@pytest.mark.seed("000", "scoring-9", "scoring-11")
+@pytest.mark.seed("000", "scoring-9", "scoring-11", "versions-4")
 def test_final_score_weighs_mean_and_bottom_k():
     scores = {"a": 4.0, "b": -1.0, "c": 3.0}
     # mean 2, bottom-k ceil(0.5 · 3) = 2 games: (-1 + 3) / 2 = 1

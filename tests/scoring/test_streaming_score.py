@@ -294,7 +294,7 @@ def cut_rows(run_dir: Path, name: str, keep: int, torn: str = "") -> None:
 # --- numbers worked out by hand -----------------------------------------------------
 
 
-@pytest.mark.seed("000", "scoring-5")
+@pytest.mark.seed("000", "scoring-5", "versions-4")
 def test_hand_worked_scores(tmp_path):
     score = score_made(HAND_MADE, tmp_path)
     # Last two frames of the last visits: a (0 + 4) / 2, b (-1 + 0.5) / 2.
@@ -309,7 +309,7 @@ def test_hand_worked_scores(tmp_path):
     assert score["fps"] is None
 
 
-@pytest.mark.seed("000", "scoring-12", "scoring-13", "scoring-14")
+@pytest.mark.seed("000", "scoring-12..14")
 def test_hand_worked_forgetting(tmp_path):
     score = score_made(HAND_MADE, tmp_path)
     # a: (1 + 3) / 2 - (2 + 0) / 2 = 1; b: 0 - (-1 + 0.5) / 2 = 0.25.
@@ -318,7 +318,7 @@ def test_hand_worked_forgetting(tmp_path):
     assert score["forgetting_index_median"] == 0.625
 
 
-@pytest.mark.seed("000", "scoring-17", "scoring-18", "scoring-19")
+@pytest.mark.seed("000", "scoring-17..19")
 def test_hand_worked_plasticity(tmp_path):
     score = score_made(HAND_MADE, tmp_path)
     # a: (1 + 3) / 2 - 0 = 2; b: 0 - (1 + 0) / 2 = -0.5.

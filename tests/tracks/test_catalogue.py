@@ -169,9 +169,7 @@ def test_a_run_of_an_unknown_contract_version_has_no_track() -> None:
         track_of(unknown)
 
 
-@pytest.mark.seed(
-    "000", "versions-1", "versions-2", "versions-3", "versions-4", "versions-5"
-)
+@pytest.mark.seed("000", "versions-1..5")
 def test_version_of_another_package_is_refused_where_it_is_not_registered(
     toy_run: Path, invoke: Callable[..., Any]
 ) -> None:

@@ -64,7 +64,7 @@ def predict_calls(state: int, previous: Any, observation: Any, reward: float) ->
 # --- the policy plays -----------------------------------------------------------
 
 
-@pytest.mark.seed("003", "prediction-7")
+@pytest.mark.seed("003", "prediction-4", "prediction-6", "prediction-7")
 def test_rows_have_the_prediction_and_the_value_of_the_same_observation(
     references: Path,
 ) -> None:
@@ -176,7 +176,7 @@ def test_the_target_is_computed_after_the_prediction_is_read() -> None:
     assert log == ["prediction", "target"] * 15
 
 
-@pytest.mark.seed("003", "prediction-2", "prediction-4", "prediction-9")
+@pytest.mark.seed("003", "prediction-2", "prediction-9")
 def test_the_agent_sees_only_pixels_and_reward(references: Path) -> None:
     seen: list[tuple[Any, ...]] = []
 

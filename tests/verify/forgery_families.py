@@ -373,7 +373,7 @@ def find_catchers(lie: Lie, genuine: Path, folder: Path) -> set[str]:
         "validate": lambda: validate_run(run).is_valid,
         "verify": lambda: verify_run(run).passed,
         "export": lambda: (
-            export_jsonl(experiment, exported) == 1
+            export_jsonl(experiment, exported).lines == 1
             and _is_believed(lie, exported, original)
         ),
     }

@@ -12,7 +12,7 @@ together with its end; here it gets the first picture of the next one. The first
 of a run, with reward 0.0 and no end, has no counterpart there.
 
 `learn` gets the transition between two decisions before `get_action` is called for the
-second: its parameters are found by their names, or five by position: observation,
+second. Its parameters are found by their names, or are five in this order: observation,
 action, reward, next observation, end. After the end of an episode, the next observation
 is the first picture of the next one.
 
@@ -41,14 +41,15 @@ FRAME_FORM = "frame(observation, reward, end_of_episode)"
 PAIR_FORM = "get_action(observation) and learn(…)"
 
 _OPTIONAL = ("metrics", "usage", "save", "load", "close")
-# Parameter of `learn` -> its place in a transition.
-_PLACES = {
-    **dict.fromkeys(("observation", "obs", "state", "previous_observation"), 0),
-    "action": 1,
-    "reward": 2,
-    **dict.fromkeys(("next_observation", "next_obs", "next_state"), 3),
-    **dict.fromkeys(("end_of_episode", "done", "terminated", "end"), 4),
-}
+# The parts of a transition, and the names that parameters of `learn` have for them.
+_PARTS = (
+    ("observation", "obs", "state", "previous_observation"),
+    ("action",),
+    ("reward",),
+    ("next_observation", "next_obs", "next_state"),
+    ("end_of_episode", "done", "terminated", "end"),
+)
+_PLACES = {name: place for place, names in enumerate(_PARTS) for name in names}
 
 
 def has_known_form(found: object) -> bool:
@@ -122,6 +123,7 @@ class FrameAgent:
     """An agent with `frame`, asked before each step for the transition before it."""
 
     def __init__(self, agent: Any) -> None:
+        self.adapted = agent
         self._frame = agent.frame
         for name in _OPTIONAL:
             if callable(getattr(agent, name, None)):
@@ -144,6 +146,7 @@ class PairAgent(FunctionalAgent):
 
     def __init__(self, agent: Any, num_actions: int, seed: int) -> None:
         super().__init__(_PairModule(agent), num_actions, seed)  # type: ignore[arg-type]
+        self.adapted = agent
         for name in ("metrics", "usage", "close"):
             if callable(getattr(agent, name, None)):
                 setattr(self, name, getattr(agent, name))
@@ -173,7 +176,8 @@ class _PairModule:
         if self._places is not None and previous_observation is not observation:
             end = info["terminated"] or info["truncated"]
             parts = (previous_observation, state, reward, observation, end)
-            self._agent.learn(*(parts[place] for place in self._places))
+            given = {name: parts[place] for name, place in self._places.items()}
+            self._agent.learn(**given)
         action = self._agent.get_action(observation)
         return action, action
 
@@ -189,23 +193,27 @@ class _PairModule:
         return json.loads(text)["action"]
 
 
-def _find_places(learn: Any) -> tuple[int, ...] | None:
-    """The part of a transition that each parameter of `learn` gets."""
+def _find_places(learn: Any) -> dict[str, int] | None:
+    """Parameter of `learn` -> the part of a transition that it gets.
+
+    A parameter with a default is filled if its name is known, and else left alone.
+    """
     if not callable(learn):
         return None
-    parameters = [
-        parameter
-        for parameter in inspect.signature(learn).parameters.values()
+    parameters = inspect.signature(learn).parameters.values()
+    required = [
+        parameter.name
+        for parameter in parameters
         if parameter.default is parameter.empty
-        and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
     ]
-    places = [_PLACES.get(parameter.name) for parameter in parameters]
-    if None not in places:
-        return tuple(place for place in places if place is not None)
-    if len(places) == len(set(_PLACES.values())):
-        return tuple(range(len(places)))
-    unknown = parameters[places.index(None)].name
+    unknown = [name for name in required if name not in _PLACES]
+    if not unknown:
+        names = (parameter.name for parameter in parameters)
+        return {name: _PLACES[name] for name in names if name in _PLACES}
+    if len(required) == len(_PARTS):
+        return {name: place for place, name in enumerate(required)}
     raise AgentLoadError(
-        f"learn: expected parameters among {', '.join(_PLACES)}, or five by position, "
-        f"found {unknown!r}"
+        f"learn: expected parameters among {', '.join(_PLACES)}, or five in the order "
+        f"{', '.join(names[0] for names in _PARTS)}, found {unknown[0]!r}"
     )

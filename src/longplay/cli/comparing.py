@@ -24,7 +24,7 @@ from longplay.errors import ConfigError, NotARunError
 from longplay.tables import count, indent
 
 if TYPE_CHECKING:
-    from longplay.lab.analysis.records import Comparison
+    from longplay.lab.analysis.records import Comparison, SuiteComparison
     from longplay.lab.analysis.runs import FoundRuns, RunReader
     from longplay.lab.report.site.leaderboard import Leaderboard
 
@@ -64,6 +64,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare agents: score differences with confidence intervals."""
+    from longplay.lab.report.memory_tables import memory_to_latex
     from longplay.lab.report.tables import comparison_to_csv, comparison_to_latex
 
     check_output("--csv", csv)
@@ -75,6 +76,7 @@ def compare(
         write_file(csv, comparison_to_csv(comparison).encode())
     if latex is not None:
         text = comparison_to_latex(comparison, with_games=games)
+        text += memory_to_latex(comparison, with_games=games)
         write_file(latex, text.encode())
     if output is not None:
         write_document(output, comparison)
@@ -114,7 +116,8 @@ def plot(
     kind: Annotated[
         str,
         typer.Option(
-            help="curves, games, profile, retention, stream, improvement, predictions."
+            help="curves, games, profile, retention, stream, improvement, predictions, "
+            "memory, matrix."
         ),
     ] = "curves",
     baselines: Baselines = False,
@@ -131,7 +134,8 @@ def plot(
 ) -> None:
     """Draw one figure for a paper."""
     from longplay.lab.analysis.comparison import runs_by_label
-    from longplay.lab.report.draw.drawings import Shown, draw, drawing_to_csv
+    from longplay.lab.report.draw.drawings import Shown, drawing_to_csv
+    from longplay.lab.report.draw.kinds import draw
     from longplay.lab.report.draw.paper import render_paper
     from longplay.scoring.anchors import shipped_anchors
     from longplay.scoring.normalisation import make_scale
@@ -260,9 +264,13 @@ def _compare(
     found: FoundRuns, baselines: bool, suite: str | None, versus: str | None
 ) -> Comparison:
     from longplay.lab.analysis.comparison import Request, compare
+    from longplay.lab.probes.numbers import add_memory
+    from longplay.lab.report.site.verdicts import open_probe
     from longplay.scoring.anchors import shipped_anchors
 
-    return compare(found, Request(shipped_anchors(), suite, versus, baselines))
+    request = Request(shipped_anchors(), suite, versus, baselines)
+    comparison = compare(found, request)
+    return add_memory(comparison, found, request.anchors, open_probe)
 
 
 def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
@@ -316,6 +324,21 @@ def print_games_of(directory: Path) -> None:
             print_tables(agents)
         games = make_games_table(suite)
         print_tables(games.choose((0, *range(2, len(games.columns)))))
+        _print_memory(suite, with_games=False)
+
+
+def print_memory_of(paths: list[Path]) -> None:
+    """Prints the numbers of probes of some runs."""
+    found = read_runs(paths, quiet=True)
+    for suite in _compare(found, False, None, None).suites:
+        _print_memory(suite, with_games=True)
+
+
+def _print_memory(suite: SuiteComparison, *, with_games: bool) -> None:
+    from longplay.lab.report.memory_tables import describe_memory, list_memory_tables
+
+    print_tables(*list_memory_tables(suite, with_games=with_games))
+    print_tables(*map(indent, describe_memory(suite)))
 
 
 def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
@@ -330,7 +353,9 @@ def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
         if with_games:
             print_tables(make_games_table(suite))
         print_tables(*map(indent, describe_suite(suite)))
+        _print_memory(suite, with_games=with_games)
     suites = {suite.suite for suite in comparison.suites}
     for left in comparison.left_out:
-        if left.agent is None or left.suite not in suites:  # counted in no table
+        is_counted = left.agent is not None and left.suite in suites
+        if not is_counted or left.kind == "unreadable":
             print_tables(indent(f"left out: {left.path}: {left.reason}", "yellow"))

@@ -156,13 +156,15 @@ def describe_remaining(
         and view.status is not None
         and not view.is_pending
     ]
-    resumed = [
+    notes = [
         f"seed {result.seed} {result.resumed_from}"
         for result in results
         if result.resumed_from is not None
     ]
+    if not results and all(view.state == "COMPLETED" for view in views):
+        notes.append("already complete; `longplay retry --completed` plays it again")
     return [
-        *map(indent, resumed),
+        *map(indent, notes),
         *(indent(line, "yellow") for line in lines),
     ]
 

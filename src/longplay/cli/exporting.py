@@ -111,11 +111,12 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Export the EvalLog of an experiment: one JSONL file, or Every Eval Ever."""
-    from longplay.eval_log.export import ExportOptions, export_records
+    from longplay.eval_log.export import ExportOptions, export_jsonl
     from longplay.eval_log.log import EvalLog, describe_agent
     from longplay.eval_log.run_records import experiment_of, is_saved_log
 
-    runs = [] if is_saved_log(directory) else find_started_runs(directory)
+    has_runs = not is_saved_log(directory)
+    runs = find_started_runs(directory) if has_runs else []
     if jsonl is None and eee is None and log is None:
         raise ConfigError("expected --jsonl FILE, --log DIR or --eee DIR, found none")
     check_output("--jsonl", jsonl)
@@ -125,13 +126,23 @@ def export(
     options = ExportOptions(level, partial, require, completed_only, plain)  # type: ignore[arg-type]
     submission = _make_submission(eee, organization, relationship, options)
     records = _read_foreign(directory, agent_name, suite_name, seed)
+    if eee is not None and (records is not None or not has_runs):
+        raise ConfigError(
+            f"--eee: expected an experiment of longplay, whose scores it averages, "
+            f"found records without scores in {directory}; --jsonl exports them"
+        )
+    if level == "visit" and records is not None:
+        raise ConfigError(
+            f"--level visit: expected runs of longplay, found a run of another tool, "
+            f"which has one record, in {directory}"
+        )
     if description is not None:
         describe_agent(directory, description)
     if require is not None:
         _certify(runs, require, agent, quiet)
     made = _Made(level, jsonl, log, completed_only)
     if jsonl is not None:
-        made.exported = export_records(directory, jsonl, options, records)
+        made.exported = export_jsonl(directory, jsonl, options, records)
     if log is not None:
         records = records or EvalLog.load(experiment_of(directory))
         records.save(log, plain=plain)

@@ -265,8 +265,13 @@ class RecordOptions:
 
         Raises:
             ConfigError: A value is not one of those it can have.
+            MissingExtraError: The tracker is not installed.
         """
         _check_choice("--track", self.track, Tracker)
+        if self.track is not None:
+            from longplay.experiments.tracking import check_tracker
+
+            check_tracker(self.track)  # type: ignore[arg-type] # it is one of them
         _check_choice("--keep-agent", self.keep_agent, KeepAgent)
         checkpoint_s = CHECKPOINT_S
         if self.checkpoint_every is not None:

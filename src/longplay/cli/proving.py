@@ -14,12 +14,14 @@ from rich.text import Text
 
 from longplay.cli import run_tables
 from longplay.cli.options import IsolationOptions
+from longplay.cli.probing import opened_run
 from longplay.cli.progress import ProgressLine
 from longplay.cli.study_tables import Check, check_study
 from longplay.cli.toolkit import (
     Debug,
     Directory,
     Json,
+    ProbedRun,
     Quiet,
     check_output,
     error_to_json,
@@ -102,6 +104,7 @@ def verify(
         str | None,
         typer.Option(help="With --reexecute: the agent, unless it is built in."),
     ] = None,
+    of: ProbedRun = None,
     *,
     isolating: ReexecutionOptions,
     debug: Debug = False,
@@ -130,7 +133,8 @@ def verify(
             )
         check_study(directory, lambda run_dir: _check(run_dir, how), as_json=as_json)
         return
-    _verify_experiment(directory, how, as_json)
+    with opened_run(of) as origin:
+        _verify_experiment(directory, replace(how, origin=origin), as_json)
 
 
 def _verify_experiment(directory: Path, how: _Judging, as_json: bool) -> None:
@@ -187,6 +191,8 @@ class _Judging:
     isolation: Isolation | None
     agent: str | None
     quiet: bool
+    # Of probes: the run that they are probes of.
+    origin: Path | None = None
 
 
 def _refuse_options(options: dict[str, object]) -> None:
@@ -208,12 +214,14 @@ def _judge(run_dir: Path, how: _Judging) -> Verification:
                 workers=how.workers,
                 observer=progress,
                 replay_observer=progress.show_replay,
+                origin=how.origin,
             )
         return verification.verify_run(
             run_dir,
             workers=how.workers,
             visits=how.visits,
             observer=progress.show_replay,
+            origin=how.origin,
         )
 
 
@@ -224,7 +232,10 @@ def _judge_pack(path: Path, how: _Judging) -> Verification:
         ProgressLine(quiet=how.quiet) as progress,
         stdout_kept_clean(),
         replayed_pack(
-            path, workers=how.workers, observer=progress.show_replay
+            path,
+            workers=how.workers,
+            observer=progress.show_replay,
+            origin=how.origin,
         ) as verification,
     ):
         return replace(verification, run_dir=path)

@@ -14,12 +14,14 @@ from rich.live import Live
 
 from longplay.cli import comparing, experiment_tables, run_tables, study_tables
 from longplay.cli.options import StallTimeout
+from longplay.cli.probing import opened_run
 from longplay.cli.score_tables import show_score
 from longplay.cli.study_tables import Check, check_study
 from longplay.cli.toolkit import (
     Directory,
     DirectoryOrStudy,
     Json,
+    ProbedRun,
     SafeConsole,
     check_output,
     print_json,
@@ -44,12 +46,15 @@ if TYPE_CHECKING:
     from longplay.validation import Report
 
 
-def validate(directory: DirectoryOrStudy, as_json: Json = False) -> None:
+def validate(
+    directory: DirectoryOrStudy, of: ProbedRun = None, as_json: Json = False
+) -> None:
     """Check every row of a run against the contract."""
     if is_study(directory):
         check_study(directory, _check_run, as_json=as_json)
         return
-    reports = [_validate(run_dir) for run_dir in find_runs(directory)]
+    with opened_run(of) as origin:
+        reports = [_validate(run_dir, origin) for run_dir in find_runs(directory)]
     if as_json:
         print_runs([report.to_json() for report in reports])
     else:
@@ -59,10 +64,10 @@ def validate(directory: DirectoryOrStudy, as_json: Json = False) -> None:
         raise typer.Exit(1)
 
 
-def _validate(run_dir: Path) -> Report:
+def _validate(run_dir: Path, origin: Path | None = None) -> Report:
     from longplay.validation import validate_run
 
-    return validate_run(run_dir, workers=os.cpu_count() or 1)
+    return validate_run(run_dir, workers=os.cpu_count() or 1, origin=origin)
 
 
 def _check_run(run_dir: Path) -> Check:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,9 +13,10 @@ from rich.text import Text
 
 from longplay.cli.score_tables import shipped_to_json, show_score
 from longplay.contract.config import RunConfig
-from longplay.contract.documents import TuningRecord
+from longplay.contract.documents import ProbeRecord, TuningRecord
 from longplay.contract.files import read_document
 from longplay.contract.rundir import RunDirectory, list_changed
+from longplay.lab.analysis.intervals import standard_error
 from longplay.scoring.baselines import RandomBaseline, random_baseline
 from longplay.scoring.prediction_baselines import prediction_baselines
 from longplay.tables import (
@@ -43,10 +45,31 @@ def show_run(run: RunDirectory) -> list[RenderableType]:
         return [*show_score(run.score, run.config)]
     if run.config.is_tuning:
         return [_show_tuning(run)]
+    if run.config.probe is not None:
+        return [_show_probe(run)]
     why: str = run.status.state if run.status else "no status"
     if not run.config.is_longplay:
         why = "run of another tool; score it with `longplay score`"
     return [Text(f"{run.path.name}: not scored ({why})", "yellow")]
+
+
+def _show_probe(run: RunDirectory) -> RenderableType:
+    """The result of a probe: its games, each a mean over branches."""
+    path, probe = run.path / "probe.json", run.config.probe
+    assert probe is not None
+    title = f"{run.path.name}: probe of {probe.of.suite}, seed {probe.of.seed}"
+    if not path.is_file():
+        return Text(f"{title}, no result", "yellow")
+    found: dict[str, list[float]] = {}
+    for branch in read_document(path, ProbeRecord).branches:
+        values = found.setdefault(branch.game_id, [])
+        values += [] if branch.x is None else [branch.x]
+    rows = [
+        (game, len(x), statistics.fmean(x) if x else None, standard_error(x))
+        for game, x in found.items()
+    ]
+    columns = ("game", "branches", "mean", "standard error")
+    return TextTable.of(title, columns, rows)
 
 
 def _show_tuning(run: RunDirectory) -> Text:

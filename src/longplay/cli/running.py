@@ -201,7 +201,9 @@ def _read_overrides(
     catalogued = get_suite(suite)
     overrides = flatten_settings(catalogued, read_settings(config)) if config else {}
     if config and (ignored := list_ignored(config)):
-        print_warning(f"--config: ignored {', '.join(ignored)}: no settings of a suite")
+        print_warning(
+            f"--config: ignored {', '.join(ignored)}, which are not settings of a suite"
+        )
     return overrides | flatten_settings(catalogued, parse_settings(settings))
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from longplay.errors import RunFailed
 
-_COMMANDS = ("run", "resume", "retry", "verify", "study", "check-agent")
+_COMMANDS = ("run", "resume", "retry", "probe", "verify", "study", "check-agent")
 _ENDED, _DIRECTORY = b"ended ", b"directory "
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 # Crashes; any other signal is a request to stop.

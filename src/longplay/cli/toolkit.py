@@ -43,6 +43,14 @@ AgentFilePatterns = Annotated[
         help="More files of the agent, such as weights or plugins.",
     ),
 ]
+ProbedRun = Annotated[
+    Path | None,
+    typer.Option(
+        "--of",
+        metavar="RUN",
+        help="Of a probe: the run or pack it is a probe of (default: the one beside).",
+    ),
+]
 Debug = Annotated[
     bool,
     typer.Option(

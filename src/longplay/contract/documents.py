@@ -51,7 +51,7 @@ def is_none(value: object) -> bool:
     return value is None
 
 
-def optional(description: str | None = None, **limits: float) -> Any:
+def optional(description: str | None = None, **limits: Any) -> Any:
     """A field that is left out of the file without a value."""
     return Field(default=None, exclude_if=is_none, description=description, **limits)
 

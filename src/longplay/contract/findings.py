@@ -40,12 +40,14 @@ Kind = Literal[
     "contract version",
     "contract hash",
     "suite claim",
+    "probe claim",
     "summary",
     "score",
     "other rollouts",
     "state",
     "runner profile",
     "no evidence",
+    "no origin",
 ]
 
 # Not stated by the contract document: notes for the runs of other tools.
@@ -62,7 +64,7 @@ UNSTATED: frozenset[Kind] = frozenset(
 )
 
 # Describes a run without being an error: always a note.
-NOTED: frozenset[Kind] = frozenset({"other rollouts", "no evidence"})
+NOTED: frozenset[Kind] = frozenset({"other rollouts", "no evidence", "no origin"})
 
 _SHOWN_PER_KIND = 5
 

@@ -4,6 +4,7 @@
 <experiment>/episodes/<run>/              a run directory
 <experiment>/episodes/<run>/episode_config.json   the request for the run
 <experiment>/archive/<run>/<try>/         earlier attempts; readers ignore them
+<experiment>/probes/<run>/<state>/        a probe of the run's agent, a run directory
 <experiment>/tracking/<run>/              of `--track`; readers ignore it
 
 A study is a folder of experiments with a plan, study.json: results are in cells/,
@@ -43,6 +44,7 @@ from longplay.errors import DocumentError, NotARunError
 
 EXPERIMENT_CONFIG = "experiment_config.json"
 RUN_REQUEST = "episode_config.json"
+PROBES = "probes"
 
 
 AgentFilePatterns = Annotated[
@@ -142,6 +144,7 @@ _OWN_NAMES = frozenset(
         ".lock",
         "episodes",
         "archive",
+        PROBES,
     }
 )
 
@@ -164,8 +167,27 @@ def run_dir_of(experiment_dir: Path, trajectory_id: str) -> Path:
     return experiment_dir.joinpath("episodes", folder_name(trajectory_id))
 
 
+def probes_of(path: Path) -> Path:
+    """The folder of the probes of a run or pack; its folders are named after states."""
+    path = path.absolute()
+    experiment = find_experiment(path)
+    home = path.parent if experiment == path else experiment
+    name = path.name.removesuffix(PACK_SUFFIX) if is_pack(path) else path.name
+    return home / PROBES / name
+
+
+def find_probed_run(probe_dir: Path) -> Path | None:
+    """The run directory that a probe lies beside; None if there is none."""
+    folder = probe_dir.absolute().parent
+    home = folder.parent.parent
+    if folder.parent.name != PROBES:
+        return None
+    places = (home / "episodes" / folder.name, home / folder.name)
+    return next((place for place in places if is_run(place)), None)
+
+
 # Earlier attempts, probes, and runs that were stopped on purpose: not results.
-_NOT_RESULTS = ("archive", "tuning", "checkpoint", "probes")
+_NOT_RESULTS = ("archive", "tuning", "checkpoint", PROBES)
 
 
 class PlannedCell(Document):

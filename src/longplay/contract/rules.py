@@ -240,7 +240,7 @@ class EventRules:
         spans = visit_spans(visits)
         self._visit_starts = np.array([span.start for span in spans], np.int64)
         self._visit_ends = np.array([span.stop for span in spans], np.int64)
-        self._rules = RULES
+        self._rules: tuple[Rule, ...] = RULES
         if issubclass(config.event_row, TimestepRow):
             self._rules += TIMESTEP_RULES
         if issubclass(config.event_row, PredictionRow):
@@ -306,7 +306,8 @@ class EventRules:
         bad = rows.differs(rule.column) if is_broken is None else is_broken(rows)
         if not bad.any():
             return
-        found, expected = rows[rule.column], rows.expected.get(rule.column)
+        found: Any = rows[rule.column]
+        expected: Any = rows.expected.get(rule.column)
         if rule.words is not None:
             expected = rule.words.format(**rows.limits)
         elif rule.column == "game_id":

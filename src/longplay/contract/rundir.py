@@ -28,6 +28,7 @@ from longplay.contract.curves import (
 )
 from longplay.contract.documents import (
     Document,
+    ProbeRecord,
     ProofLevel,
     RunStatus,
     RunSummary,
@@ -48,7 +49,13 @@ REPLAYED_FILES = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.j
 # Runs of longplay before 0.2 have no curves.
 ROW_FILES = (*REPLAYED_FILES, CURVES_FILE)
 # The files that a verification covers.
-VERIFIED_FILES = ("config.json", *ROW_FILES, "run_summary.json", "score.json")
+VERIFIED_FILES = (
+    "config.json",
+    *ROW_FILES,
+    "run_summary.json",
+    "score.json",
+    "probe.json",
+)
 
 PACK_SUFFIX = ".longplay"
 STUDY_FILE = "study.json"
@@ -217,6 +224,24 @@ class RunDirectory:
         if not path.exists():
             return None
         return read_document(path, self.config.score_type if self.has_config else Score)
+
+    @cached_property
+    def probe(self) -> ProbeRecord | None:
+        """probe.json of a complete probe; None of any other run.
+
+        Raises:
+            DocumentError: It is damaged, or not the one that run_summary.json records.
+        """
+        path = self.path / "probe.json"
+        if self.config.probe is None or not path.is_file():
+            return None
+        recorded = None if self.summary is None else self.summary.score_sha256
+        if hashlib.sha256(read_bounded(path)).hexdigest() != recorded:
+            raise DocumentError(
+                f"{path}: expected the file that run_summary.json records, found "
+                "another; see `longplay validate`"
+            )
+        return read_document(path, ProbeRecord)
 
     @cached_property
     def status(self) -> RunStatus | None:

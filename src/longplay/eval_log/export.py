@@ -79,12 +79,9 @@ class Exported:
 def export_jsonl(
     directory: str | Path,
     path: str | Path,
-    level: Level = "run",
-    *,
-    partial: bool = False,
-    require: ProofLevel | None = None,
-    completed_only: bool = False,
-) -> int:
+    options: ExportOptions | None = None,
+    log: EvalLog | None = None,
+) -> Exported:
     """Writes the records of an experiment or run directory to one JSONL file.
 
     Documents that contradict each other, the plan, or the lengths of the row files are
@@ -93,37 +90,15 @@ def export_jsonl(
     Args:
         directory: Contains the runs; their records need not exist yet.
         path: File to write; it appears whole or not at all.
-        level: One line per run, or one per visit.
-        partial: Whether planned runs that have not ended may be missing.
-        require: The level that the verification of every run must have reached.
-        completed_only: Whether to leave out runs that ended with an error.
-
-    Returns:
-        The number of lines.
+        options: What to export.
+        log: The records of the directory, if it is a run of another tool.
 
     Raises:
         DocumentError: A run that has ended lacks its score, a file is damaged or
             contradicts another, a planned run is missing, or a run was not verified
             as required.
     """
-    options = ExportOptions(level, partial, require, completed_only)
-    return export_records(directory, path, options).lines
-
-
-def export_records(
-    directory: str | Path,
-    path: str | Path,
-    options: ExportOptions,
-    log: EvalLog | None = None,
-) -> Exported:
-    """As `export_jsonl`; also counts errors and names the runs without evidence.
-
-    Args:
-        directory: Contains the runs.
-        path: File to write.
-        options: What to export.
-        log: The records of the directory, if it has none and makes none.
-    """
+    options = options or ExportOptions()
     directory = Path(directory)
     if log is None and is_saved_log(directory):
         log = EvalLog.load(directory)

@@ -10,8 +10,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 from longplay.contract.config import RunConfig
 from longplay.contract.fingerprint import agent_id
@@ -27,7 +25,8 @@ from longplay.eval_log.records import (
     make_experiment_id,
 )
 from longplay.eval_log.tasks import TaskConfig, TaskMetadata
-from longplay.plan import name_task, plan_run
+from longplay.eval_log.trajectory import PlainTrajectory
+from longplay.plan import RunPlan, name_task, plan_run
 from longplay.scoring.play import read_play
 from longplay.suites import find_suite
 from longplay.tracks.scores import compute_score
@@ -71,9 +70,11 @@ def make_foreign_log(directory: Path, names: ForeignNames) -> EvalLog:
         )
     run = read_run(directory)
     experiment = _describe(run, names)
-    metadata, task_config = _find_task(run.config, names)
+    plan = _find_plan(run.config, names)
+    trajectory = _summarise(run, experiment, names, plan)
+    task_config = None if plan is None else TaskConfig.from_plan(plan)
     record = EpisodeRecord.from_trajectory(
-        _view(run, experiment, names), experiment.experiment_id, metadata, task_config
+        trajectory, experiment.experiment_id, trajectory.task_metadata, task_config
     )
     if task_config is None:
         record.task_version_hash = run.config.benchmark_contract_hash
@@ -106,12 +107,10 @@ def _describe(run: RunDirectory, names: ForeignNames) -> ExperimentRecord:
     )
 
 
-def _find_task(
-    config: RunConfig, names: ForeignNames
-) -> tuple[TaskMetadata | None, TaskConfig | None]:
-    """The task of the catalogue that the run is; None for other suites."""
+def _find_plan(config: RunConfig, names: ForeignNames) -> RunPlan | None:
+    """The run as the catalogue plans it; None for other suites."""
     if find_suite(names.suite) is None:
-        return None, None
+        return None
     if names.seed is None:
         raise ConfigError(f"--seed: expected the seed of {names.suite}, found none")
     plan = plan_run(names.suite, names.seed)
@@ -122,22 +121,19 @@ def _find_task(
             f"{expected}, the run has {config.benchmark_contract_hash}; choose a name "
             "that is not in the catalogue"
         )
-    return TaskMetadata.from_config(plan.config), TaskConfig.from_plan(plan)
+    return plan
 
 
-def _view(run: RunDirectory, experiment: ExperimentRecord, names: ForeignNames) -> Any:
-    """The run as a trajectory; see the head of `facts.py`."""
-    play = read_play(run)
-    score = compute_score(play)
+def _summarise(
+    run: RunDirectory,
+    experiment: ExperimentRecord,
+    names: ForeignNames,
+    plan: RunPlan | None,
+) -> PlainTrajectory:
+    score = compute_score(read_play(run))
     decisions = run.events.numpy("is_decision_frame")["is_decision_frame"]
-    stats: dict[str, Any] = {
-        "n_steps": score.frames,
-        "n_agent_steps": int(decisions.sum()),
-        "n_env_steps": score.frames,
-        "wall_time_s": score.frames / score.fps if score.fps else None,
-    }
     task_id = names.suite if names.seed is None else name_task(names.suite, names.seed)
-    return SimpleNamespace(
+    return PlainTrajectory(
         id=run.path.absolute().name,
         metadata={
             "task_id": task_id,
@@ -145,9 +141,15 @@ def _view(run: RunDirectory, experiment: ExperimentRecord, names: ForeignNames) 
             "agent_id": experiment.agent.agent_id,
             "agent_name": names.agent,
         },
-        summary_stats=stats,
+        summary_stats={
+            "n_steps": score.frames,
+            "n_agent_steps": int(decisions.sum()),
+            "n_env_steps": score.frames,
+            "wall_time_s": score.frames / score.fps if score.fps else None,
+        },
         reward_info={"reward": score.reward},
         start_time=None,
         error_type=None,
+        task_metadata=None if plan is None else TaskMetadata.from_config(plan.config),
         evidence=read_evidence(run),
     )

@@ -5,8 +5,8 @@ provenance. An `EpisodeRecord` is the result of one of them; the EvalLog's episo
 trajectory) is a run here. They are plain JSON and know nothing of Atari: `facts.py`
 says which attributes a trajectory, agent config or benchmark needs.
 
-Newer logs of the harness that the EvalLog comes from have other names for some fields
-(`evaluation_id`, `sample_id`, `score`, …). They are read too, and never written.
+Other versions of the harness that the EvalLog comes from have other names for some
+fields (`evaluation_id`, `sample_id`, `score`, …). They are read too, and never written.
 
 Every record names its kind as `_type` and carries its `schema_version`; a newer version
 is refused.
@@ -141,7 +141,11 @@ class InvestigatorLLMConfig(Record):
 
     model: str = Field(description="Name of the model.")
     prompt_version: str = Field(description="Version or hash of its prompt.")
-    investigated_at: str | None = Field(default=None, description="ISO 8601.")
+    investigated_at: str | None = Field(
+        default=None,
+        validation_alias=AliasChoices("investigated_at", "judged_at"),
+        description="ISO 8601.",
+    )
 
 
 class Findings(Record):
@@ -198,7 +202,9 @@ class ExperimentRecord(Record):
     benchmark_version: str | None = Field(description="Its contract version.")
     benchmark_subset: BenchmarkSubset = Field(description="The planned tasks.")
     investigator_llm_config: InvestigatorLLMConfig | None = Field(
-        default=None, description="The model that assessed the runs, if any."
+        default=None,
+        validation_alias=AliasChoices("investigator_llm_config", "judge_config"),
+        description="The model that assessed the runs, if any.",
     )
 
     @classmethod
@@ -293,7 +299,9 @@ class EpisodeRecord(Record):
         default=None, description="The function that computed the reward."
     )
     findings: Findings | None = Field(
-        default=None, description="Findings of an investigator."
+        default=None,
+        validation_alias=AliasChoices("findings", "judge_output"),
+        description="Findings of an investigator.",
     )
 
     @classmethod

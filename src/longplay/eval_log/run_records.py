@@ -25,13 +25,13 @@ from longplay.contract.files import (
     render_line,
     write_chunks,
 )
-from longplay.contract.layout import find_started_runs, read_experiment_config
+from longplay.contract.layout import read_experiment_config
 from longplay.contract.rundir import RunDirectory
 from longplay.contract.typed_record import drop_types
 from longplay.errors import ConfigError, DocumentError, NotARunError
 from longplay.eval_log.records import EpisodeRecord, ExperimentRecord
 from longplay.eval_log.tasks import TaskConfig
-from longplay.eval_log.trajectory import Trajectory, VisitTrajectory
+from longplay.eval_log.trajectory import PlainTrajectory, Trajectory
 
 Level = Literal["run", "visit"]
 
@@ -57,15 +57,6 @@ def is_saved_log(directory: Path) -> bool:
     has_runs = any(directory.glob("episodes/*/config.json"))
     has_experiment = (directory / EXPERIMENT_FILE).is_file()
     return has_experiment and not has_runs and bool(find_record_files(directory))
-
-
-def iter_records(directory: Path, level: Level = "run") -> Iterator[EpisodeRecord]:
-    """Yields the records of an experiment or run directory one by one."""
-    check_level(level)
-    run_dirs = find_started_runs(directory)
-    return iter_run_records(
-        run_dirs, read_experiment_id(experiment_of(directory)), level
-    )
 
 
 def iter_run_records(
@@ -98,10 +89,15 @@ def make_records(
     """The record of a run, or of its visits; nothing before the run has ended."""
     if trajectory.state not in ENDED:
         return []
+    if trajectory.config.probe is not None:
+        raise ConfigError(
+            "config.json probe: a probe is not a result and is not exported; export "
+            "the run that it is a probe of"
+        )
     if trajectory.config.is_tuning:
         _check_tuning(trajectory)
     task_config = TaskConfig.from_config(trajectory.config)
-    views: Iterable[Trajectory | VisitTrajectory] = [trajectory]
+    views: Iterable[Trajectory | PlainTrajectory] = [trajectory]
     if level == "visit":
         views = trajectory.visits()
     records = [

@@ -67,23 +67,24 @@ class TaskMetadata(Record):
         cls, config: RunConfig, visit: ScheduledVisit | VisitSummary
     ) -> Self:
         """Describes one visit of a run as a separate task."""
-        suite, seed = _identify(config)
         if not 0 <= visit.visit_idx < len(config.schedule):
             raise ConfigError(
                 f"run_summary.json visits: expected visits of the schedule, found "
                 f"visit_idx {visit.visit_idx}"
             )
+        suite, seed = _identify(config)
+        name = f"{suite}/{visit.game_id}/cycle-{visit.cycle_idx}"
         planned = config.schedule[visit.visit_idx].visit_frames
-        return cls(
-            task_id=name_task(f"{suite}/{visit.game_id}/cycle-{visit.cycle_idx}", seed),
-            abstract_description=(
-                f"{visit.game_id} for {planned:,} {_unit(config)}s, in cycle "
-                f"{visit.cycle_idx} of: {_describe_stream(config)}"
-            ),
-            split=find_split(config.suite or "", seed),
-            seed=seed,
-            suite=suite,
-            track=config.track,
+        run = cls.from_config(config)
+        description = (
+            f"{visit.game_id} for {planned:,} {_unit(config)}s, in cycle "
+            f"{visit.cycle_idx} of: {run.abstract_description}"
+        )
+        return run.model_copy(
+            update={
+                "task_id": name_task(name, seed),
+                "abstract_description": description,
+            }
         )
 
 
@@ -140,10 +141,6 @@ class TaskConfig(Record):
             benchmark_contract_hash=config.benchmark_contract_hash,
             reference_sha256=config.reference_sha256,
         )
-
-    def make_plan(self) -> RunPlan:
-        """Plans the run again."""
-        return plan_run(self.suite_id, self.seed, self.overrides, self.reference_sha256)
 
 
 def check_distinct(seeds: Sequence[int]) -> None:

@@ -1,7 +1,7 @@
 """Run directory -> the data that records need.
 
-A trajectory is a view: documents are read when asked for, events only by `steps`. Each
-visit of a run can be looked at as a trajectory of its own.
+Documents are read when asked for, events never. Each visit of a run can be looked at as
+a trajectory of its own.
 """
 
 from __future__ import annotations
@@ -14,8 +14,6 @@ from math import isnan
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from longplay.console.base import ACTION_NAMES
 from longplay.contract.config import RunConfig
 from longplay.contract.documents import (
@@ -25,7 +23,7 @@ from longplay.contract.documents import (
     TuningRecord,
     VisitSummary,
 )
-from longplay.contract.files import iter_rows, open_regular, read_document
+from longplay.contract.files import read_document
 from longplay.contract.layout import (
     EXPERIMENT_CONFIG,
     RUN_REQUEST,
@@ -34,7 +32,6 @@ from longplay.contract.layout import (
     read_experiment_config,
 )
 from longplay.contract.names import name_agent
-from longplay.contract.rows import EventRow
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
 from longplay.eval_log.evidence import Evidence, read_evidence
@@ -53,16 +50,16 @@ def describe_actions(names: Iterable[str]) -> list[dict[str, str]]:
 
 
 @dataclass(frozen=True)
-class VisitTrajectory:
-    """One visit of a run, as a trajectory."""
+class PlainTrajectory:
+    """A visit of a run, or a run of another tool, as a trajectory."""
 
     id: str
     metadata: dict[str, Any]
     summary_stats: dict[str, Any]
     reward_info: dict[str, float]
-    start_time: float
+    start_time: float | None
     error_type: str | None
-    task_metadata: TaskMetadata
+    task_metadata: TaskMetadata | None
     evidence: Evidence
 
 
@@ -102,16 +99,12 @@ class Trajectory:
         }
 
     def _identity(self, task: TaskMetadata) -> dict[str, Any]:
-        entry, request = self.config.agent, self._request
+        entry = self.config.agent
         return {
             "task_id": task.task_id,
-            "suite": task.suite,
-            "track": task.track,
             "seed": task.seed,
             "agent_id": entry and entry.agent_id,
             "agent_name": entry and name_agent(entry.config),
-            "agent_config": entry and entry.config,
-            "agent_reference": request and request.agent_reference,
             "tuning_frames": self._tuning_frames,
         }
 
@@ -137,24 +130,6 @@ class Trajectory:
     def _request(self) -> RunRequest | None:
         path = self.run.path / RUN_REQUEST
         return read_document(path, RunRequest) if path.exists() else None
-
-    @property
-    def steps(self) -> Iterator[EventRow]:
-        """The frames, read one by one.
-
-        Raises:
-            DocumentError: The file is missing, or a line of it is not a row.
-        """
-        path = self.run.path / "events.jsonl"
-        if not path.is_file():
-            raise DocumentError(f"{path.name}: missing in {path.parent}")
-        decode = msgspec.json.Decoder(self.config.contract.row_type).decode
-        with open_regular(path) as file:
-            for number, line in enumerate(iter_rows(file, path.name), start=1):
-                try:
-                    yield decode(line)
-                except msgspec.MsgspecError as error:
-                    raise DocumentError(f"{path.name}:{number} {error}") from error
 
     @cached_property
     def _summary(self) -> RunSummary | None:
@@ -221,11 +196,6 @@ class Trajectory:
         """Hashes and versions by which the run's record can be checked."""
         return read_evidence(self.run)
 
-    @property
-    def wall_time_s(self) -> float | None:
-        """Seconds of playing, all attempts."""
-        return self.summary_stats.get("wall_time_s")
-
     def _visit_rewards(self) -> list[float]:
         """The reward of each visit, from that visit alone."""
         score = self.run.score if self.state == "COMPLETED" else None
@@ -239,7 +209,7 @@ class Trajectory:
         score_type = self.config.score_type
         return [score_type.visit_reward(visit, score) for visit in self._visits]
 
-    def visits(self) -> Iterator[VisitTrajectory]:
+    def visits(self) -> Iterator[PlainTrajectory]:
         """The started visits, each as a trajectory.
 
         An error belongs to the visit it ended. What an agent used is known of the
@@ -247,7 +217,7 @@ class Trajectory:
         """
         for visit, reward in zip(self._visits, self._visit_rewards(), strict=True):
             task = TaskMetadata.from_visit(self.config, visit)
-            yield VisitTrajectory(
+            yield PlainTrajectory(
                 id=f"{self.id}/visit-{visit.visit_idx}",
                 metadata={
                     **self._identity(task),

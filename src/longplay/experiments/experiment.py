@@ -50,6 +50,7 @@ from longplay.contract.layout import (
     run_dir_of,
 )
 from longplay.contract.names import folder_name
+from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, LongplayError, OutputError
 from longplay.eval_log.log import EvalLog
 from longplay.eval_log.records import ExperimentRecord
@@ -69,7 +70,13 @@ from longplay.experiments.job import (
     open_session,
     play_job,
 )
-from longplay.plan import RunPlan, plan_again, plan_all_again, plan_run
+from longplay.plan import (
+    RunPlan,
+    plan_again,
+    plan_all_again,
+    plan_probe,
+    plan_run,
+)
 from longplay.runs.checkpoint import remove_checkpoints
 from longplay.runs.loop import Observer, Progress
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
@@ -97,6 +104,10 @@ def view_runs(
     if (directory / RUN_REQUEST).is_file():
         request = read_document(directory / RUN_REQUEST, RunRequest)
         plan = plan_again(request.config_given, request.seed, request.suite)
+        run = RunDirectory(directory)
+        if run.has_config and run.config.probe is not None:
+            games = tuple(dict.fromkeys(v.game_id for v in run.config.schedule))
+            plan = plan_probe(plan, run.config.probe, games)
         return [view_run(plan, directory, stall_timeout_s)]
     plans = read_plans(directory)
     started = _list_started(directory)

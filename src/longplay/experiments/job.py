@@ -167,6 +167,16 @@ class Job:
         isolation = Isolation.from_record(self.request.agent_isolation)
         return config.load(self.agent_spec, self.request.agent_files, isolation)
 
+    def play(
+        self, agent: LoadedAgent | None = None, observer: Observer = ignore_progress
+    ) -> RunResult:
+        """Plays and validates it, as `play_job`."""
+        return play_job(self, agent, observer)
+
+    def validate(self, rows: RunRows | None = None) -> RunResult:
+        """Validates it after it was completed, as `validate_result`."""
+        return validate_result(self, rows=rows)
+
     def fail(self, error: LongplayError, *, is_refused: bool = False) -> RunResult:
         """The result of a run that failed."""
         return RunResult(
@@ -255,13 +265,13 @@ def _play_tracked(
         raise
     except LongplayError as error:
         if folder is not None:
-            _mark_failed(job.run_dir, error)
+            mark_failed(job.run_dir, error)
         return job.fail(error)
     result = validate_result(job, validation_workers, session.rows)
     return replace(result, resumed_from=session.resumed_from)
 
 
-def _mark_failed(run_dir: Path, error: LongplayError) -> None:
+def mark_failed(run_dir: Path, error: LongplayError) -> None:
     """Records a failure before the session started."""
     # The disk may still refuse; the error that came first is the one that counts.
     with contextlib.suppress(LongplayError):

@@ -29,13 +29,7 @@ from longplay.errors import (
     RunFailed,
     RunPreempted,
 )
-from longplay.experiments.job import (
-    Job,
-    Needs,
-    RunResult,
-    play_job,
-    validate_result,
-)
+from longplay.experiments.job import Job, Needs, RunResult
 from longplay.experiments.watchdog import end_with_this_process
 from longplay.runs.loop import StopRequest
 from longplay.runs.signals import stop_on_signals
@@ -77,7 +71,7 @@ def _play(job: Job) -> RunResult:
     """Plays a job in a worker."""
     try:
         # Not every exception can be pickled; its message can.
-        return replace(play_job(job), exception=None)
+        return replace(job.play(), exception=None)
     except RunCancelled as error:
         return RunResult(job.seed, job.run_dir, "CANCELLED", error=str(error))
     except RunPreempted as error:
@@ -253,7 +247,7 @@ class RayPool:
         run_dir = job.run_dir
         status = read_status(run_dir)
         if status is not None and status.state == "COMPLETED":
-            self._on_result(job, validate_result(job))
+            self._on_result(job, job.validate())
             return
         self._losses[run_dir] += 1
         if self._losses[run_dir] <= self._retries:

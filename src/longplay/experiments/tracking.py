@@ -10,6 +10,7 @@ imports tensorboard or wandb.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,7 +22,7 @@ from longplay.contract.files import make_directory
 from longplay.errors import ConfigError, MissingExtraError
 from longplay.plan import RunPlan
 from longplay.runs.loop import Observer, Progress
-from longplay.runs.options import RunOptions
+from longplay.runs.options import RunOptions, Tracker
 
 TRACKING_FOLDER = "tracking"
 
@@ -75,6 +76,16 @@ class Tracking:
         """Sends the score of the complete run, which has this many frames."""
         if self._writer is not None and score.headline is not None:
             self._writer.write(frames, {f"score/{score.HEADLINE}": score.headline})
+
+
+def check_tracker(tracker: Tracker) -> None:
+    """Checks that a tracker is installed, before a run makes any folder.
+
+    Raises:
+        MissingExtraError: It is not.
+    """
+    if importlib.util.find_spec(tracker) is None:
+        raise MissingExtraError.of(f"--track {tracker} needs it", "track")
 
 
 @contextlib.contextmanager

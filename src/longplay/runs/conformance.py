@@ -122,7 +122,9 @@ def _answer_anew(loaded: LoadedAgent) -> Sequence[float]:
 
 
 def _build(loaded: LoadedAgent) -> str:
-    return f"{type(_make_agent(loaded)).__name__}, {loaded.entry.agent_id[:8]}"
+    agent = _make_agent(loaded)
+    kind = type(getattr(agent, "adapted", agent))
+    return f"{kind.__name__}, {loaded.entry.agent_id[:8]}"
 
 
 def _name_form(loaded: LoadedAgent) -> str:

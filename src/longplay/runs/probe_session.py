@@ -20,9 +20,10 @@ import msgspec
 
 from longplay.agents.global_random import GlobalRandomState, seed_generators
 from longplay.agents.isolation.server import SAVED_AGENT, SAVED_RANDOM_STATE
+from longplay.agents.protocol import StreamingAgent
 from longplay.agents.source.loading import LoadedAgent
 from longplay.contract.files import read_bounded, write_document
-from longplay.errors import AgentLoadError, ConfigError
+from longplay.errors import AgentLoadError, ConfigError, ResumeError
 from longplay.plan import RunPlan
 from longplay.runs.checkpoint import Checkpoint
 from longplay.runs.loop import Observer
@@ -32,10 +33,51 @@ from longplay.runs.session import Session, ignore_progress
 from longplay.scoring.probe import PROBE_FILE, compute_probe
 from longplay.seeds import agent_seed
 from longplay.tracks.catalogue import get_track
+from longplay.tracks.participant import Participant
 from longplay.validation import RunRows
 
 # A branch takes less than a second, and a checkpoint a few milliseconds.
 _CHECKPOINT_S = 5.0
+
+
+def set_back(
+    participant: Participant,
+    build: Callable[[], StreamingAgent],
+    seed: int,
+    state: Path | None,
+) -> None:
+    """Sets an agent, and the global generators, back to a saved state.
+
+    Args:
+        participant: The agent, which is replaced by one that is built anew.
+        build: Builds it, if it runs in this process.
+        seed: The agent seed.
+        state: Where it is saved; None for the agent as it is built.
+    """
+    seed_generators(seed)
+    participant.rebuild(build, seed)
+    if state is None:
+        return
+    if participant.saves_generators:  # and restores them
+        participant.load(state)
+        return
+    participant.load(state / SAVED_AGENT)
+    content = read_bounded(state / SAVED_RANDOM_STATE)
+    msgspec.json.decode(content, type=GlobalRandomState).restore()
+
+
+def require_saving(participant: Participant, spec: str) -> None:
+    """Refuses to probe an agent that has no save and load.
+
+    Raises:
+        AgentLoadError: Names the agent; its process, if it has one, is closed.
+    """
+    if not participant.can_save:
+        participant.close()
+        raise AgentLoadError(
+            f"agent {spec}: expected save and load, found neither; an agent without "
+            "them cannot be probed"
+        )
 
 
 def write_probe(run_dir: Path, rows: RunRows) -> Path:
@@ -78,11 +120,7 @@ class ProbeSession(Session):
         options = replace(options, checkpoint_s=_CHECKPOINT_S)
         super().__init__(plan, agent, run_dir, observer, write_probe, options)
         self._state = state
-        if not self._participant.can_save:
-            raise AgentLoadError(
-                f"agent {agent.spec}: expected save and load, found neither; an agent "
-                "without them cannot be probed"
-            )
+        require_saving(self._participant, agent.spec)
 
     def _before_visit(self) -> Callable[[], None] | None:
         return self._set_agent_back
@@ -90,16 +128,15 @@ class ProbeSession(Session):
     def _set_agent_back(self) -> None:
         seed = agent_seed(self._plan.seed)
         build = get_track(self._plan.suite.track).build_agent
-        seed_generators(seed)
-        self._participant.rebuild(lambda: build(self._agent, seed), seed)
-        if self._state is None:
-            return
-        if self._participant.saves_generators:  # and restores them
-            self._participant.load(self._state)
-            return
-        self._participant.load(self._state / SAVED_AGENT)
-        content = read_bounded(self._state / SAVED_RANDOM_STATE)
-        msgspec.json.decode(content, type=GlobalRandomState).restore()
+        set_back(self._participant, lambda: build(self._agent, seed), seed, self._state)
+
+    def _check_identity(self) -> None:
+        super()._check_identity()
+        if self._config.probe != self._plan.probe:
+            raise ResumeError(
+                f"{self._run_dir}: expected a probe of {self._plan.probe}, found one "
+                f"of {self._config.probe}; choose another folder with -o"
+            )
 
     def can_resume_from(self, checkpoint: Checkpoint | None) -> TypeGuard[Checkpoint]:
         """Whether a checkpoint has everything but the agent, which a probe loads."""

@@ -66,11 +66,21 @@ def _find_shares(
         *(k / games for k in range(1, games + 1)),
     ]
     weights = [settings.final_score_weights for settings in known]
+    weights += _solve_weights(score)
     numbers = (score.final_score, score.mean_score, score.bottom_k_score)
     for share in itertools.product(fractions, weights):
         if _is_close(final_score(score.per_game_scores, *share), numbers):
             return share
     return None
+
+
+def _solve_weights(score: Score) -> list[tuple[float, float]]:
+    """The weights with sum 1 that give the final score, if there are any."""
+    final, mean, bottom = score.final_score, score.mean_score, score.bottom_k_score
+    if final is None or mean is None or bottom is None or mean == bottom:
+        return []
+    mean_w = round((final - bottom) / (mean - bottom), 9)  # people choose short ones
+    return [(mean_w, round(1 - mean_w, 9))] if 0 <= mean_w <= 1 else []
 
 
 def _tail_rates(play: Play) -> dict[str, Reals]:

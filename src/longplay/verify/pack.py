@@ -166,9 +166,19 @@ def unpack_run(
 
 @contextmanager
 def replayed_pack(
-    path: Path, *, workers: int = 1, observer: ReplayObserver = ignore_replay
+    path: Path,
+    *,
+    workers: int = 1,
+    observer: ReplayObserver = ignore_replay,
+    origin: Path | None = None,
 ) -> Iterator[Verification]:
     """Replays and validates a pack; its run directory exists until the context ends.
+
+    Args:
+        path: The pack.
+        workers: Processes that validate.
+        observer: Receives the progress of the replay.
+        origin: Of a probe: the run directory that it is a probe of.
 
     Raises:
         LongplayError: As `unpack_run` does.
@@ -182,7 +192,7 @@ def replayed_pack(
             frames=sum(visit.visit_frames for visit in schedule),
             visits=tuple(visit.visit_idx for visit in schedule),
             difference=None,
-            report=validate_run(run_dir, workers=workers),
+            report=validate_run(run_dir, workers=workers, origin=origin),
         )
 
 

@@ -220,7 +220,7 @@ class PackFile:
             run = RunDirectory(Path(folder))
             # Read now: the folder is deleted below. Errors name the pack instead.
             _ = run.config, run.summary, run.score, run.status, run.verification
-            _ = run.tuning_frames, run.curves
+            _ = run.tuning_frames, run.curves, run.probe
         run.path = self.path
         return run
 

@@ -153,6 +153,7 @@ def verify_run(
     workers: int = 1,
     visits: Sequence[int] = (),
     observer: ReplayObserver = ignore_replay,
+    origin: Path | None = None,
 ) -> Verification:
     """Replays the log of a run, and validates the run.
 
@@ -162,6 +163,8 @@ def verify_run(
             script needs an `if __name__ == "__main__"`.
         visits: Replay only these visits; the others are not checked.
         observer: Receives the progress.
+        origin: Of a probe: the run directory that it is a probe of; by default the one
+            that it lies beside.
 
     Raises:
         NotARunError: The folder contains no run, or several.
@@ -185,7 +188,9 @@ def verify_run(
         frames=sum(task.frames for task in tasks),
         visits=tuple(task.visit_idx for task in tasks),
         difference=difference,
-        report=None if visits else validate_run(run_dir, workers=workers),
+        report=None
+        if visits
+        else validate_run(run_dir, workers=workers, origin=origin),
     )
 
 
@@ -197,6 +202,7 @@ def reexecute(
     workers: int = 1,
     observer: Observer = ignore_progress,
     replay_observer: ReplayObserver = ignore_replay,
+    origin: Path | None = None,
 ) -> Verification:
     """Verifies a run by replay, then runs its agent again.
 
@@ -209,6 +215,7 @@ def reexecute(
         workers: Number of processes for replay and validation; the agent runs in one.
         observer: Receives the progress of the agent.
         replay_observer: Receives the progress of the replay.
+        origin: As for `verify_run`; it has kept the state of the probe.
 
     Raises:
         AgentLoadError: The agent cannot be loaded, or is not the run's agent.
@@ -218,7 +225,9 @@ def reexecute(
     """
     isolation = isolation or Isolation("sandbox")
     isolation.check_available()
-    replayed = verify_run(directory, workers=workers, observer=replay_observer)
+    replayed = verify_run(
+        directory, workers=workers, observer=replay_observer, origin=origin
+    )
     if not replayed.passed:
         return replayed
     run_dir = replayed.run_dir
@@ -226,7 +235,7 @@ def reexecute(
     sha256 = run.hash_verified_files()
     loaded = load_same_agent(run_dir, run.config, agent, isolation)
     try:
-        found = reexecute_run(run_dir, run.config, loaded, observer)
+        found = reexecute_run(run_dir, run.config, loaded, observer, origin)
     except ConsoleError as error:
         raise CannotVerifyError(f"cannot be replayed here: {error}") from error
     difference = _first_of([found] if found else [], run.config)

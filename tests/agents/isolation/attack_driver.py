@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -35,14 +36,16 @@ def make_scene(table: dict[str, Any]) -> Iterator[dict[str, Any]]:
     with (
         tempfile.TemporaryDirectory(prefix="longplay-attack-") as folder,
         subprocess.Popen(["sleep", "600"], start_new_session=True) as victim,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as by_path,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as by_name,
     ):
+        by_path.bind(str(Path(folder, "socket")))
+        by_name.bind(f"\0longplay-{KEY}")
         targets = {}
         for index, name in enumerate(table):
             target = Path(folder, f"target-{index}")
             target.write_bytes(bytes(4096))
-            with target.open("rb") as file:  # out of the page cache
-                os.fsync(file.fileno())
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            remove_from_page_cache(target)
             targets[name] = str(target)
         # Times that are set at creation differ by less.
         time.sleep(0.1)
@@ -52,6 +55,16 @@ def make_scene(table: dict[str, Any]) -> Iterator[dict[str, Any]]:
         finally:
             victim.kill()
             remove_ipc()
+
+
+def remove_from_page_cache(path: Path) -> None:
+    """Asks until the kernel has done it: pages that are being written stay."""
+    known: dict[str, Any] = {}
+    exec(direct_attacks.PRELUDE, known)
+    with path.open("rb") as file:
+        while known["is_cached"](path):
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def remove_ipc() -> None:

@@ -431,6 +431,20 @@ LEARNING: Mapping[str, tuple[str, str]] = {
     ),
 }
 
+# Those that learn nothing in a process of their own, as an ordinary user: they look at
+# objects, arguments, environment, descriptors or memory of the referee.
+NOT_LEARNING_IN_A_PROCESS = frozenset(
+    {
+        *("frames above", "stack", "frames of all threads", "trace", "audit hook"),
+        *("live stream", "live config", "live plan", "live schedule", "live policy"),
+        *("live emulator seeds", "live targets", "live memory of the game"),
+        *("live recorder", "live session", "modules", "arguments", "command line"),
+        *("environment", "environment of the process", "open files"),
+        *("open files of the referee", "descriptors by number", "working directory"),
+        *("memory map of the referee", "memory of the referee", "process_vm_readv"),
+    }
+)
+
 # Name -> a body that changes the run, its records or another file where it can.
 CHANGING: Mapping[str, str] = {
     "patches the recorder": """
@@ -494,6 +508,16 @@ CHANGING: Mapping[str, str] = {
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         """,
 }
+
+# Those that change nothing there: they patch objects of the referee.
+NOT_CHANGING_IN_A_PROCESS = frozenset(
+    {
+        *("patches the recorder", "patches the stream", "patches the console"),
+        *("plays the emulator itself", "resets the game", "rewinds the stream"),
+        *("patches the score", "appends to open files", "limits the size of files"),
+    }
+)
+STOPPED_BY_NOTHING: frozenset[str] = frozenset()
 
 
 def write_agent(

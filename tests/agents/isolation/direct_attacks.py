@@ -54,6 +54,7 @@ def is_cached(path):
         place = libc.mmap(None, size, 1, 1, file.fileno(), ctypes.c_long(0))
     found = (ctypes.c_ubyte * 1)()
     answer = libc.mincore(ctypes.c_void_p(place), size, found)
+    libc.munmap(ctypes.c_void_p(place), size)
     return answer == 0 and found[0] & 1
 
 """
@@ -147,6 +148,25 @@ REMEMBERING: Mapping[str, tuple[str, str]] = {
             return os.preadv(file.fileno(), [bytearray(1)], 0, os.RWF_NOWAIT) == 1
         """,
     ),
+    "page cache, by aio": (
+        "TARGET.read_bytes()",
+        """
+        context = ctypes.c_ulong(0)
+        if call("io_setup", 1, ctypes.byref(context)) < 0:
+            return False
+        with open(TARGET, "rb") as file:
+            place = ctypes.create_string_buffer(1)
+            # linux/aio_abi.h: an iocb that reads a byte, with RWF_NOWAIT.
+            given = (0, 0, 8, 0, 0, file.fileno(), ctypes.addressof(place), 1)
+            request = struct.pack("QIIHhIQQqQII", *given, 0, 0, 0, 0)
+            request = ctypes.create_string_buffer(request)
+            parts = (ctypes.c_void_p * 1)(ctypes.addressof(request))
+            call("io_submit", context.value, 1, parts)
+            events = ctypes.create_string_buffer(32)
+            call("io_getevents", context.value, 1, 1, events, 0)
+            return struct.unpack("QQqq", events.raw)[2] == 1
+        """,
+    ),
     "a file in the numba cache": (
         """
         path = FOLDER / "cache" / "longplay" / "numba" / "longplay"
@@ -198,6 +218,14 @@ REACHING: Mapping[str, str] = {
         """,
     "mounts of the machine": "return call(458, 0, 0, 0, 0) != -errno.ENOSYS",
     "state of the page cache": "return call(451, -1, 0, 0, 0) != -errno.ENOSYS",
+    "watching a folder by a signal": """
+        folder = os.open(os.path.dirname(os.__file__), os.O_RDONLY)
+        return fcntl.fcntl(folder, fcntl.F_NOTIFY, fcntl.DN_MODIFY) == 0
+        """,
+    "holding up who writes to a file": """
+        with open(TARGET) as file:
+            return fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK) == 0
+        """,
     # --- its own folder ---
     "renaming the folder of saved states": """
         saved = pathlib.Path(os.environ["HOME"]).parent / "saved"
@@ -229,6 +257,20 @@ REACHING: Mapping[str, str] = {
         return call("kcmp", os.getpid(), VICTIM, 1, 0, 0) != -errno.EPERM
         """,
     "handle of a process": "return os.pidfd_open(VICTIM) >= 0",
+    "handle of a process by its number": """
+        # pidfs numbers processes and, since Linux 6.14, opens them by number.
+        own = os.pidfd_open(os.getpid())
+        handle = ctypes.create_string_buffer(struct.pack("Ii", 128, 0) + bytes(128))
+        place = ctypes.byref(ctypes.c_int())
+        found = call("name_to_handle_at", own, b"", handle, place, 0x1000)
+        if found < 0:
+            return found != -errno.EPERM
+        (number,) = struct.unpack_from("Q", handle, 8)
+        for other in range(number - 1, number - 50_000, -1):
+            struct.pack_into("Q", handle, 8, other)
+            if call("open_by_handle_at", own, handle, os.O_RDONLY) >= 0:
+                return True
+        """,
     "moving a process's memory": """
         found = call("move_pages", VICTIM, 0, 0, 0, 0, 0)
         return found not in (-errno.EPERM, -errno.ENOSYS)
@@ -284,6 +326,18 @@ REACHING: Mapping[str, str] = {
         flags = fcntl.fcntl(readable, fcntl.F_GETFL)
         fcntl.fcntl(readable, fcntl.F_SETFL, flags | os.O_ASYNC)
         return os.write(writable, b"x")
+        """,
+    "datagram to a socket": """
+        ours, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        return ours.sendto(b"x", str(FOLDER / "socket")) == 1
+        """,
+    "datagram to a socket without a file": """
+        ours, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+        return ours.sendto(b"x", f"\\0longplay-{KEY}") == 1
+        """,
+    "name of a socket": """
+        ours, _ = socket.socketpair()
+        return ours.bind(f"\\0longplay-{KEY}-own") is None
         """,
     "signal by the owner of a socket": """
         pair = socket.socketpair()

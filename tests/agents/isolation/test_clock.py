@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from longplay.agents.isolation import channel
+from longplay.agents.isolation.parent import AgentProcess
 from longplay.errors import AgentError
 
 START = """
@@ -99,12 +100,55 @@ SLOW = {
 }
 
 
+@pytest.mark.parametrize("level", ["process", "sandbox"])
 @pytest.mark.parametrize("name", SLOW)
-def test_time_of_a_step_is_limited(name: str, start: Callable[..., Any]) -> None:
-    _, agent = start(f"{START}        {SLOW[name]}\n", step_timeout_s=0.5)
+def test_time_of_a_step_is_limited(
+    name: str, level: str, start: Callable[..., Any]
+) -> None:
+    source = f"{START}        {SLOW[name]}\n"
+    _, agent = start(source, level=level, step_timeout_s=0.5)
     assert ask(agent) == 3
     with pytest.raises(AgentError, match=r"more than 0\.5 s to answer"):
         ask(agent)
+
+
+class _Blocked(BaseException):
+    """The referee would have waited, or gone on, for ever."""
+
+
+@pytest.fixture
+def alarm() -> Iterator[None]:
+    """Raises `_Blocked` in this process after a while."""
+
+    def interrupt(*_: object) -> None:
+        raise _Blocked
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 3)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("name", [*OUT_OF_TURN, *SLOW])
+def test_without_deadline_and_order_none_of_them_is_ended(
+    name: str,
+    start: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    def send(self: AgentProcess, message: channel.Request, _: float | None) -> None:
+        os.set_blocking(self._requests, True)
+        channel.send_message(self._requests, message)
+
+    monkeypatch.setattr(AgentProcess, "_send", send)
+    monkeypatch.setattr(channel, "is_empty", lambda _: True)
+    statement = OUT_OF_TURN[name][0] if name in OUT_OF_TURN else SLOW[name]
+    _, agent = start(f"{START}        {statement}\n")
+    request.getfixturevalue("alarm")
+    with pytest.raises(_Blocked):
+        while True:
+            ask(agent)
 
 
 def test_request_that_is_not_read_has_a_deadline() -> None:

@@ -374,6 +374,7 @@ DEATHS = [
     ("os._exit(7)", "the agent's process ended with exit status 7"),
     ("os.kill(os.getpid(), signal.SIGKILL)", "was killed by SIGKILL"),
     ("os.abort()", "was killed by SIGABRT"),
+    ("os.kill(os.getpid(), 40)", "was killed by signal 40"),
     ("os.write(2, b'last words\\n'); os._exit(1)", "exit status 1: last words"),
     ("os.kill(os.getppid(), signal.SIGKILL); time.sleep(60)", "closed its pipe"),
     ("os.write(4, b'\\xff' * 64); time.sleep(60)", "sent a message of"),
@@ -495,14 +496,30 @@ def test_memory_limit_covers_anonymous_files(start: Start) -> None:
         ask(agent)
 
 
-def test_shared_memory_counts_once() -> None:
+def test_memory_limit_covers_files_in_memory(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No process has them open, and the agent's folder is on a tmpfs."""
+    monkeypatch.setattr("tempfile.tempdir", "/dev/shm")
+    step = (
+        "for i in range(300):\n"
+        "            with open(f'{os.environ[\"HOME\"]}/{i}', 'wb') as file:\n"
+        "                file.write(bytes(1 << 20))\n"
+        "        time.sleep(60)"
+    )
+    _, agent = start(agent_source(step), memory_bytes=250 << 20)
+    with pytest.raises(AgentError, match=r"more than the 262,144,000 of --agent-memo"):
+        ask(agent)
+
+
+def test_shared_memory_counts_once(tmp_path: Path) -> None:
     fd = os.memfd_create("memory")
-    before = keeper.count_memory_bytes([os.getpid()])
+    before = keeper.count_memory_bytes([os.getpid()], str(tmp_path))
     os.ftruncate(fd, 64 << 20)
     with mmap.mmap(fd, 64 << 20) as memory:
         for _ in range(64):
             memory.write(bytes(1 << 20))
-        grown = keeper.count_memory_bytes([os.getpid()]) - before
+        grown = keeper.count_memory_bytes([os.getpid()], str(tmp_path)) - before
     os.close(fd)
     assert 60 << 20 < grown < 100 << 20
 
@@ -587,3 +604,25 @@ def test_folder_is_removed_however_it_is_nested(tmp_path: Path) -> None:
     command = [sys.executable, "-c", TREE, tests, str(tmp_path)]
     subprocess.run(command, check=True, cwd="/")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_folder_is_removed_without_following_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder is replaced by a link just before it is opened."""
+    private, folder = tmp_path / "private", tmp_path / "folder"
+    private.mkdir()
+    (private / "file").touch()
+    (folder / "inner").mkdir(parents=True)
+    chmod = os.chmod
+
+    def swap(path: Any, *given: Any, **options: Any) -> None:
+        if (folder / "inner").is_dir() and not (folder / "inner").is_symlink():
+            (folder / "inner").rename(folder / "aside")
+            (folder / "inner").symlink_to(private)
+        chmod(path, *given, **options)
+
+    monkeypatch.setattr(os, "chmod", swap)
+    folders.remove_tree(folder)
+    assert (private / "file").exists()
+    assert not folder.exists()

@@ -19,6 +19,7 @@ from jsonschema import Draft7Validator
 import longplay
 from generated_runs import (
     describe_experiment,
+    iter_records,
     make_experiment,
     make_status,
     run_dir_of,
@@ -27,7 +28,6 @@ from generated_runs import (
 from longplay.errors import ConfigError, DocumentError, NotARunError
 from longplay.eval_log.export import ExportOptions
 from longplay.eval_log.log import save_records
-from longplay.eval_log.run_records import iter_records
 from longplay.lab.atlas.eee import Submission, export_eee
 from rows import read_rows
 

@@ -15,7 +15,7 @@ import pytest
 from generated_records import make_line, write_experiment_record, write_lines
 from generated_runs import AGENT_ID, SUITE, describe_experiment
 from longplay.errors import DocumentError, NotARunError
-from longplay.eval_log.export import export_jsonl
+from longplay.eval_log.export import ExportOptions, export_jsonl
 from longplay.eval_log.log import save_records
 from longplay.eval_log.records import AgentInfo
 from longplay.lab.atlas.matrix import Matrix, read_matrix
@@ -216,7 +216,7 @@ def test_experiment_directory_is_read_like_its_export(experiment, tmp_path):
 @pytest.mark.parametrize("level", ["run", "visit"])
 def test_propensity_is_the_share_of_planned_tasks(experiment, tmp_path, level):
     """Five runs are planned, three are there; a visit is not a planned task."""
-    export_jsonl(experiment, tmp_path / "lines.jsonl", level)
+    export_jsonl(experiment, tmp_path / "lines.jsonl", ExportOptions(level))
     record = experiment / "experiment_record.json"
     (share,) = read_matrix([tmp_path / "lines.jsonl", record]).experiments
     assert (share.n_tasks, share.completed, share.errored) == (5, 3, 0)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from longplay.contract.config import ScheduledVisit
-from longplay.lab.probes.cells import choose_cells
 from longplay.lab.probes.memory import Matrix, find_memory
+from longplay.probes import choose_cells
 
 
 def make_schedule(games: str) -> list[ScheduledVisit]:

@@ -23,22 +23,23 @@ from longplay.lab.report.draw.colours import (
     game_colour,
 )
 from longplay.lab.report.draw.drawings import (
-    KINDS,
     POINTS,
     Drawing,
     Panel,
     Series,
     Shown,
-    draw,
     drawing_to_csv,
 )
 from longplay.lab.report.draw.figures import make_figure
+from longplay.lab.report.draw.kinds import draw
 from longplay.lab.report.draw.paper import render_paper
 from longplay.scoring.normalisation import make_scale
 from longplay.suites import SUITES
 from made_up_anchors import NO_ANCHORS
 
 PLAY_KINDS = ("curves", "games", "profile", "retention", "stream", "improvement")
+# Those of probes have tests of their own.
+KINDS = (*PLAY_KINDS, "predictions")
 GOLDEN = Path(__file__).parents[2] / "golden"
 
 

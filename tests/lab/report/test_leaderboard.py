@@ -99,6 +99,24 @@ def test_errored_runs_are_counted_beside_their_agent(tmp_path):
     assert cell.text == "incomplete: 3–4 missing, 2 errored"
 
 
+def test_errored_run_in_another_folder_is_not_counted(tmp_path):
+    """Anyone can make a run of another's agent fail."""
+    write_entry(tmp_path / "one", "alpha", 1.0)
+    write_entry(tmp_path / "two", "alpha", 1.0, seeds=(3,))
+    status = make_status("FAILED", "ValueError")
+    write(tmp_path / "two/alpha/3/status.json", status)
+    board = build(tmp_path)
+    (entry,) = board.suites[0].entries
+    assert (entry.rank, entry.errored_seeds) == (1, ())
+    assert [refusal.name for refusal in board.refused] == ["two/alpha/3"]
+
+
+def test_reasons_are_shown_without_control_characters(tmp_path):
+    write_entry(tmp_path, "alpha", 1.0)
+    board = build(tmp_path, lambda _: Verdict(level="claimed", problem="a\u202eb\x1b"))
+    assert {refusal.reason for refusal in board.refused} == {"a\\u202eb\\x1b"}
+
+
 def test_trust_is_that_of_the_run_proven_least(tmp_path):
     write_entry(tmp_path, "alpha", 1.0)
 
@@ -182,6 +200,20 @@ def test_entry_in_several_folders_survives_a_dispute(tmp_path):
     complete = [entry for entry in suite.entries if entry.rank is not None]
     assert [entry.agent for entry in complete] == ["alpha [a/alpha]"]
     assert complete[0].numbers["headline"].mean == 1500.0
+
+
+def test_entry_of_several_folders_names_them(tmp_path):
+    """A stranger's run can complete an entry, but not secretly."""
+    write_entry(tmp_path / "one", "alpha", 1.0, seeds=(0, 1, 2, 3))
+    write_entry(tmp_path / "two", "alpha", 0.0, seeds=(4,))
+    write_entry(tmp_path / "one", "beta", 2.0)
+    board = build(tmp_path)
+    (suite,) = board.suites
+    found = {entry.agent: entry.joined_from for entry in suite.entries}
+    assert found == {"alpha": ("one/alpha", "two/alpha"), "beta": ()}
+    marks = {row[1].text: row[2].text for row in make_board_table(suite).rows}
+    assert marks == {"alpha": "runs from one/alpha, two/alpha", "beta": ""}
+    assert board.model_dump_json().count("joined_from") == 1
 
 
 def test_second_run_in_the_same_folder_removes_nothing(tmp_path):
@@ -359,6 +391,25 @@ def test_copy_with_other_answers_has_a_verdict_of_its_own(
     assert found[packed].level == "replayed"
     assert found[copy].level == "claimed"
     assert found[copy].problem is not None
+
+
+def test_verdict_is_about_the_bytes_that_were_replayed(packed, tmp_path, monkeypatch):
+    """The pack is replaced by a forged copy while it is replayed."""
+    contents = open_contents(packed)
+    contents["answers"] = bytes(len(contents["answers"]))
+    forged = close_pack(packed, tmp_path / "forged.longplay", contents)
+    judge = Judge(tmp_path / "verdicts")
+    play = Judge._play
+
+    def replace_after(self: Judge, played: Path) -> Verdict:
+        verdict = play(self, played)
+        shutil.copyfile(forged, played)
+        return verdict
+
+    monkeypatch.setattr(Judge, "_play", replace_after)
+    problem = judge.judge(one(packed)).problem
+    assert problem == "its files changed while it was replayed"
+    assert judge.recall(one(packed)).level == "claimed"
 
 
 def test_own_word_of_a_run_is_not_trusted(packed, tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import os
 import re
+import signal
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from compared_runs import Compared
 from longplay.contract.files import read_document
 from longplay.errors import OutputError
 from longplay.lab.analysis.records import Comparison
+from longplay.lab.report.site import report
 from longplay.lab.report.site.report import ReportInput, write_report
 
 
@@ -135,6 +138,24 @@ def test_page_says_where_runs_come_from_and_how_to_make_them(folder):
 def test_twenty_runs_are_small(folder):
     size = sum(len(c) for n, c in read_all(folder).items() if n != "plotly.min.js")
     assert size < 3_000_000
+
+
+def test_report_that_was_killed_does_not_block_the_next(
+    compared, tmp_path, monkeypatch, folder
+):
+    def end(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    pid = os.fork()
+    if pid == 0:
+        try:
+            monkeypatch.setattr(report, "write_document", end)
+            write(compared, tmp_path / "site")
+        finally:  # an error must not make a second test runner of this process
+            os._exit(0)
+    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+    assert not (tmp_path / "site").exists()
+    assert read_all(write(compared, tmp_path / "site")) == read_all(folder)
 
 
 def test_folder_that_is_not_empty_is_refused(folder, compared):

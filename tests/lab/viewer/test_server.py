@@ -72,6 +72,38 @@ def test_other_machines_need_the_token(start: Start):
     assert fetch(address, Cookie=f"longplay_token={found[2]}") == 200
 
 
+# `longplay view` with a short time limit.
+IMPATIENT = """
+import sys
+from longplay.cli.app import app
+from longplay.lab.viewer import server
+server._HEADERS_S = 1.0
+app(sys.argv[1:])
+"""
+
+
+def test_half_open_connections_do_not_stop_the_server(finished_run: Path):
+    command = [sys.executable, "-c", IMPATIENT, "view", str(finished_run)]
+    with subprocess.Popen(
+        [*command, "--no-open", "--port", "0"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().split()[0]
+        port = int(address.rstrip("/").rpartition(":")[2])
+        half_open = [socket.create_connection(("127.0.0.1", port)) for _ in range(80)]
+        for connection in half_open:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1")
+        try:
+            assert fetch(address) == 503
+            for connection in half_open:
+                connection.settimeout(60)
+                assert connection.recv(1) == b""
+                connection.close()
+            assert fetch(address) == 200
+        finally:
+            process.kill()
+
+
 def test_next_free_port_is_taken():
     with _bind(ServerOptions()) as first, _bind(ServerOptions()) as second:
         ports = [taken.getsockname()[1] for taken in (first, second)]

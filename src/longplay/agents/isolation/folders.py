@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -34,6 +33,7 @@ MOST_BYTES = 64 << 30
 _CHUNK_BYTES = 1 << 20
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+_FIND_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
@@ -178,29 +178,62 @@ def _opened(name: str, flags: int, folder_fd: int) -> Iterator[int]:
 
 
 def remove_tree(folder: Path) -> None:
-    """Removes a folder of an agent that has ended, however deep it is nested.
+    """Removes the folder of an agent, however deep it is nested.
 
     `shutil.rmtree` needs a stack frame and a descriptor for each level, and fails at a
-    folder without permissions. Here, folders are moved to the top before.
+    folder without permissions. Here, folders are moved to the top before. No link is
+    followed: if the referee ends without `close`, the agent may still be alive.
     """
     with contextlib.suppress(OSError):
-        while inner := [path for path in folder.iterdir() if _is_folder(path)]:
-            for path in inner:
-                _flatten(path, folder)
-        shutil.rmtree(folder)
+        top_fd = _open_for_removal(str(folder), None)
+        try:
+            while _remove_entries(top_fd):
+                continue
+        finally:
+            os.close(top_fd)
+        folder.rmdir()
 
 
-def _flatten(inner: Path, top: Path) -> None:
-    """Removes a folder, and moves the folders in it to the top."""
-    inner.chmod(0o700)
-    for entry in inner.iterdir():
-        if _is_folder(entry):
-            entry.chmod(0o700)  # moving a folder writes to it
-            entry.rename(top / token_hex(16))
-        else:
-            entry.unlink()
-    inner.rmdir()
+def _remove_entries(top_fd: int) -> bool:
+    """Removes one level; returns whether it has removed any."""
+    has_removed = False
+    for name in os.listdir(top_fd):
+        with contextlib.suppress(OSError):
+            _remove_entry(name, top_fd)
+            has_removed = True
+    return has_removed
 
 
-def _is_folder(path: Path) -> bool:
-    return stat.S_ISDIR(path.lstat().st_mode)
+def _remove_entry(name: str, top_fd: int) -> None:
+    """Removes a file; or a folder, whose folders it moves to the top."""
+    if _unlink_file(name, top_fd):
+        return
+    folder_fd = _open_for_removal(name, top_fd)
+    try:
+        for inner in os.listdir(folder_fd):  # noqa: PTH208
+            if not _unlink_file(inner, folder_fd):
+                # Moving a folder writes to it.
+                os.close(_open_for_removal(inner, folder_fd))
+                os.rename(inner, token_hex(16), src_dir_fd=folder_fd, dst_dir_fd=top_fd)
+    finally:
+        os.close(folder_fd)
+    os.rmdir(name, dir_fd=top_fd)
+
+
+def _unlink_file(name: str, folder_fd: int) -> bool:
+    """Returns False for a folder."""
+    try:
+        os.unlink(name, dir_fd=folder_fd)
+    except IsADirectoryError:
+        return False
+    return True
+
+
+def _open_for_removal(name: str, folder_fd: int | None) -> int:
+    """Opens a folder after giving its owner all permissions."""
+    found = os.open(name, _FIND_FOLDER, dir_fd=folder_fd)
+    try:
+        os.chmod(f"/proc/self/fd/{found}", 0o700)  # noqa: PTH101 - of the descriptor
+        return os.open(".", _OPEN_FOLDER, dir_fd=found)
+    finally:
+        os.close(found)

@@ -45,7 +45,7 @@ def keep(
         folder: The agent's own folder; removed here only if the referee has died.
         listener: The descriptor of the agent's filter; None without a sandbox.
     """
-    exceeded = _wait_for_end(agent_pid, lifeline, memory_bytes, listener)
+    exceeded = _wait_for_end(agent_pid, lifeline, memory_bytes, folder, listener)
     with contextlib.suppress(ProcessLookupError):
         os.kill(agent_pid, signal.SIGKILL)
     _, raw_status = os.waitpid(agent_pid, 0)
@@ -68,7 +68,11 @@ def _is_cut(lifeline: int) -> bool:
 
 
 def _wait_for_end(
-    agent_pid: int, lifeline: int, memory_bytes: int | None, listener: int | None
+    agent_pid: int,
+    lifeline: int,
+    memory_bytes: int | None,
+    folder: str,
+    listener: int | None,
 ) -> int | None:
     """Waits; returns the memory in use if it exceeds the limit."""
     poll = select.poll()
@@ -87,7 +91,7 @@ def _wait_for_end(
         # The agent decides how often the listener wakes this process.
         if memory_bytes is not None and monotonic() >= next_look_s:
             next_look_s = monotonic() + _POLL_S
-            used = count_memory_bytes(list_descendants(os.getpid()))
+            used = count_memory_bytes(list_descendants(os.getpid()), folder)
             if used > memory_bytes:
                 return used
 
@@ -145,18 +149,24 @@ def _parent_of(process: Path) -> int | None:
     return int(text.rpartition(b")")[2].split()[1])
 
 
-def count_memory_bytes(pids: Iterable[int]) -> int:
-    """Memory of processes: resident, swapped out, and in anonymous files.
+def count_memory_bytes(pids: Iterable[int], folder: str) -> int:
+    """Memory of processes: resident, swapped out, and in files without a disk.
 
-    An anonymous file (memfd) takes memory also while no process has it mapped.
+    An anonymous file (memfd), or one on a tmpfs, takes memory also while no process has
+    it mapped or open.
+
+    Args:
+        pids: The processes.
+        folder: Their own folder.
     """
     own = shared = 0
-    files: dict[tuple[int, int], int] = {}
+    devices = _list_memory_devices()
+    files = dict(_list_files_in(Path(folder), devices))
     for pid in pids:
         sizes = _read_sizes(pid)
         shared += sizes.get("RssShmem", 0)
         own += sizes.get("VmRSS", 0) - sizes.get("RssShmem", 0) + sizes.get("VmSwap", 0)
-        files.update(_list_memory_files(pid))
+        files.update(_list_open_files(pid, devices))
     return own + max(shared, sum(files.values()))
 
 
@@ -169,11 +179,43 @@ def _read_sizes(pid: int) -> dict[str, int]:
     return {}  # it has ended
 
 
-def _list_memory_files(pid: int) -> Iterator[tuple[tuple[int, int], int]]:
-    """Device and inode -> bytes of the files in memory that a process has open."""
+# Device and inode of a file, and the bytes that it takes.
+_FileSize = tuple[tuple[int, int], int]
+
+
+def _list_memory_devices() -> frozenset[int]:
+    """The devices of file systems in memory."""
+    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    mounts = (line.partition(" - ") for line in text.splitlines())
+    names = (
+        mount.split()[2]
+        for mount, _, kind in mounts
+        if kind.startswith(("tmpfs ", "ramfs "))
+    )
+    return frozenset(os.makedev(*map(int, name.split(":"))) for name in names)
+
+
+def _list_files_in(folder: Path, devices: frozenset[int]) -> Iterator[_FileSize]:
+    """The files of a folder in memory; none of a folder on a disk."""
+    # The agent may change it, or nest it too deep, at any time.
+    with contextlib.suppress(OSError, RecursionError):
+        if folder.stat().st_dev in devices:
+            for place, _, names in os.walk(folder):
+                for name in names:
+                    with contextlib.suppress(OSError):
+                        yield _measure(Path(place, name).lstat())
+
+
+def _list_open_files(pid: int, devices: frozenset[int]) -> Iterator[_FileSize]:
+    """The files in memory that a process has open."""
     with contextlib.suppress(OSError):
         for link in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
-                if str(link.readlink()).startswith(("/memfd:", "/dev/shm/")):
-                    found = link.stat()
-                    yield (found.st_dev, found.st_ino), found.st_blocks * 512
+                found = link.stat()
+                is_anonymous = str(link.readlink()).startswith("/memfd:")
+                if is_anonymous or found.st_dev in devices:
+                    yield _measure(found)
+
+
+def _measure(found: os.stat_result) -> _FileSize:
+    return (found.st_dev, found.st_ino), found.st_blocks * 512

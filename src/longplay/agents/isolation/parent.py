@@ -384,9 +384,15 @@ def describe_status(report: Mapping[str, Any] | None, isolation: Isolation) -> s
         )
     status = report["status"]
     if os.WIFSIGNALED(status):
-        name = signal.Signals(os.WTERMSIG(status)).name
-        return f"the agent's process was killed by {name}"
+        return f"the agent's process was killed by {_name_signal(os.WTERMSIG(status))}"
     return f"the agent's process ended with exit status {os.WEXITSTATUS(status)}"
+
+
+def _name_signal(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # real-time signals have numbers only
+        return f"signal {number}"
 
 
 def raise_failure(failure: channel.Failure) -> NoReturn:

@@ -5,10 +5,12 @@ covers what else connects an agent with other processes or with its earlier live
 
     without effect   modes, owners and times of files: `shutil` and `tempfile` set them
                      for no need, but any file of the user could keep a message in them
-    EPERM            sockets of any kind (socket pairs stay local), System V and POSIX
-                     IPC, extended attributes, file watches, anonymous files, new
-                     namespaces, other processes' memory, io_uring, which would bypass
-                     the filter, and interfaces with a history of vulnerabilities
+    EPERM            sockets (pairs of streams stay local; datagrams can be sent to
+                     any address), System V and POSIX IPC, extended attributes, watches
+                     and leases of files, handles of files and processes, anonymous
+                     files, new namespaces, other processes' memory, the kernel's log,
+                     io_uring, which would bypass the filter, and interfaces with a
+                     history of vulnerabilities
     ENOSYS           calls with structures that a filter cannot read, and all calls that
                      are newer than this table: programs fall back to older ones
 
@@ -88,6 +90,15 @@ _CALLS: Mapping[str, tuple[int | None, int | None] | int] = {
     "unshare": (272, 97),
     "setns": (308, 268),
     "socket": (41, 198),
+    "socketpair": (53, 199),
+    "connect": (42, 203),
+    "bind": (49, 200),
+    "listen": (50, 201),
+    "accept": (43, 202),
+    "accept4": (288, 242),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "syslog": (103, 116),
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
@@ -121,6 +132,11 @@ _CALLS: Mapping[str, tuple[int | None, int | None] | int] = {
     "clone": (56, 220),
     "clone3": 435,
     "preadv2": (327, 286),
+    "io_setup": (206, 0),
+    "io_submit": (209, 2),
+    "io_getevents": (208, 4),
+    "prctl": (157, 167),
+    "mmap": (9, 222),
     "fcntl": (72, 25),
     "ioctl": (16, 29),
     "kill": (62, 129),
@@ -150,17 +166,25 @@ _WITHOUT_EFFECT = (
     *("chown", "fchown", "lchown", "fchownat"),
     *("utime", "utimes", "futimesat", "utimensat"),
 )
-# clone3 takes its flags in a structure; preadv2 says what is in the page cache.
-_MISSING = ("clone3", "preadv2")
+# clone3 takes its flags in a structure; preadv2 and asynchronous reads say what is in
+# the page cache.
+_MISSING = ("clone3", "preadv2", "io_setup", "io_submit", "io_getevents")
 # Flags of clone that make a namespace.
 _NEW_NAMESPACE = 0x7E020000
-# fcntl: hints that the kernel keeps with a file as long as it is cached, and signals to
-# the owner of a file.
-_FCNTLS = (1036, 1038, 8, 10, 15)
+# fcntl: hints that the kernel keeps with a file as long as it is cached, signals to the
+# owner of a file, leases, which hold up others who open a file, and watches.
+_FCNTLS = (1036, 1038, 8, 10, 15, 1024, 1026)
 # ioctl, by the second byte of its number: flags, attributes and versions of files,
 # shared blocks, and owners of sockets. They need no more than an open descriptor.
 _IOCTL_GROUP = 0xFF00
 _IOCTLS = (ord("f") << 8, ord("X") << 8, ord("v") << 8, 0x94 << 8, 0x89 << 8)
+# socketpair: local streams and packets. Datagrams could be sent to any address.
+_AF_UNIX, _SOCKET_TYPES, _SOCKET_TYPE_MASK = 1, (1, 5), 0xF
+# mmap: shared memory without a file stays allocated when it is no longer mapped, where
+# no limit counts it.
+_SHARED_ANONYMOUS = 0x21
+# prctl: the keeper reads the descriptors of the agent's processes.
+_PR_SET_DUMPABLE = 4
 # setpriority and ioprio_set: one process, not a group or all of the user's.
 _PRIO_PROCESS, _IOPRIO_WHO_PROCESS = 0, 1
 
@@ -194,6 +218,12 @@ _CONDITIONS: Mapping[str, tuple[_Condition, ...]] = {
     "ioctl": (
         _Condition(1, _IOCTLS, False, _RETURN_ERRNO | errno.EOPNOTSUPP, _IOCTL_GROUP),
     ),
+    "socketpair": (
+        _Condition(0, (_AF_UNIX,), True),
+        _Condition(1, _SOCKET_TYPES, True, mask=_SOCKET_TYPE_MASK),
+    ),
+    "mmap": (_Condition(3, (_SHARED_ANONYMOUS,), False, mask=_SHARED_ANONYMOUS),),
+    "prctl": (_Condition(0, (_PR_SET_DUMPABLE,), False),),
     "utime": (_SAYS_WHEN,),
     "utimes": (_SAYS_WHEN,),
     "futimesat": (_SAYS_WHEN._replace(argument=2),),

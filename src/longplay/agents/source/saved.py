@@ -111,10 +111,20 @@ def _find_older_state(run: RunDirectory, folder: Path) -> Path:
 def _check_hash(run: RunDirectory, folder: Path) -> None:
     recorded = None if run.summary is None else run.summary.agent_states
     entry = (recorded or {}).get(folder.name)
-    if entry is not None and hash_tree(folder) != entry.sha256:
+    if entry is not None:
+        check_state(folder, entry.sha256)
+
+
+def check_state(folder: Path, sha256: str) -> None:
+    """Refuses a state of an agent whose files are not those that were kept.
+
+    Raises:
+        DocumentError: Names the state.
+    """
+    if hash_tree(folder) != sha256:
         raise DocumentError(
             f"{folder}: expected the files that the run kept, with the hash "
-            f"{entry.sha256}, found others; they were changed after the run"
+            f"{sha256}, found others; they were changed after the run"
         )
 
 

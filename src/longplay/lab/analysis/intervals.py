@@ -8,6 +8,8 @@ ever resampled. The rule is fixed by the number of runs, not chosen per table:
     3 … 29    Student's t
     ≥ 30      percentile bootstrap over runs: 10,000 draws, seed 0
 
+A ratio of sums over runs has a jackknife over runs with Student's t, from 3 runs on.
+
 Two agents that share seeds are compared pair by pair on those seeds; otherwise as two
 independent samples, with Welch's t or, from 30 runs of each on, a bootstrap of both.
 """
@@ -48,6 +50,7 @@ Method = Literal[
     "Welch t",
     "unpaired bootstrap",
     "placements",
+    "jackknife t",
 ]
 
 
@@ -122,6 +125,26 @@ def estimate_mean(values: Sequence[float] | Reals) -> Estimate | None:
     mean = math.fsum(numbers) / len(numbers)
     low, high, method = _interval(numbers, mean)
     return Estimate(mean=mean, low=low, high=high, n=len(numbers), method=method)
+
+
+def estimate_ratio(
+    numerators: Sequence[float] | Reals, denominators: Sequence[float] | Reals
+) -> Estimate:
+    """A ratio of sums over runs, with its jackknife interval.
+
+    Args:
+        numerators: (n,) one per run.
+        denominators: (n,) one per run; no sum of all or of all but one is 0.
+    """
+    above, below = np.asarray(numerators, float), np.asarray(denominators, float)
+    n, ratio = len(above), float(above.sum() / below.sum())
+    if n < FEWEST_FOR_INTERVAL:
+        return Estimate(mean=ratio, n=n)
+    without_one = (above.sum() - above) / (below.sum() - below)
+    spread = float(((without_one - without_one.mean()) ** 2).sum())
+    half_width = t_quantile(n - 1) * math.sqrt((n - 1) / n * spread)
+    low, high = ratio - half_width, ratio + half_width
+    return Estimate(mean=ratio, low=low, high=high, n=n, method="jackknife t")
 
 
 class _Interval(NamedTuple):

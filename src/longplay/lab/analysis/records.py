@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from longplay.contract.documents import SCHEMA_VERSION, Document
+from longplay.contract.documents import SCHEMA_VERSION, Document, optional
 from longplay.lab.analysis.intervals import Estimate
 
 # Names of metrics -> headings, in the order of tables.
@@ -39,6 +39,67 @@ GAME_METRICS = {
     "error": "error",
 }
 LESS_IS_BETTER = ("optimality_gap", "change_at_revisit", "recovery", "error")
+
+
+# Names of the numbers of probes -> headings.
+MEMORY_METRICS = {
+    "learned": "learned",
+    "forgetting": "forgetting",
+    "share_forgotten": "share forgotten",
+    "transfer": "zero-shot transfer",
+}
+
+
+class Amount(Document):
+    """A mean over branches, and its standard error."""
+
+    mean: float
+    error: float | None = Field(description="None of a single branch.")
+
+
+class MatrixCell(Document):
+    """R[i, g] of one run: how well a state plays a game."""
+
+    seed: int | None
+    state: str
+    game: str
+    amount: Amount = Field(description="Over branches, in `MemoryNumbers.unit`.")
+
+
+class PairNumbers(Document):
+    """Two states of one run, asked for the same game."""
+
+    seed: int | None
+    kind: str = Field(description="learned, forgetting or transfer.")
+    game: str
+    state: str
+    other: str
+    amount: Amount = Field(description="`state` minus `other`, paired by branch.")
+
+
+class RunMemory(Document):
+    """The numbers of one run."""
+
+    seed: int | None
+    numbers: dict[str, Amount] = Field(description="Means over pairs.")
+    share_forgotten: float | None = Field(
+        description="None where too little was learned."
+    )
+
+
+class MemoryNumbers(Document):
+    """What the probes of an agent's runs say."""
+
+    unit: Literal["z", "reward per frame", "-mse / variance"]
+    branches: int = Field(description="Branches of a game.")
+    frames: int = Field(description="Frames of a branch.")
+    seeds: tuple[int | None, ...] = Field(description="Of the runs with probes.")
+    numbers: dict[str, Estimate] = Field(description="Over runs.")
+    games: dict[str, dict[str, Estimate]] = Field(description="Game -> over runs.")
+    runs: tuple[RunMemory, ...]
+    pairs: tuple[PairNumbers, ...]
+    matrix: tuple[MatrixCell, ...]
+    absent: dict[str, str] = Field(description="Number -> why it is not there.")
 
 
 class Profile(Document):
@@ -75,6 +136,9 @@ class AgentNumbers(Document):
     )
     improvement: Estimate | None = Field(
         description="Probability of being better than that agent."
+    )
+    memory: MemoryNumbers | None = optional(
+        "What was learned, kept and forgotten, where runs have probes."
     )
 
     @property

@@ -71,7 +71,13 @@ class AgentKey:
 
 
 LeftOutKind = Literal[
-    "missing", "errored", "unfinished", "tuning", "unreadable", "contradicting"
+    "missing",
+    "errored",
+    "unfinished",
+    "tuning",
+    "probe",
+    "unreadable",
+    "contradicting",
 ]
 
 
@@ -112,6 +118,7 @@ class MeasuredRun:
         identity: Equal for two copies of the same run.
         has_evidence: Whether it has the digests and hashes that verification needs.
         rows_sha256: SHA-256 of events.jsonl in run_summary.json.
+        chain_head: Last chain value of its digests, by which probes name it.
     """
 
     path: Path
@@ -125,6 +132,7 @@ class MeasuredRun:
     identity: str
     has_evidence: bool
     rows_sha256: str | None = None
+    chain_head: str | None = None
 
     @property
     def track(self) -> Track:
@@ -253,6 +261,7 @@ class RunReader:
             identity=_identify(run),
             has_evidence=has_evidence(run.summary),
             rows_sha256=None if events is None else events.sha256,
+            chain_head=None if run.summary is None else run.summary.chain_head,
         )
 
 
@@ -282,9 +291,8 @@ def _find_missing(group: RunGroup, seeds: set[int | None]) -> Iterator[LeftOut]:
 
 def _find_problem(run: RunDirectory) -> tuple[LeftOutKind, str] | None:
     """Why a run does not count; None if it does."""
-    if run.config.is_tuning:
-        noun = track_of(run.config).frame_noun
-        return "tuning", f"stopped at {noun} {run.config.stop_frame} for tuning"
+    if other := _find_other_purpose(run.config):
+        return other
     state = run.status.state if run.status else "COMPLETED"
     if run.status is not None and state in ("FAILED", "STALE"):
         error = run.status.error
@@ -295,6 +303,16 @@ def _find_problem(run: RunDirectory) -> tuple[LeftOutKind, str] | None:
         return "unfinished", "not scored; `longplay score` does it"
     if not run.score.complete or run.score.frames < run.config.total_frames:
         return "unfinished", "its score covers a part of the run"
+    return None
+
+
+def _find_other_purpose(config: RunConfig) -> tuple[LeftOutKind, str] | None:
+    """What a run was played for, if not for a result."""
+    if config.probe is not None:
+        return "probe", f"a probe of {config.probe.state}, not a result"
+    if config.is_tuning:
+        noun = track_of(config).frame_noun
+        return "tuning", f"stopped at {noun} {config.stop_frame} for tuning"
     return None
 
 

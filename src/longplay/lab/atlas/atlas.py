@@ -1,4 +1,4 @@
-"""M[agent, task] -> abilities, difficulties, and what is missing.
+"""M[agent, task] -> abilities of agents, difficulties of tasks, missing entries.
 
     atlas.json         counts, models, errors of prediction, notes
     agents.csv         abilities; tasks.csv: difficulties

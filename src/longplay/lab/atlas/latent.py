@@ -114,8 +114,8 @@ def _standard_errors(
 ) -> tuple[Reals, Reals]:
     """Standard errors of abilities and difficulties relative to the mean difficulty.
 
-    With many parameters each is treated as if the others were known: every one of them
-    rests on many entries then, and the error of the others adds little to its own.
+    With many parameters each is treated as if the others were known: it is then
+    estimated from many entries, and the errors of the others add little to its own.
     """
     chance = _chance(ability[agent] - difficulty[task])
     own = _information(agent, chance, len(ability))

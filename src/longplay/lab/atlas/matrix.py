@@ -24,11 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AliasChoices
 
 from longplay.contract.files import read_document
 from longplay.contract.names import name_agent
 from longplay.errors import DocumentError, MissingExtraError, NotARunError
-from longplay.eval_log.records import ExperimentRecord
+from longplay.eval_log.foreign import is_foreign
+from longplay.eval_log.records import EpisodeRecord, ExperimentRecord
 from longplay.eval_log.run_records import (
     EPISODE_FILE,
     EXPERIMENT_FILE,
@@ -59,12 +61,10 @@ _COLUMNS = {
 _REQUIRED = ("experiment_id", "task_id", "trajectory_id")
 # The names of these columns in newer logs of the harness that the EvalLog comes from.
 _ALIASES = {
-    "experiment_id": "evaluation_id",
-    "task_id": "sample_id",
-    "task_version_hash": "sample_hash",
-    "reward": "score",
-    "success": "is_correct",
-    "error_type": "error",
+    name: str(aliases.choices[1])
+    for name in _COLUMNS
+    if (aliases := EpisodeRecord.model_fields[name].validation_alias)
+    and isinstance(aliases, AliasChoices)
 }
 
 
@@ -219,6 +219,12 @@ class _Sources:
 
     def _add_experiment(self, directory: Path) -> None:
         documents = find_record_files(directory)
+        if not documents and is_foreign(directory):
+            raise NotARunError(
+                f"{directory}: expected records, found a run of another tool; "
+                "`longplay export --jsonl FILE --agent-name NAME --suite-name NAME` "
+                "makes its record"
+            )
         if not documents:
             raise NotARunError(
                 f"{directory}: expected an experiment directory with records "

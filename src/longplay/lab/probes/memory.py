@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.config import ScheduledVisit
-from longplay.lab.probes.cells import FRESH
+from longplay.probes import FRESH
 
 Reals = NDArray[np.float64]
 # (state, game) -> (K,) results of its branches.

@@ -17,6 +17,7 @@ from longplay.lab.analysis.records import (
     METRICS,
     AgentNumbers,
     Comparison,
+    MemoryNumbers,
     SuiteComparison,
 )
 from longplay.tables import NOTHING, Cell, TextTable, render_latex, write_csv
@@ -52,13 +53,21 @@ def format_estimate(estimate: Estimate | None) -> str:
         return _format_alone(estimate.mean)
     assert estimate.low is not None
     assert estimate.high is not None
-    decimals = 1 - math.floor(math.log10(half_width))
-    mean = format_fixed(estimate.mean, decimals)
     skew = abs(estimate.low + estimate.high - 2 * estimate.mean)
     if skew <= 0.02 * half_width:
-        return f"{mean} ±{format_fixed(half_width, decimals)}"
+        return format_with_error(estimate.mean, half_width)
+    decimals = 1 - math.floor(math.log10(half_width))
+    mean = format_fixed(estimate.mean, decimals)
     low, high = (format_fixed(x, decimals) for x in (estimate.low, estimate.high))
     return f"{mean} ({low}…{high})"
+
+
+def format_with_error(mean: float, error: float | None) -> str:
+    """`0.312 ±0.045`, with two digits of the error; without one if there is none."""
+    if error is None or error <= 1e-9 * abs(mean):
+        return _format_alone(mean)
+    decimals = 1 - math.floor(math.log10(error))
+    return f"{format_fixed(mean, decimals)} ±{format_fixed(error, decimals)}"
 
 
 def format_fixed(value: float, decimals: int) -> str:
@@ -261,6 +270,15 @@ def _list_estimates(agent: AgentNumbers) -> Iterator[tuple[str, str, Estimate]]:
     for game, numbers in agent.games.items():
         for metric, estimate in numbers.items():
             yield game, metric, estimate
+    yield from _list_probed(agent.memory)
+
+
+def _list_probed(memory: MemoryNumbers | None) -> Iterator[tuple[str, str, Estimate]]:
+    """The same of the numbers of probes."""
+    if memory is not None:
+        for game, numbers in {"": memory.numbers, **memory.games}.items():
+            for metric, estimate in numbers.items():
+                yield game, f"probe_{metric}", estimate
 
 
 def _csv_row(

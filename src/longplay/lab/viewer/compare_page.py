@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from longplay.lab.analysis.comparison import Request, compare, runs_by_label
 from longplay.lab.analysis.records import Comparison, SuiteComparison
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun
+from longplay.lab.probes.numbers import add_memory
 from longplay.lab.report.draw.drawings import Drawing, Shown, drawing_to_csv
 from longplay.lab.report.draw.figures import make_figure
 from longplay.lab.report.site.sections import (
@@ -44,13 +45,15 @@ class Compared:
     def show(self, site: Site, suite: SuiteComparison) -> Shown:
         """A table of the comparison, with its runs and its scale."""
         scale = make_scale(site.anchors, suite.suite, suite.games, suite.emulator)
-        return Shown(suite, runs_by_label(self.found, suite), scale)
+        runs = runs_by_label(self.found, suite)
+        return Shown(suite, runs, scale, site.link_probe)
 
 
 def compare_entries(site: Site, entries: Sequence[RunEntry]) -> Compared:
     """Compares runs, as `longplay compare` does."""
     found = site.read_runs(list(entries))
-    return Compared(found, compare(found, Request(site.anchors)))
+    comparison = compare(found, Request(site.anchors))
+    return Compared(found, add_memory(comparison, found, site.anchors, site.open_probe))
 
 
 def make_sections(

@@ -16,9 +16,9 @@ from longplay.lab.report.draw.drawings import (
     Panel,
     Series,
     Shown,
-    draw,
     point_rates,
 )
+from longplay.lab.report.draw.kinds import draw
 from longplay.lab.report.site.sections import describe_command
 from longplay.lab.viewer.cards import RunCard, describe_progress, describe_state
 from longplay.lab.viewer.compare_page import compare_entries, make_sections
@@ -29,7 +29,7 @@ from longplay.tables import Cell, TextTable, Value
 
 # Middles of the points of a visit, and its end.
 _PLACES = np.append((np.arange(POINTS) + 0.5) / POINTS, 1.0)
-_KINDS = ("games", "retention", "predictions")
+_KINDS = ("games", "retention", "predictions", "memory", "matrix")
 
 
 def draw_experiment(shown: Shown) -> Iterator[Drawing]:

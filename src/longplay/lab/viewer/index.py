@@ -26,8 +26,15 @@ from longplay.contract.layout import (
     ExperimentConfig,
     RunGroup,
     find_run_groups,
+    probes_of,
 )
-from longplay.contract.rundir import PACK_SUFFIX, ROW_FILES, RunDirectory
+from longplay.contract.rundir import (
+    PACK_SUFFIX,
+    ROW_FILES,
+    RunDirectory,
+    is_pack,
+    is_run,
+)
 from longplay.errors import DocumentError, NotARunError, show_name
 from longplay.lab.report.site.verdicts import open_pack
 from longplay.runs.metric_rows import METRICS_FILE
@@ -43,6 +50,7 @@ DOCUMENTS = (
     "score.json",
     "verification.json",
     "tuning.json",
+    "probe.json",
     RUN_REQUEST,
     "episode_record.json",
 )
@@ -125,6 +133,8 @@ class Listing:
 
     runs: dict[str, RunEntry]
     experiments: dict[str, ExperimentEntry]
+    # Not in the list of runs: they are not results.
+    probes: dict[str, RunEntry]
 
 
 class Index:
@@ -152,7 +162,7 @@ class Index:
 
 
 def _list_all(roots: Iterable[Path], *, is_missing_ok: bool = False) -> Listing:
-    listing = Listing({}, {})
+    listing = Listing({}, {}, {})
     for root in roots:
         try:
             groups = find_run_groups(root, keeps_broken=True)
@@ -175,6 +185,7 @@ def _add_group(listing: Listing, group: RunGroup, root: Path) -> None:
         # A run found a second time, without its experiment, stays with it.
         if entry.id not in listing.runs or experiment_id is not None:
             listing.runs[entry.id] = entry
+        listing.probes.update(_find_probes(entry, root))
     if experiment_id is not None:
         listing.experiments[experiment_id] = ExperimentEntry(
             experiment_id,
@@ -184,6 +195,19 @@ def _add_group(listing: Listing, group: RunGroup, root: Path) -> None:
             tuple(entries),
             group.problem,
         )
+
+
+def _find_probes(entry: RunEntry, root: Path) -> dict[str, RunEntry]:
+    """The probes of a run's agent, if they are below the given path."""
+    folder = probes_of(entry.path)
+    if entry.problem is not None or not folder.is_dir():
+        return {}
+    found = (
+        _make_entry(place, root, entry.experiment_id)
+        for place in folder.iterdir()
+        if is_run(place) or is_pack(place)
+    )
+    return {probe.id: probe for probe in found if probe.problem is None}
 
 
 def _make_entry(path: Path, root: Path, experiment_id: str | None) -> RunEntry:

@@ -94,6 +94,7 @@ def render_run(site: Site, entry: RunEntry, page: int) -> bytes:
         visits=_table_visits(entry, run),
         episodes=episodes,
         tuning=_read_tuning(run),
+        probe=_describe_probe(run),
         evidence=_list_evidence(run, card.trust),
         facts=_list_facts(run),
         command=describe_command(card.agent, [measured]) if measured else None,
@@ -218,6 +219,17 @@ def _table_visits(entry: RunEntry, run: RunDirectory) -> TextTable:
         rows.append((name, *place, *numbers))
     columns = ("visit", "game", "cycle", f"first {noun}", f"{noun}s", "reward")
     return TextTable.of("visits", (*columns, "episodes"), rows, names=2)
+
+
+def _describe_probe(run: RunDirectory) -> str | None:
+    probe = run.config.probe
+    if probe is None:
+        return None
+    noun = track_of(run.config).frame_noun
+    return (
+        f"state {probe.state} of the agent of {probe.of.suite}, seed {probe.of.seed}: "
+        f"{probe.branches} branches of {probe.frames:,} {noun}s per game, each a visit"
+    )
 
 
 def _read_tuning(run: RunDirectory) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import socket
 import threading
@@ -17,6 +18,8 @@ DEFAULT_PORT = 8450
 # Another viewer may have the default port.
 _PORTS_TO_TRY = 20
 _MOST_CONNECTIONS = 64
+# How long a connection may take to send the headers of a request.
+_HEADERS_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ def serve(
             access_log=False,
             lifespan="off",
             ws="none",
-            http="h11",
+            http=_make_protocol(),
             server_header=False,
             limit_concurrency=_MOST_CONNECTIONS,
             timeout_keep_alive=5,
@@ -92,6 +95,40 @@ def serve(
         threading.Thread(target=load_plotly, daemon=True).start()
         announce(_address(options.host, port, token))
         uvicorn.Server(config).run(sockets=[listening])
+
+
+def _make_protocol() -> type[asyncio.Protocol]:
+    """HTTP, with a time limit for headers: others need the connection."""
+    import h11
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class TimedProtocol(H11Protocol):
+        _limit: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as H11Protocol
+            super().connection_made(transport)
+            self._watch()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            self._stop_watching()
+
+        def _watch(self) -> None:
+            if self.conn.their_state is not h11.IDLE:
+                self._stop_watching()
+            elif self._limit is None:
+                self._limit = self.loop.call_later(_HEADERS_S, self.transport.close)
+
+        def _stop_watching(self) -> None:
+            if self._limit is not None:
+                self._limit.cancel()
+                self._limit = None
+
+    return TimedProtocol
 
 
 def _bind(options: ServerOptions) -> socket.socket:

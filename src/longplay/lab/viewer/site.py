@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from longplay.contract.curves import Curves
+from longplay.contract.layout import probes_of
 from longplay.contract.rows import EpisodeRow
-from longplay.contract.rundir import RunDirectory
-from longplay.lab.analysis.runs import FoundRuns, RunReader
+from longplay.contract.rundir import PACK_SUFFIX, RunDirectory
+from longplay.lab.analysis.runs import FoundRuns, MeasuredRun, RunReader
 from longplay.lab.report.site.pages import render_page
 from longplay.lab.report.site.verdicts import open_pack
 from longplay.lab.viewer.cards import CardReader, RunCard
-from longplay.lab.viewer.index import ExperimentEntry, Index, RunEntry, fingerprint
+from longplay.lab.viewer.index import (
+    ExperimentEntry,
+    Index,
+    RunEntry,
+    fingerprint,
+    identify,
+)
 from longplay.lab.viewer.kept import Kept, PageNotFoundError
 from longplay.lab.viewer.replays import Replays
 from longplay.lab.viewer.tail import (
@@ -64,10 +72,28 @@ class Site:
         Raises:
             PageNotFoundError: The index has no such id.
         """
-        entry = self.index.read().runs.get(run_id)
+        listing = self.index.read()
+        entry = listing.runs.get(run_id) or listing.probes.get(run_id)
         if entry is None:
             raise PageNotFoundError("no run has this id")
         return entry
+
+    def open_probe(self, path: Path) -> RunDirectory | None:
+        """A probe; None if it is not in the index.
+
+        Raises:
+            DocumentError: Its files must not be read.
+        """
+        entry = self.index.read().probes.get(identify(path))
+        return None if entry is None else entry.open()
+
+    def link_probe(self, run: MeasuredRun, state: str) -> str:
+        """The address of the branches of a probe; empty if it is not in the index."""
+        probes, folder = self.index.read().probes, probes_of(run.path)
+        for name in (state, f"{state}{PACK_SUFFIX}"):
+            if (probe_id := identify(folder / name)) in probes:
+                return f"/runs/{probe_id}#visits"
+        return ""
 
     def find_experiment(self, experiment_id: str) -> ExperimentEntry:
         """An experiment by its id.

@@ -8,7 +8,7 @@ always show the same numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from longplay.contract.config import visit_spans
 from longplay.contract.curves import WINDOWS, Curves, ratio
-from longplay.errors import ConfigError, UnknownNameError
+from longplay.errors import ConfigError
 from longplay.lab.analysis.aggregation import PROFILE_THRESHOLDS
 from longplay.lab.analysis.intervals import Estimate, estimate_mean
 from longplay.lab.analysis.records import METRICS, AgentNumbers, SuiteComparison
@@ -71,6 +71,27 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """A table of coloured cells.
+
+    Attributes:
+        rows: Names, from top to bottom.
+        columns: Names, from left to right.
+        values: Row by row; None for an empty cell.
+        shades: The same, from 0 (light) to 1 (dark).
+        texts: The same, as shown.
+        links: The same, addresses that cells lead to; empty for none.
+    """
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    values: tuple[tuple[float | None, ...], ...]
+    shades: tuple[tuple[float | None, ...], ...]
+    texts: tuple[tuple[str, ...], ...]
+    links: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
 class Panel:
     """One pair of axes.
 
@@ -82,6 +103,9 @@ class Panel:
         spans: Behind the lines.
         is_log: Whether the value axis is logarithmic.
         limits: Limits of the value axis, if known.
+        has_bars: Whether intervals are bars at the points of lines, and not bands.
+        x_names: Names of x = 0, 1, …; empty where x are numbers.
+        grid: Coloured cells in place of series.
     """
 
     title: str
@@ -91,6 +115,9 @@ class Panel:
     spans: tuple[Span, ...] = ()
     is_log: bool = False
     limits: tuple[float, float] | None = None
+    has_bars: bool = False
+    x_names: tuple[str, ...] = ()
+    grid: Grid | None = None
 
 
 @dataclass(frozen=True)
@@ -122,6 +149,14 @@ def number_marks(drawing: Drawing) -> dict[str, int]:
 # --- what a figure shows --------------------------------------------------------
 
 
+# (run, state of its agent) -> the address of the probe; empty for none.
+ProbeLinker = Callable[[MeasuredRun, str], str]
+
+
+def _link_nowhere(run: MeasuredRun, state: str) -> str:
+    return ""
+
+
 @dataclass(frozen=True)
 class Shown:
     """A table of a comparison, and the runs behind it.
@@ -130,11 +165,13 @@ class Shown:
         suite: The table.
         runs: Label of an agent -> its runs; shipped agents have none.
         scale: Converts rates into z.
+        link: Gives the address of a probe: of a run and a state.
     """
 
     suite: SuiteComparison
     runs: RunsOfAgents
     scale: Scale
+    link: ProbeLinker = _link_nowhere
 
     @property
     def has_z(self) -> bool:
@@ -166,7 +203,7 @@ def draw_curves(shown: Shown) -> Drawing:
                 series.append(line)
         panels.append(Panel(game, tuple(series)))
     if not any(panel.series for panel in panels):
-        raise _nothing("curves", "no run has its rows")
+        raise nothing_to_draw("curves", "no run has its rows")
     return Drawing(
         "curves",
         "Learning curves",
@@ -219,7 +256,7 @@ def draw_games(shown: Shown) -> Drawing:
     metric = "average" if shown.has_z else "rate"
     word = "z" if shown.has_z else f"reward per {shown.suite.frame_noun}"
     if shown.suite.error is not None:
-        raise _nothing("games", "prediction suites have --kind predictions")
+        raise nothing_to_draw("games", "prediction suites have --kind predictions")
     panel = _dots_by_game(shown, metric, marks=(0.0, 1.0) if shown.has_z else ())
     return Drawing(
         "games",
@@ -268,7 +305,7 @@ def _dots(label: str, colour: str, points: Sequence[tuple[float, Estimate]]) -> 
 def draw_predictions(shown: Shown) -> Drawing:
     """The error of every game; lower is better."""
     if shown.suite.error is None:
-        raise _nothing("predictions", "it is not a prediction suite")
+        raise nothing_to_draw("predictions", "it is not a prediction suite")
     panel = _dots_by_game(shown, "error", (1.0,), is_log=True)
     return Drawing(
         "predictions",
@@ -290,7 +327,7 @@ def draw_profile(shown: Shown) -> Drawing:
             colour = shown.colour(agent)
             series.append(_to_series(agent.label, colour, PROFILE_THRESHOLDS, shares))
     if not series:
-        raise _nothing("profile", "no game has z")
+        raise nothing_to_draw("profile", "no game has z")
     return Drawing(
         "profile",
         "Performance profile",
@@ -318,7 +355,9 @@ def draw_retention(shown: Shown) -> Drawing:
             panels.append(Panel(METRICS[name], series, labels, marks=(0.0,)))
     if not panels:
         reasons = {a.absent[name] for a in agents for name in names if name in a.absent}
-        raise _nothing("retention", "; ".join(sorted(reasons)) or "no agent has it")
+        raise nothing_to_draw(
+            "retention", "; ".join(sorted(reasons)) or "no agent has it"
+        )
     return Drawing(
         "retention",
         "Retention",
@@ -334,7 +373,7 @@ def draw_improvement(shown: Shown) -> Drawing:
     """The probability of being better than one agent."""
     known = [agent for agent in shown.suite.agents if agent.improvement is not None]
     if not known:
-        raise _nothing("improvement", "needs two agents with runs")
+        raise nothing_to_draw("improvement", "needs two agents with runs")
     series = tuple(
         _dots(agent.label, shown.colour(agent), [(n, agent.improvement)])
         for n, agent in enumerate(known)
@@ -359,7 +398,7 @@ def draw_stream(shown: Shown) -> Drawing:
         if runs:
             panels.append(_stream_panel(agent.label, runs[0], shown))
     if not panels:
-        raise _nothing("stream", "no run has its rows")
+        raise nothing_to_draw("stream", "no run has its rows")
     word = "z" if shown.has_z else f"reward per {shown.suite.frame_noun}"
     return Drawing(
         "stream",
@@ -407,30 +446,8 @@ def _bare_line(label: str, colour: str, x: Reals, y: Reals) -> Series:
     return Series(label, colour, tuple(x.tolist()), tuple(y.tolist()), nothing, nothing)
 
 
-KINDS: Mapping[str, Callable[[Shown], Drawing]] = {
-    "curves": draw_curves,
-    "games": draw_games,
-    "profile": draw_profile,
-    "retention": draw_retention,
-    "stream": draw_stream,
-    "improvement": draw_improvement,
-    "predictions": draw_predictions,
-}
-
-
-def draw(kind: str, shown: Shown) -> Drawing:
-    """Makes a drawing of the given kind.
-
-    Raises:
-        UnknownNameError: There is no such kind.
-        ConfigError: The runs lack the data for it.
-    """
-    if kind not in KINDS:
-        raise UnknownNameError("kind of figure", kind, KINDS)
-    return KINDS[kind](shown)
-
-
-def _nothing(kind: str, why: str) -> ConfigError:
+def nothing_to_draw(kind: str, why: str) -> ConfigError:
+    """The error of a figure whose data are missing."""
     return ConfigError(f"--kind {kind}: nothing to draw: {why}")
 
 
@@ -441,6 +458,7 @@ def table_drawing(drawing: Drawing) -> TextTable:
     """The numbers of a drawing, a row per point."""
     rows: list[tuple[Value, ...]] = []
     for panel in drawing.panels:
+        rows += _list_cells(panel)
         for series in panel.series:
             points = zip(series.x, series.y, series.low, series.high, strict=True)
             for x, y, *ends in points:
@@ -455,3 +473,13 @@ def table_drawing(drawing: Drawing) -> TextTable:
 def drawing_to_csv(drawing: Drawing) -> str:
     """The numbers of a drawing, with all their digits."""
     return render_csv(table_drawing(drawing))
+
+
+def _list_cells(panel: Panel) -> Iterator[tuple[Value, ...]]:
+    """The cells of a grid: a column is a series, a row its x."""
+    if panel.grid is None:
+        return
+    for row, values in zip(panel.grid.rows, panel.grid.values, strict=True):
+        for column, value in zip(panel.grid.columns, values, strict=True):
+            if value is not None:
+                yield panel.title, column, row, value, "", ""

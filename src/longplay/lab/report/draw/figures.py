@@ -13,7 +13,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from longplay.errors import MissingExtraError
-from longplay.lab.report.draw.drawings import Drawing, Panel, Series, number_marks
+from longplay.lab.report.draw.drawings import (
+    Drawing,
+    Grid,
+    Panel,
+    Series,
+    number_marks,
+)
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -101,6 +107,9 @@ def _add_spans(layout: dict[str, Any], panels: Sequence[Panel]) -> None:
 
 
 def _height(drawing: Drawing, down: int) -> int:
+    if drawing.panels[0].grid is not None:
+        rows = max(len(panel.grid.rows) for panel in drawing.panels if panel.grid)
+        return 130 + down * max(_PANEL_PX, 2 * _CATEGORY_PX * rows)
     tallest = max(len(panel.categories) for panel in drawing.panels)
     lines = tallest * (1 + len(drawing.panels[0].series))
     return 130 + down * max(_PANEL_PX, _CATEGORY_PX * lines)
@@ -113,13 +122,23 @@ def _add_panel(
     marks: dict[str, int],
     named: set[str],
 ) -> None:
+    if panel.grid is not None:
+        figure.add_trace(_heatmap(panel.grid), **place)
+        figure.update_yaxes(autorange="reversed", automargin=True, **place)
+    if panel.x_names:
+        figure.update_xaxes(
+            tickvals=list(range(len(panel.x_names))),
+            ticktext=[_escape(name) for name in panel.x_names],
+            **place,
+        )
     for series in panel.series:
         mark = marks[series.label]
-        traces = (
-            _dots(series, _SYMBOLS[mark % len(_SYMBOLS)])
-            if panel.categories
-            else _line(series, _DASHES[mark % len(_DASHES)])
-        )
+        if panel.categories:
+            traces = _dots(series, _SYMBOLS[mark % len(_SYMBOLS)])
+        elif panel.has_bars:
+            traces = _bars(series, _SYMBOLS[mark % len(_SYMBOLS)])
+        else:
+            traces = _line(series, _DASHES[mark % len(_DASHES)])
         for trace in traces:
             is_new = series.label not in named and "name" in trace
             named.update({series.label} if is_new else ())
@@ -181,6 +200,53 @@ def _line(series: Series, dash: str) -> list[dict[str, Any]]:
     if series.key:
         style["meta"] = series.key
     return [*traces, {**group, **points, **style}]
+
+
+def _bars(series: Series, symbol: str) -> list[dict[str, Any]]:
+    """Points with bars, joined by a line."""
+    ends = list(zip(series.y, series.low, series.high, strict=True))
+    trace = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": _escape(series.label),
+        "legendgroup": _escape(series.label),
+        "x": list(series.x),
+        "y": list(series.y),
+        "line": {"color": series.colour, "width": 1},
+        "marker": {"color": series.colour, "size": 6, "symbol": symbol},
+        "error_y": {
+            "type": "data",
+            "symmetric": False,
+            "array": [0 if high is None else high - y for y, _, high in ends],
+            "arrayminus": [0 if low is None else y - low for y, low, _ in ends],
+            "color": series.colour,
+            "thickness": 1.2,
+            "width": 2,
+        },
+    }
+    return [{**trace, "customdata": list(series.links)} if series.links else trace]
+
+
+def _heatmap(grid: Grid) -> dict[str, Any]:
+    """Coloured cells with their values."""
+    trace = {
+        "type": "heatmap",
+        "x": [_escape(name) for name in grid.columns],
+        "y": [_escape(name) for name in grid.rows],
+        "z": [list(row) for row in grid.shades],
+        "text": [list(row) for row in grid.texts],
+        "texttemplate": "%{text}",
+        "hovertemplate": "%{y}, %{x}: %{text}<extra></extra>",
+        "colorscale": "Blues",
+        "zmin": -0.1,
+        "zmax": 1.8,
+        "showscale": False,
+        "xgap": 2,
+        "ygap": 2,
+    }
+    if any(any(row) for row in grid.links):
+        return {**trace, "customdata": [list(row) for row in grid.links]}
+    return trace
 
 
 def _dots(series: Series, symbol: str) -> list[dict[str, Any]]:

@@ -11,7 +11,14 @@ import math
 from typing import TYPE_CHECKING, Any, Literal
 
 from longplay.errors import ConfigError, MissingExtraError
-from longplay.lab.report.draw.drawings import Drawing, Panel, Series, Span, number_marks
+from longplay.lab.report.draw.drawings import (
+    Drawing,
+    Grid,
+    Panel,
+    Series,
+    Span,
+    number_marks,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +32,9 @@ _PANEL_HEIGHT_IN = 1.5
 # Bands of more lines hide the lines.
 _MOST_BANDS = 3
 _CATEGORY_HEIGHT_IN = 0.13
+# More names below an axis are thinned out, or turned.
+_MOST_X_NAMES = 10
+_MOST_UPRIGHT = 5
 # A page has room for this, with a caption.
 _LARGEST_HEIGHT_IN = 8.0
 # Panels side by side: a few, or many of one figure.
@@ -123,7 +133,7 @@ def _arrange(drawing: Drawing, columns: Columns) -> tuple[int, int]:
     """Rows and columns of panels."""
     count = len(drawing.panels)
     most = 1 if drawing.kind == "stream" else _ACROSS[columns][count > _MANY_PANELS]
-    if drawing.panels[0].categories:
+    if drawing.panels[0].categories or drawing.panels[0].grid:
         most = {1: 1, 2: 3}[columns]
     across = min(most, count)
     return across, math.ceil(count / across)
@@ -135,6 +145,9 @@ def _heights(drawing: Drawing, across: int, down: int) -> list[float]:
     heights = []
     for row in range(down):
         panels = drawing.panels[row * across : (row + 1) * across]
+        if rows := max(len(panel.grid.rows) if panel.grid else 0 for panel in panels):
+            heights.append(_CATEGORY_HEIGHT_IN * (rows + 3))
+            continue
         tallest = max(len(panel.categories) for panel in panels)
         lines = tallest * (
             1 if drawing.kind in ("retention", "improvement") else series
@@ -155,12 +168,20 @@ def _draw_panel(axes: Axes, panel: Panel, marks: dict[str, int]) -> None:
     for value in panel.marks:
         line = axes.axvline if panel.categories else axes.axhline
         line(value, color="0.6", linewidth=0.6, linestyle=":", zorder=0)
+    if panel.grid is not None:
+        _draw_grid(axes, panel.grid)
     for series in panel.series:
         if panel.categories:
             _draw_dots(axes, series, marks[series.label])
+        elif panel.has_bars:
+            _draw_bars(axes, series, marks[series.label])
         else:
             has_band = len(marks) <= _MOST_BANDS
             _draw_line(axes, series, marks[series.label], has_band=has_band)
+    if panel.x_names:
+        step = math.ceil(len(panel.x_names) / _MOST_X_NAMES)
+        axes.set_xticks(range(0, len(panel.x_names), step), panel.x_names[::step])
+        axes.set_xlim(-0.5, len(panel.x_names) - 0.5)
     if panel.limits is not None:
         room = 0.03 * (panel.limits[1] - panel.limits[0])
         bounds = (panel.limits[0] - room, panel.limits[1] + room)
@@ -201,6 +222,45 @@ def _draw_line(axes: Axes, series: Series, mark: int, *, has_band: bool) -> None
     if known and has_band:
         x, low, high = zip(*known, strict=True)
         axes.fill_between(x, low, high, color=series.colour, alpha=0.2, linewidth=0)
+
+
+def _draw_bars(axes: Axes, series: Series, mark: int) -> None:
+    """Points with bars, joined by a line."""
+    errors = [
+        [
+            0.0 if end is None else abs(y - end)
+            for y, end in zip(series.y, ends, strict=True)
+        ]
+        for ends in (series.low, series.high)
+    ]
+    axes.errorbar(
+        series.x,
+        series.y,
+        yerr=errors,
+        color=series.colour,
+        marker=_SYMBOLS[mark % len(_SYMBOLS)],
+        markersize=2.4,
+        linewidth=0.8,
+        elinewidth=0.7,
+        capsize=1.2,
+    )
+
+
+def _draw_grid(axes: Axes, grid: Grid) -> None:
+    """Coloured cells with their values."""
+    import numpy as np
+
+    shades = np.array(grid.shades, float)
+    axes.imshow(shades, cmap="Blues", vmin=-0.1, vmax=1.8, aspect="auto")
+    for row, texts in enumerate(grid.texts):
+        for column, text in enumerate(texts):
+            axes.text(column, row, text, ha="center", va="center", fontsize=5)
+    axes.set_xticks(range(len(grid.columns)), grid.columns)
+    axes.set_yticks(range(len(grid.rows)), grid.rows)
+    if len(grid.columns) > _MOST_UPRIGHT:
+        axes.tick_params(axis="x", rotation=60)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
 
 
 def _draw_dots(axes: Axes, series: Series, mark: int) -> None:

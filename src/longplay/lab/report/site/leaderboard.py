@@ -26,13 +26,13 @@ from longplay.contract.files import (
     write_file,
 )
 from longplay.contract.fingerprint import contract_hash
-from longplay.errors import show_name
+from longplay.errors import escape_controls, show_name
 from longplay.lab.analysis.comparison import Request, compare, runs_by_label
 from longplay.lab.analysis.intervals import Estimate
 from longplay.lab.analysis.labels import describe_seeds
 from longplay.lab.analysis.records import AgentNumbers, SuiteComparison
 from longplay.lab.analysis.runs import AgentKey, FoundRuns, LeftOut, MeasuredRun
-from longplay.lab.report.site.pages import make_site_folder, render_page
+from longplay.lab.report.site.pages import render_page, writing_site
 from longplay.lab.report.site.verdicts import Verdict
 from longplay.lab.report.tables import estimate_cell, head_metric, order_metrics
 from longplay.plan import plan_run
@@ -65,10 +65,16 @@ class Entry(Document):
     same_rows_as: tuple[str, ...] = Field(
         default=(), description="Entries of other agents with a run of the same rows."
     )
+    joined_from: tuple[str, ...] = Field(
+        default=(),
+        exclude_if=lambda folders: not folders,
+        description="The folders of its runs, where there are several; left out else.",
+    )
     seeds: tuple[int, ...]
     missing_seeds: tuple[int, ...] = Field(description="Official ones without a run.")
     errored_seeds: tuple[int | None, ...] = Field(
-        description="Seeds of runs that ended with an error; left out of means."
+        description="Seeds of runs that ended with an error, in the folders of the "
+        "entry's runs; left out of means."
     )
     numbers: dict[str, Estimate] = Field(description="None if it is incomplete.")
     packs: dict[str, str] = Field(description="Seed -> address in the site.")
@@ -162,7 +168,7 @@ def make_leaderboard(
     boards = [
         _rank(
             suite,
-            _mark_entries(runs_by_label(members, suite), disputed),
+            _mark_entries(runs_by_label(members, suite), disputed, folder),
             verdicts,
             errored,
         )
@@ -174,7 +180,7 @@ def make_leaderboard(
         refused=tuple(
             Refusal(
                 name=show_name(_relative(path, folder)),
-                reason=reason.replace(f"{folder}/", ""),
+                reason=escape_controls(reason.replace(f"{folder}/", "")),
             )
             for path, reason in sorted(refused)
         ),
@@ -270,9 +276,13 @@ def _list_submissions(
 
 
 def _find_place(path: Path, folder: Path) -> str:
+    return _relative(_find_folder(path), folder)
+
+
+def _find_folder(path: Path) -> Path:
     """The folder of a pack or run; of a run in an experiment, the experiment."""
     parent = path.parent
-    return _relative(parent.parent if parent.name == "episodes" else parent, folder)
+    return parent.parent if parent.name == "episodes" else parent
 
 
 def _drop_copies(submissions: Iterable[_Submission]) -> list[_Submission]:
@@ -330,10 +340,11 @@ class _MarkedRuns:
     runs: Sequence[MeasuredRun]
     is_disputed: bool
     same_rows_as: tuple[str, ...]
+    joined_from: tuple[str, ...]
 
 
 def _mark_entries(
-    runs: Mapping[str, Sequence[MeasuredRun]], disputed: set[AgentKey]
+    runs: Mapping[str, Sequence[MeasuredRun]], disputed: set[AgentKey], folder: Path
 ) -> dict[str, _MarkedRuns]:
     """Label -> its runs, and the labels of other agents with the same rows."""
     owners: dict[str | None, list[tuple[str, str | None]]] = {}
@@ -354,9 +365,16 @@ def _mark_entries(
                     if agent_id != run.agent.agent_id
                 )
             ),
+            _list_folders(members, folder),
         )
         for label, members in runs.items()
     }
+
+
+def _list_folders(runs: Iterable[MeasuredRun], folder: Path) -> tuple[str, ...]:
+    """The folders of runs; none if it is one, which needs no mention."""
+    places = sorted({show_name(_find_place(run.path, folder)) for run in runs})
+    return tuple(places) if len(places) > 1 else ()
 
 
 def _relative(path: Path, folder: Path) -> str:
@@ -374,8 +392,14 @@ def _rank(
     official = get_suite(suite.suite).official_seeds
     entries = []
     for agent in suite.agents:
-        entry = _make_entry(agent, runs[agent.label], official, verdicts)
-        seeds = tuple(left.seed for left in errored if _is_of(left, suite, agent))
+        marked = runs[agent.label]
+        entry = _make_entry(agent, marked, official, verdicts)
+        places = {_find_folder(run.path) for run in marked.runs}
+        seeds = tuple(
+            left.seed
+            for left in errored
+            if _is_of(left, suite, agent) and _find_folder(left.path) in places
+        )
         entries.append(entry.model_copy(update={"errored_seeds": seeds}))
     sign = -1 if suite.lead_is_better == "more" else 1
 
@@ -432,6 +456,7 @@ def _make_entry(
         checked_by=tuple(sorted({v.made_by for v in found if v.made_by is not None})),
         is_disputed=marked.is_disputed,
         same_rows_as=marked.same_rows_as,
+        joined_from=marked.joined_from,
         seeds=tuple(seed for seed in agent.seeds if seed is not None),
         missing_seeds=missing,
         errored_seeds=(),
@@ -456,7 +481,13 @@ def write_leaderboard(
         OutputError: The folder exists and is not empty.
         MissingExtraError: jinja2 is not installed.
     """
-    make_site_folder(directory)
+    with writing_site(directory) as folder:
+        _write_pages(folder, board, runs)
+
+
+def _write_pages(
+    directory: Path, board: Leaderboard, runs: Iterable[MeasuredRun]
+) -> None:
     write_document(directory / "leaderboard.json", board)
     linked = {
         address
@@ -515,6 +546,8 @@ def _describe_marks(entry: Entry) -> str:
     parts = ["disputed"] if entry.is_disputed else []
     if entry.same_rows_as:
         parts.append(f"same rows as {', '.join(entry.same_rows_as)}")
+    if entry.joined_from:
+        parts.append(f"runs from {', '.join(entry.joined_from)}")
     return "; ".join(parts)
 
 

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+from collections.abc import Iterator
 from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longplay.contract.files import make_directory, write_file
+from longplay.contract.files import (
+    make_directory,
+    move_directory,
+    remove_directory,
+    write_file,
+)
 from longplay.errors import MissingExtraError, OutputError, escape_lines
 
 if TYPE_CHECKING:
@@ -69,14 +77,28 @@ def read_static(name: str) -> bytes:
     return (resources.files("longplay.lab.report.site") / "static" / name).read_bytes()
 
 
-def make_site_folder(directory: Path) -> None:
-    """Creates a folder for pages, with the style sheet and the script.
+@contextlib.contextmanager
+def writing_site(directory: Path) -> Iterator[Path]:
+    """A new folder for pages, with the style sheet and the script.
+
+    It is beside the directory and becomes it at the end, so that a command which is
+    killed leaves nothing that the next one would refuse to replace.
 
     Raises:
-        OutputError: The folder exists and is not empty.
+        OutputError: The directory exists and is not empty.
     """
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise OutputError(f"{directory} exists and is not empty; choose another folder")
-    make_directory(directory, exist_ok=True)
-    for name in _STATIC:
-        write_file(directory / name, read_static(name))
+    target = directory.absolute()
+    folder = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    make_directory(folder)
+    try:
+        for name in _STATIC:
+            write_file(folder / name, read_static(name))
+        yield folder
+        if target.is_dir():
+            target.rmdir()
+        move_directory(folder, target)
+    except BaseException:
+        remove_directory(folder)
+        raise

@@ -21,7 +21,7 @@ from longplay.lab.analysis.runs import FoundRuns
 from longplay.lab.report.draw.drawings import Drawing, Shown, drawing_to_csv
 from longplay.lab.report.draw.figures import make_figure, plotly_script
 from longplay.lab.report.draw.paper import render_paper
-from longplay.lab.report.site.pages import make_site_folder, render_page
+from longplay.lab.report.site.pages import render_page, writing_site
 from longplay.lab.report.site.sections import (
     PageFigure,
     Section,
@@ -58,7 +58,11 @@ def write_report(directory: Path, given: ReportInput) -> None:
         OutputError: The folder exists and is not empty.
         MissingExtraError: plotly, matplotlib or jinja2 is not installed.
     """
-    make_site_folder(directory)
+    with writing_site(directory) as folder:
+        _write_pages(folder, given)
+
+
+def _write_pages(directory: Path, given: ReportInput) -> None:
     sections: list[Section] = []
     for suite in given.comparison.suites:
         taken = [section.id for section in sections]
@@ -109,6 +113,10 @@ def _write_section(
         ),
         provenance=place.write_table("provenance", made.provenance),
         differences=differences and place.write_table("settings", differences),
+        probes=tuple(
+            place.write_table(f"probes-{number}", table)
+            for number, table in enumerate(made.probes)
+        ),
     )
 
 

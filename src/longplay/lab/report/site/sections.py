@@ -14,13 +14,9 @@ from longplay.errors import ConfigError
 from longplay.lab.analysis.commands import run_command
 from longplay.lab.analysis.records import SuiteComparison
 from longplay.lab.analysis.runs import MeasuredRun
-from longplay.lab.report.draw.drawings import (
-    KINDS,
-    Drawing,
-    Shown,
-    draw,
-    table_drawing,
-)
+from longplay.lab.report.draw.drawings import Drawing, Shown, table_drawing
+from longplay.lab.report.draw.kinds import KINDS, draw
+from longplay.lab.report.memory_tables import describe_memory, list_memory_tables
 from longplay.lab.report.tables import (
     describe_suite,
     make_agents_table,
@@ -68,6 +64,7 @@ class Section:
     figures: tuple[PageFigure, ...]
     provenance: TextTable
     differences: TextTable | None = None
+    probes: tuple[TextTable, ...] = ()
 
 
 def make_section(
@@ -87,9 +84,10 @@ def make_section(
         suite,
         make_agents_table(suite),
         make_games_table(suite),
-        tuple(describe_suite(suite)),
+        (*describe_suite(suite), *describe_memory(suite)),
         tuple(figures),
         table_provenance(shown.runs, trust),
+        probes=tuple(list_memory_tables(suite, with_games=True)),
     )
 
 

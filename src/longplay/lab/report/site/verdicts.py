@@ -28,7 +28,7 @@ from longplay.contract.files import (
     read_document,
     write_document,
 )
-from longplay.contract.rundir import RunDirectory
+from longplay.contract.rundir import RunDirectory, is_pack
 from longplay.errors import (
     CannotVerifyError,
     ConfigError,
@@ -37,6 +37,7 @@ from longplay.errors import (
     RecordingError,
 )
 from longplay.lab.analysis.runs import MeasuredRun
+from longplay.lab.probes.reading import open_directory
 from longplay.provenance import longplay_version, read_package_versions
 from longplay.verify.pack import replayed_pack
 from longplay.verify.pack_file import PackFile
@@ -81,6 +82,11 @@ def open_pack(path: Path) -> RunDirectory:
     """
     with PackFile(path) as packed:
         return packed.read_documents()
+
+
+def open_probe(path: Path) -> RunDirectory | None:
+    """A probe, a run directory or a pack; None if a path is neither."""
+    return open_pack(path) if is_pack(path) else open_directory(path)
 
 
 def read_trust(run: MeasuredRun, *, reads_rows: bool = True) -> ProofLevel:
@@ -195,18 +201,29 @@ class Judge:
             verdict = read_document(kept, Verdict)
             if verdict.level in _REACHED:
                 return verdict
-        if not plays:
-            return Verdict(level="claimed")
+        return self._replay(path, kept) if plays else Verdict(level="claimed")
+
+    def _replay(self, path: Path, kept: Path) -> Verdict:
         try:
             verdict = self._play(path)
         except CannotVerifyError as error:  # says nothing about the run
             return Verdict(level="claimed", problem=str(error))
         except LongplayError as error:
             verdict = Verdict(level="claimed", problem=str(error))
+        if self._has_changed(path, kept):
+            changed = "its files changed while it was replayed"
+            return Verdict(level="claimed", problem=changed)
         # A verdict that cannot be kept costs time, not results.
         with contextlib.suppress(RecordingError):
             return self.keep(path, verdict)
         return verdict.model_copy(update={"made_by": self.made_by})
+
+    def _has_changed(self, path: Path, kept: Path) -> bool:
+        """Whether the bytes differ from those whose verdict is kept there."""
+        try:
+            return self._cache_path(path) != kept
+        except LongplayError:
+            return True
 
     def keep(self, path: Path, verdict: Verdict) -> Verdict:
         """Keeps a verdict on a run or pack, labelled with the command that made it.
