@@ -41,10 +41,11 @@ def imported_by(statement: str) -> list[str]:
 # --- names ----------------------------------------------------------------------
 
 
-FUNCTIONS = """get_suite load_agent read_experiment read_run run score_run validate_run
+FUNCTIONS = """get_suite load_agent probe read_experiment read_run run score_run
+    validate_run
     verify_run""".split()
 RECORDS = """ControlScore Experiment ExperimentDirectory ExperimentResult LoadedAgent
-    PredictionScore Report RunDirectory RunResult Score Suite Table
+    PredictionScore ProbeResult Report RunDirectory RunResult Score Suite Table
     Verification""".split()
 ERRORS = [
     name

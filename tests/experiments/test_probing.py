@@ -139,6 +139,18 @@ def test_other_probes_are_not_mixed(probed: Path, agent: Path) -> None:
         longplay.probe(probed, agent=str(agent), branches=3, frames=20)
 
 
+def test_files_of_others_are_not_removed(
+    tmp_path: Path, probed: Path, agent: Path
+) -> None:
+    run_dir = sorted((probed / "episodes").iterdir())[0]
+    other = tmp_path / run_dir.name / "fresh" / "thesis.tex"
+    other.parent.mkdir(parents=True)
+    other.write_text("results")
+    with pytest.raises(ConfigError, match=r"it has thesis.tex, which is not of a pro"):
+        longplay.probe(run_dir, agent=str(agent), out=tmp_path, **SMALL)
+    assert other.read_text() == "results"
+
+
 def test_states_that_were_not_kept_are_made_again(
     tmp_path: Path, probed: Path, agent: Path
 ) -> None:

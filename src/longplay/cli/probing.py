@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 @contextlib.contextmanager
 def opened_run(path: Path | None) -> Iterator[Path | None]:
     """The run directory at a path; that of a pack exists until the context ends."""
-    from longplay.verify.pack import unpack_run
-
     if path is None or not is_pack(path):
         yield path
         return
+    from longplay.verify.pack import unpack_run
+
     with tempfile.TemporaryDirectory(prefix="longplay-") as folder:
         yield unpack_run(path, Path(folder) / "run")
 

@@ -2,7 +2,7 @@
 
 A probe is a run whose agent is set back before every visit, so it is played, stopped,
 resumed and validated like a run. A probe that was stopped continues from its last
-checkpoint, or is replayed from its first branch.
+checkpoint; without one it starts again.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from pathlib import Path
 
 from longplay.agents.source.loading import LoadedAgent
 from longplay.agents.source.saved import check_state
+from longplay.contract.files import remove_directory
+from longplay.contract.layout import RUN_REQUEST
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import LongplayError, ResumeError, RunCancelled, RunPreempted
 from longplay.experiments.job import Job, RunResult, mark_failed
 from longplay.plan import RunPlan
 from longplay.probes import Origin
+from longplay.runs.checkpoint import read_checkpoint
 from longplay.runs.loop import Observer
 from longplay.runs.options import DEFAULT_OPTIONS
 from longplay.runs.probe_session import ProbeSession
@@ -68,12 +71,14 @@ class ProbeJob(Job):
         Raises:
             RunCancelled, RunPreempted: It was asked to stop.
         """
-        is_start = not (self.run_dir / "config.json").exists()
+        # What it has played without a checkpoint is played again in seconds.
+        is_start = read_checkpoint(self.run_dir) is None
         try:
             if self.state is not None:
                 check_state(*self.state)
             folder = None
             if is_start:
+                remove_directory(self.run_dir)
                 folder = RunWriter.create(
                     self.plan, self.request, self.run_dir, self.retries
                 )
@@ -105,7 +110,7 @@ class ProbeJob(Job):
     def describe_other(self) -> str:
         """How the probe in the folder differs from this one; empty if it does not."""
         if not (self.run_dir / "config.json").exists():
-            return ""
+            return self._describe_strange()
         found, planned = RunDirectory(self.run_dir).config, self.plan.config
         if found.probe is None:
             return "it is not a probe"
@@ -120,3 +125,10 @@ class ProbeJob(Job):
             )
             return f"it asks for {was_games}, and not for {games}"
         return ""
+
+    def _describe_strange(self) -> str:
+        """Names a file in the folder that no probe has written; empty without any."""
+        known = {RUN_REQUEST, "status.json"}
+        paths = self.run_dir.glob("[!.]*")
+        strange = sorted(path.name for path in paths if path.name not in known)
+        return f"it has {strange[0]}, which is not of a probe" if strange else ""

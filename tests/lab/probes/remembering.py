@@ -57,19 +57,18 @@ SUITE = ControlSuite(
     ),
 )
 
-# Presses the button of the game with the probability that it remembers it. It learns it
+# Presses the button of the game with the probability that it remembers it, by a number
+# from the picture: its own generator would draw the same in all branches. It learns it
 # wholly at the hundredth timestep of a visit, which no branch reaches, and forgets then
 # the given share of what it knows of other games; or it forgets everything as soon as
 # the picture shows another game.
 AGENT = """
 import json
+import zlib
 from pathlib import Path
-
-import numpy as np
 
 class Agent:
     def __init__(self, num_actions, seed, loses=0.0, erases=False):
-        self.rng = np.random.default_rng(seed)
         self.loses, self.erases = loses, erases
         self.known, self.game, self.timesteps = {}, None, 0
 
@@ -83,14 +82,15 @@ class Agent:
         if self.timesteps == 100:
             kept = {g: x * (1 - self.loses) for g, x in self.known.items() if g != game}
             self.known = {**kept, game: 1.0}
-        is_remembered = self.rng.random() < self.known.get(game, 0.0)
+        drawn = zlib.crc32(obs_rgb[0, :8, 0].tobytes()) / 2**32
+        is_remembered = drawn < self.known.get(game, 0.0)
         return 2 + int(game) if is_remembered else 0
 
     def save(self, directory):
-        state = [self.known, self.game, self.timesteps, self.rng.bit_generator.state]
+        state = [self.known, self.game, self.timesteps]
         (Path(directory) / "state.json").write_text(json.dumps(state))
 
     def load(self, directory):
         state = json.loads((Path(directory) / "state.json").read_text())
-        self.known, self.game, self.timesteps, self.rng.bit_generator.state = state
+        self.known, self.game, self.timesteps = state
 """

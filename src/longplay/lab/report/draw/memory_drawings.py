@@ -163,9 +163,12 @@ def _find_marks(
 def _mark_visits(
     shown: Shown, agents: Sequence[AgentNumbers], game: str, states: Sequence[str]
 ) -> Iterator[Span]:
-    """The visits of a game, if they are the same in all runs."""
+    """The visits of a game, if they are the same in all runs with probes."""
     runs: list[MeasuredRun] = [
-        run for agent in agents for run in shown.runs.get(agent.label, ())
+        run
+        for agent in agents
+        for run in shown.runs.get(agent.label, ())
+        if agent.memory is not None and run.seed in agent.memory.seeds
     ]
     orders = {tuple(v.game_id for v in run.config.played_schedule) for run in runs}
     if len(orders) != 1:
