@@ -91,7 +91,9 @@ def nothing_is_learned_across_the_gap(
         player.visit(1, TIMESTEPS)
         player.visit(2, TIMESTEPS)
         player.visit(1, 1, pending)
-        assert player.metrics.get("squared_td_error", 0.0) == 0.0
+        # A replay also learns from older transitions there.
+        if not hasattr(player.state.current, "replay"):
+            assert player.metrics.get("squared_td_error", 0.0) == 0.0
     one, two = (player.state.current for player in players)
     assert describe(one) == describe(two)
 

@@ -74,6 +74,8 @@ PROBED: Mapping[str, tuple[str, ...]] = {
     "control-6x3-v1": ("linear-prost",),
     "prediction-6x3-v1": ("lstd-td", "linear-td"),
 }
+# Suite -> branches and their frames, where a pilot has chosen others than the defaults.
+PROBE_SIZES: Mapping[str, tuple[int, int]] = {}
 
 
 @dataclass(frozen=True)
@@ -348,9 +350,17 @@ def play(runs: Sequence[PlannedRun], folder: Path, results: Path) -> None:
         if run in missing:
             add_pack(results, run.name, measure(run.make_job(folder)))
         if run.is_probed and f"{run.name}.longplay" not in probed:
-            # It goes on where it was interrupted.
-            run_longplay("probe", str(folder / run.name), "--quiet")
+            probe(run, folder / run.name)
             add_probes(results, run.name, folder / run.name)
+
+
+def probe(run: PlannedRun, folder: Path) -> None:
+    """Probes a run, or goes on where that was interrupted."""
+    words = ["probe", str(folder.absolute()), "--quiet"]
+    if run.suite_id in PROBE_SIZES:
+        branches, frames = PROBE_SIZES[run.suite_id]
+        words += ["--branches", str(branches), "--frames", str(frames)]
+    run_longplay(*words)
 
 
 def collect(results: Path) -> None:

@@ -19,6 +19,7 @@ from longplay.lab.analysis.runs import RunReader
 from longplay.lab.report.site.verdicts import open_pack
 from longplay.suites import SUITES, get_suite
 from longplay.tracks.catalogue import get_track
+from longplay.verify.pack import replayed_pack
 
 # Bytes of all packs together.
 MOST_BYTES = 100_000_000
@@ -105,6 +106,24 @@ def test_a_run_with_arguments_is_packed_under_its_name(tmp_path: Path) -> None:
     (packed,) = results.read_manifest(tmp_path / "results").packs
     assert packed.path == "control-smoke-v1/blind-library/seed-1000.longplay"
     assert results.find_problem(packed, tmp_path / "results") is None
+
+
+def test_a_probed_run_has_packs_of_its_probes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "PROBE_SIZES", {"control-smoke-v1": (1, 20)})
+    blind = results.Variant("blind")
+    run = results.PlannedRun("control-smoke-v1", blind, 1000, is_probed=True)
+    for _ in range(2):  # the second time nothing is missing
+        results.play([run], tmp_path / "runs", tmp_path / "results")
+    probes = results.read_manifest(tmp_path / "results").probes
+    assert [p.state for p in probes] == ["fresh", "visit-0", "visit-1", "visit-2"]
+    assert {p.run for p in probes} == {"control-smoke-v1/blind/seed-1000.longplay"}
+    for probe in probes:
+        pack = tmp_path / "results" / probe.path
+        assert pack.stat().st_size == probe.bytes
+        with replayed_pack(pack) as verification:
+            assert verification.passed, verification.describe_failure()
 
 
 def test_a_pack_is_listed_with_its_hash_and_score(played: Path) -> None:
