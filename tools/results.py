@@ -322,7 +322,7 @@ def add_probes(results: Path, name: str, folder: Path) -> None:
 
 def find_probes(folder: Path) -> Iterator[Path]:
     """The run directories of the probes of an experiment."""
-    return folder.glob("probes/*/*")
+    return (path for path in folder.glob("probes/*/*") if path.is_dir())
 
 
 def write_pack(results: Path, name: str, run_dir: Path) -> Path:
