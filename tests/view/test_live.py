@@ -62,7 +62,7 @@ def test_run_in_progress_advances_on_its_page(browser: Browser, serve, tmp_path)
         assert max(sizes) < 8_000
         zoom_and_follow(page, rate)
         page.get_by_text("✓ COMPLETED").wait_for(timeout=180_000)
-        page.locator("table", has_text="score.json").wait_for()
+        page.get_by_role("table", name="score.json", exact=True).wait_for()
         assert opened.complaints == []
     finally:
         process.terminate()

@@ -58,7 +58,7 @@ def test_pages_show_the_score(browser: Browser, served):
     for name in ("streaming", "control", "prediction"):
         score = json.loads((served.runs[name] / "score.json").read_text())
         page = open_page(browser, served.of(name)).page
-        table = page.locator("table", has_text="score.json")
+        table = page.get_by_role("table", name="score.json", exact=True)
         rows = [
             row.locator("td").all_inner_texts()
             for row in table.locator("tbody tr").all()
