@@ -103,7 +103,10 @@ def resident_bytes() -> int:
 @each_learner
 def test_memory_is_flat(name: str) -> None:
     stream = MadeUpStream(300)
+    # Weights that start at zero take memory when they are first written, and copies of
+    # them when they are first copied: in the first two rounds.
     state, _ = stream.play(name, build(name), 0, 300)
+    state, _ = stream.play(name, state, 0, 300)
     before = resident_bytes()
     for _ in range(3):
         state, _ = stream.play(name, state, 0, 300)
