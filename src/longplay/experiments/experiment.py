@@ -20,7 +20,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -49,7 +49,6 @@ from longplay.contract.layout import (
     read_experiment_config,
     run_dir_of,
 )
-from longplay.contract.names import folder_name
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, LongplayError, OutputError
 from longplay.eval_log.log import EvalLog
@@ -109,10 +108,9 @@ def view_runs(
             games = tuple(dict.fromkeys(v.game_id for v in run.config.schedule))
             plan = plan_probe(plan, run.config.probe, games)
         return [view_run(plan, directory, stall_timeout_s)]
-    plans = read_plans(directory)
-    started = _list_started(directory)
+    started = {path.name for path in (directory / "episodes").glob("*")}
     views = []
-    for plan in plans:
+    for plan in read_plans(directory):
         run_dir = run_dir_of(directory, plan.trajectory_id)
         if run_dir.name in started:
             views.append(view_run(plan, run_dir, stall_timeout_s))
@@ -124,29 +122,7 @@ def view_runs(
 def read_plans(directory: Path) -> tuple[RunPlan, ...]:
     """The planned runs of an experiment."""
     config = read_experiment_config(directory)
-    return keep_names(directory, plan_all_again(config.config_given, config.seeds))
-
-
-def keep_names(directory: Path, plans: tuple[RunPlan, ...]) -> tuple[RunPlan, ...]:
-    """The plans, with older names if runs with such names were started there."""
-    if plans[0].is_catalogued:
-        return plans
-    unknown = _list_started(directory) - _list_folders(plans)
-    # An older name takes a whole config: only of seeds that were started.
-    seeds = {name.rpartition("_seed-")[2] for name in unknown}
-    started = [plan for plan in plans if str(plan.seed) in seeds]
-    older = (replace(plan, has_older_name=True) for plan in started)
-    if unknown.isdisjoint(_list_folders(older)):
-        return plans
-    return tuple(replace(plan, has_older_name=True) for plan in plans)
-
-
-def _list_started(directory: Path) -> set[str]:
-    return {path.name for path in (directory / "episodes").glob("*")}
-
-
-def _list_folders(plans: Iterable[RunPlan]) -> set[str]:
-    return {folder_name(plan.trajectory_id) for plan in plans}
+    return plan_all_again(config.config_given, config.seeds)
 
 
 @dataclass(frozen=True)

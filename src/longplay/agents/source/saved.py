@@ -91,21 +91,11 @@ def _find_state(run: RunDirectory, visit: int | None) -> Path:
     if folder.is_dir():
         _check_hash(run, folder)
         return folder / SAVED_AGENT
-    older = run.path / KEPT_AGENT
-    if visit is None and older.is_dir() and not (older / name_state(0)).is_dir():
-        return _find_older_state(run, older)
     raise DocumentError(
         f"{run.path}: expected the state of its agent in {KEPT_AGENT}/{name}/, found "
         "none; a run keeps the final one, by default below 100 MB, if the agent has "
         "save and load (--keep-agent final: any size; visits: one per visit, too)"
     )
-
-
-def _find_older_state(run: RunDirectory, folder: Path) -> Path:
-    """The final state of a run before 0.2, which kept no other."""
-    isolation = run.config.agent_isolation
-    is_isolated = isolation is not None and isolation.level != "none"
-    return folder / SAVED_AGENT if is_isolated else folder
 
 
 def _check_hash(run: RunDirectory, folder: Path) -> None:

@@ -22,7 +22,6 @@ from longplay.errors import (
     RecordingError,
     RunFailed,
 )
-from longplay.experiments.experiment import keep_names
 from longplay.lab.studies.file import read_study_file
 from longplay.lab.studies.plan import Cell, StudyPlan
 from longplay.lab.studies.tuning import Point, choose_point, read_metric
@@ -65,8 +64,7 @@ class StudyDirectory:
         for seed in cell.seeds:
             if (key, seed) not in self._plans:
                 self._plans[key, seed] = plan_again(cell.config_given, seed)
-        plans = tuple(self._plans[key, seed] for seed in cell.seeds)
-        return keep_names(self.directory_of(cell), plans)
+        return tuple(self._plans[key, seed] for seed in cell.seeds)
 
     def view(self, cell: Cell) -> list[RunView]:
         """The progress of every run of a cell."""
