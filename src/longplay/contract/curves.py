@@ -318,13 +318,6 @@ class Curves:
             self.rewards[:, windows].sum(axis=1), self.frames[:, windows].sum(axis=1)
         )
 
-    def rate_of_last(self, share: float) -> float:
-        """Reward per frame over the last share of the run, to the nearest window."""
-        frames, rewards = self.frames.ravel(), self.rewards.ravel()
-        starts = np.cumsum(frames) - frames
-        kept = starts >= round((1 - share) * frames.sum())
-        return float(rewards[kept].sum() / frames[kept].sum())
-
     def rate_of_first(self, visit: int, frames: int) -> float:
         """Reward per frame over the first frames of a visit.
 
