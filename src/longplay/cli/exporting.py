@@ -264,20 +264,20 @@ def _make_submission(
 def _certify(runs: Sequence[Path], level: str, agent: str | None, quiet: bool) -> None:
     """Verifies the runs that have ended; `export` then reads the verdicts."""
     from longplay.eval_log.run_records import ENDED
-    from longplay.verify.verification import certify
+    from longplay.verify.verification import reexecute, verify_run, write_verification
 
+    workers = os.cpu_count() or 1
     for run_dir in runs:
         status = RunDirectory(run_dir).status
         if status is not None and status.state not in ENDED:
             continue
         with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
-            certify(
-                run_dir,
-                level,  # type: ignore[arg-type]
-                agent,
-                workers=os.cpu_count() or 1,
-                observer=progress.show_replay,
-            )
+            if level == "re-executed":
+                verdict = reexecute(run_dir, agent, workers=workers)
+            else:
+                show = progress.show_replay
+                verdict = verify_run(run_dir, workers=workers, observer=show)
+            write_verification(verdict)
 
 
 def atlas(

@@ -22,7 +22,7 @@ from longplay.contract.findings import Finding, FindingLog, Kind, Mask, RowPlace
 from longplay.contract.rows import PredictionRow, TimestepRow
 from longplay.contract.spans import SpanTable
 
-_VISIT_SUMS = (
+VISIT_SUMS = (
     "frames",
     "decision_frames",
     "emulator_frames",
@@ -256,7 +256,7 @@ class EventRules:
         self.episodes = SpanTable("episode_id")
         self.segments = SpanTable("segment_id")
         # Sums per visit, by the names of run_summary.json.
-        self.visit_sums = {name: np.zeros(len(visits)) for name in _VISIT_SUMS}
+        self.visit_sums = {name: np.zeros(len(visits)) for name in VISIT_SUMS}
         self.windows = WindowSums(config)
         self.rewards = SparseColumn()
         self.game_rewards = SparseColumn()

@@ -77,9 +77,9 @@ from longplay.plan import (
     plan_run,
 )
 from longplay.runs.checkpoint import remove_checkpoints
-from longplay.runs.loop import Observer, Progress
+from longplay.runs.loop import Observer
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
-from longplay.runs.session import Session, ignore_progress
+from longplay.runs.session import Session, ignore_progress, name_progress
 from longplay.runs.status import STALL_TIMEOUT_S, RunView, archive_try, view_run
 from longplay.seeds import check_seed
 from longplay.suites import FIRST_TUNING_SEED, describe_seeds
@@ -425,15 +425,9 @@ class Experiment:
         names = {path.name for path in self.directory.iterdir()}
         return all(name.startswith(".") or name == EXPERIMENT_FILE for name in names)
 
-    @contextlib.contextmanager
-    def lock(self, wait_s: float = 0.0) -> Iterator[None]:
-        """Keeps other drivers out.
-
-        Raises:
-            OutputError: Another process holds the lock for longer than `wait_s`.
-        """
-        with lock_experiment(self.directory, wait_s):
-            yield
+    def lock(self, wait_s: float = 0.0) -> contextlib.AbstractContextManager[None]:
+        """Keeps other drivers out, as `lock_experiment`."""
+        return lock_experiment(self.directory, wait_s)
 
     def run_sequentially(
         self,
@@ -476,11 +470,7 @@ class Experiment:
     def _watch_run(self, plan: RunPlan, observer: Observer) -> Observer:
         """Adds the seed to the progress if there are several runs."""
         name = f"seed {plan.seed}" if len(self.plans) > 1 else ""
-
-        def watch(progress: Progress) -> None:
-            observer(replace(progress, run=name))
-
-        return watch
+        return name_progress(name, observer)
 
     def run_with_ray(
         self,

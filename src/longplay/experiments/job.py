@@ -173,9 +173,10 @@ class Job:
         """Plays and validates it, as `play_job`."""
         return play_job(self, agent, observer)
 
-    def validate(self, rows: RunRows | None = None) -> RunResult:
-        """Validates it after it was completed, as `validate_result`."""
-        return validate_result(self, rows=rows)
+    def validate(self, rows: RunRows | None = None, workers: int = 1) -> RunResult:
+        """Validates it after it was completed; reads its rows if they are not given."""
+        report = validate_run(self.run_dir, workers=workers, rows=rows)
+        return RunResult(self.seed, self.run_dir, "COMPLETED", report)
 
     def fail(self, error: LongplayError, *, is_refused: bool = False) -> RunResult:
         """The result of a run that failed."""
@@ -267,7 +268,7 @@ def _play_tracked(
         if folder is not None:
             mark_failed(job.run_dir, error)
         return job.fail(error)
-    result = validate_result(job, validation_workers, session.rows)
+    result = job.validate(session.rows, validation_workers)
     return replace(result, resumed_from=session.resumed_from)
 
 
@@ -291,11 +292,3 @@ def _can_resume(job: Job) -> bool:
         return True
     archive_try(job.run_dir)
     return False
-
-
-def validate_result(
-    job: Job, validation_workers: int = 1, rows: RunRows | None = None
-) -> RunResult:
-    """Validates a completed run; its rows are read if that was not done yet."""
-    report = validate_run(job.run_dir, workers=validation_workers, rows=rows)
-    return RunResult(job.seed, job.run_dir, "COMPLETED", report)

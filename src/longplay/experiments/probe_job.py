@@ -102,9 +102,11 @@ class ProbeJob(Job):
             self.plan, agent, self.run_dir, folder, observer, self.options
         )
 
-    def validate(self, rows: RunRows | None = None) -> RunResult:
+    def validate(self, rows: RunRows | None = None, workers: int = 1) -> RunResult:
         """Validates the complete probe against its run."""
-        report = validate_run(self.run_dir, rows=rows, origin=self.origin)
+        report = validate_run(
+            self.run_dir, workers=workers, rows=rows, origin=self.origin
+        )
         return RunResult(self.seed, self.run_dir, "COMPLETED", report)
 
     def describe_other(self) -> str:

@@ -7,16 +7,19 @@ names. Built-in agents need no spec.
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from longplay.agents.isolation.levels import Isolation
 from longplay.agents.isolation.server import SAVED_AGENT
 from longplay.agents.protocol import StreamingAgent
 from longplay.agents.source import loading
 from longplay.agents.source.config import AgentConfig
 from longplay.agents.source.loading import LoadedAgent
+from longplay.contract.config import RunConfig
 from longplay.contract.files import hash_tree, read_document
 from longplay.contract.layout import RUN_REQUEST, RunRequest
 from longplay.contract.rundir import (
@@ -116,6 +119,26 @@ def check_state(folder: Path, sha256: str) -> None:
             f"{folder}: expected the files that the run kept, with the hash "
             f"{sha256}, found others; they were changed after the run"
         )
+
+
+def load_recorded(
+    config: RunConfig, spec: str | None, isolation: Isolation
+) -> LoadedAgent:
+    """The agent of a run, with the files that its config.json lists.
+
+    Args:
+        config: It names an agent.
+        spec: The agent spec; built-in agents need none.
+        isolation: How it is isolated from the referee.
+
+    Raises:
+        AgentLoadError: The spec is missing, or names a different agent.
+    """
+    assert config.agent is not None
+    # A built-in agent has no files, and is found without a spec.
+    files = () if spec is None else config.agent_files or ()
+    patterns = [glob.escape(file.path) for file in files]
+    return AgentConfig.from_entry(config.agent).load(spec, patterns, isolation)
 
 
 def _read_patterns(run: RunDirectory) -> tuple[str, ...]:

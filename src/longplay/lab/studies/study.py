@@ -10,12 +10,10 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from longplay.contract.files import make_directory, read_document, write_document
 from longplay.contract.names import folder_name
@@ -26,14 +24,15 @@ from longplay.errors import (
     LongplayError,
     OutputError,
 )
+from longplay.experiments.conclusion import hold_lock
 from longplay.experiments.experiment import Experiment
 from longplay.experiments.job import Job, RunResult, play_job
 from longplay.lab.studies.directory import StudyDirectory
 from longplay.lab.studies.file import read_study_file
 from longplay.lab.studies.plan import Cell, StudyAgents, StudyPlan, plan_study
-from longplay.runs.loop import Observer, Progress
+from longplay.runs.loop import Observer
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
-from longplay.runs.session import ignore_progress
+from longplay.runs.session import ignore_progress, name_progress
 from longplay.runs.status import STALL_TIMEOUT_S, RunView
 
 # Seconds to wait for other shards that check the same lock.
@@ -213,20 +212,12 @@ def _check_new(directory: Path) -> None:
         )
 
 
-@contextlib.contextmanager
-def _hold(path: Path, wait_s: float = 0.0) -> Iterator[None]:
-    lock = FileLock(path)
-    try:
-        lock.acquire(timeout=wait_s)
-    except Timeout as error:
-        raise OutputError(
-            f"{path.parent}: another longplay process works on this study "
-            f"({path.name.removeprefix('.')}); wait for it, or stop it first"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
+def _hold(path: Path, wait_s: float = 0.0) -> contextlib.AbstractContextManager[None]:
+    busy = (
+        f"{path.parent}: another longplay process works on this study "
+        f"({path.name.removeprefix('.')}); wait for it, or stop it first"
+    )
+    return hold_lock(path, busy, wait_s)
 
 
 class OpenCells:
@@ -404,18 +395,11 @@ def play_here(
 
     def play(cells: OpenCells) -> None:
         for job in cells.jobs():
-            watch = _naming(observer, cells.name_job(job))
+            watch = name_progress(cells.name_job(job), observer)
             result = play_job(job, cells.agent_of(job), watch, validation_workers)
             cells.finish(job, result)
 
     return play
-
-
-def _naming(observer: Observer, name: str) -> Observer:
-    def watch(progress: Progress) -> None:
-        observer(replace(progress, run=name))
-
-    return watch
 
 
 @contextlib.contextmanager
