@@ -20,6 +20,7 @@ from longplay.cli.toolkit import (
     Json,
     Quiet,
     check_output,
+    print_answer,
     print_json,
     print_note,
     print_tables,
@@ -159,9 +160,6 @@ def _play(
 
 
 def _show_plan(runs: list[ProbedRun], as_json: bool) -> None:
-    if as_json:
-        print_json([_plan_to_json(run) for run in runs])
-        return
     table = TextTable.of_items(
         "",
         runs,
@@ -172,7 +170,7 @@ def _show_plan(runs: list[ProbedRun], as_json: bool) -> None:
         ("time", lambda run: _format_time(run.expected_s)),
         ("states again", lambda run: _format_time(run.making_s)),
     )
-    print_tables(table)
+    print_answer(as_json, [*map(_plan_to_json, runs)], [table])
 
 
 def _format_time(seconds: float | None) -> str:
