@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from longplay.contract.files import make_directory, read_document, write_document
-from longplay.contract.names import folder_name
+from longplay.contract.layout import is_experiment
 from longplay.contract.rundir import STUDY_FILE, is_study
 from longplay.errors import (
     ConfigError,
@@ -27,7 +27,7 @@ from longplay.errors import (
 from longplay.experiments.conclusion import hold_lock
 from longplay.experiments.experiment import Experiment
 from longplay.experiments.job import Job, RunResult, play_job
-from longplay.lab.studies.directory import StudyDirectory
+from longplay.lab.studies.directory import StudyDirectory, default_study_directory
 from longplay.lab.studies.file import read_study_file
 from longplay.lab.studies.plan import Cell, StudyAgents, StudyPlan, plan_study
 from longplay.runs.loop import Observer
@@ -137,7 +137,7 @@ class Study(StudyDirectory):
         file, sha256 = read_study_file(path)
         agents = StudyAgents.load(file, path.parent)
         plan = plan_study(file, sha256, agents)
-        directory = out or Path("runs") / folder_name(file.name)
+        directory = out or default_study_directory(file)
         if is_study(directory):
             started = read_document(directory / STUDY_FILE, StudyPlan)
             started.check_same(plan)
@@ -282,11 +282,14 @@ class OpenCells:
                 yield cell
 
     def _needed(self) -> Iterator[Cell]:
-        """The results, and the tuning cells of choices that were not made yet."""
+        """The results, and the tuning cells of choices that were not made yet.
+
+        The choice of a cell that was started stands.
+        """
         decided = {
             folder
             for cell in self.study.plan.cells
-            if cell.candidates and self.study.is_decided(cell)
+            if cell.candidates and is_experiment(self.study.directory_of(cell))
             for folder in cell.candidates
         }
         for cell in self.study.plan.all_cells:
