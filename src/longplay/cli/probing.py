@@ -144,13 +144,7 @@ def _play(
 
     try:
         if place.is_ray:
-            return probing.play_on_ray(
-                place.ray,
-                address=place.ray_address,
-                retries=place.retries,
-                stall_timeout_s=place.stall_timeout,
-                on_change=show,
-            )
+            return probing.play_on_ray(place.make_ray(), show)
         with defer_preemption():
             return probing.play()
     except (RunCancelled, RunPreempted) as error:

@@ -65,6 +65,7 @@ from longplay.experiments.job import (
     ONE_CPU,
     Job,
     Needs,
+    RayPlace,
     RunResult,
     open_session,
     play_job,
@@ -474,20 +475,13 @@ class Experiment:
 
     def run_with_ray(
         self,
-        workers: int | None = None,
-        *,
-        address: str | None = None,
-        retries: int = 1,
-        stall_timeout_s: float = STALL_TIMEOUT_S,
+        place: RayPlace,
         on_change: Callable[[list[RunView]], None] = lambda views: None,
     ) -> list[RunResult]:
         """Plays the incomplete runs on Ray, one task per run.
 
         Args:
-            workers: Parallel runs on a Ray instance that is started on this machine.
-            address: Address of a running cluster, instead of `workers`.
-            retries: Restarts of a run whose worker was lost.
-            stall_timeout_s: A run without a heartbeat for this long counts as lost.
+            place: Where Ray plays them.
             on_change: Called regularly with the progress of all runs.
 
         Raises:
@@ -496,9 +490,10 @@ class Experiment:
         """
         from longplay.experiments.ray_pool import RayPool
 
+        stall_timeout_s = place.stall_timeout_s
         with contextlib.ExitStack() as stack:
-            pool = RayPool(workers, address, retries, stall_timeout_s)
-            stack.enter_context(pool).check_needs([self.needs])
+            pool = stack.enter_context(RayPool(place))
+            pool.check_needs([self.needs])
             results = stack.enter_context(self.drive())
             jobs = list(self.start_jobs(stall_timeout_s))
             pool.run(

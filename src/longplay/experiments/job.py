@@ -29,7 +29,13 @@ from longplay.runs.checkpoint import read_checkpoint
 from longplay.runs.loop import Observer
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
 from longplay.runs.session import Session, ignore_progress
-from longplay.runs.status import RunView, archive_try, mark_run, read_status
+from longplay.runs.status import (
+    STALL_TIMEOUT_S,
+    RunView,
+    archive_try,
+    mark_run,
+    read_status,
+)
 from longplay.runs.writer import RunWriter, request_run, write_run_score
 from longplay.validation import Report, RunRows, validate_run
 
@@ -104,6 +110,23 @@ class Needs:
 
 
 ONE_CPU = Needs()
+
+
+@dataclass(frozen=True)
+class RayPlace:
+    """Where Ray plays runs, and when it gives up on one.
+
+    Attributes:
+        workers: Parallel runs on a Ray instance that is started on this machine.
+        address: Address of a running cluster, instead of `workers`.
+        retries: Restarts of a run whose worker was lost.
+        stall_timeout_s: A run without a heartbeat for this long counts as lost.
+    """
+
+    workers: int | None = None
+    address: str | None = None
+    retries: int = 1
+    stall_timeout_s: float = STALL_TIMEOUT_S
 
 
 @dataclass(frozen=True)

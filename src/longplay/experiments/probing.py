@@ -28,7 +28,7 @@ from longplay.contract.layout import find_run_groups, probes_of
 from longplay.contract.rundir import KEPT_AGENT, RunDirectory, is_pack, is_run
 from longplay.errors import ConfigError, IncompleteRunError, NotARunError, RunFailed
 from longplay.experiments.conclusion import lock_experiment
-from longplay.experiments.job import RunResult
+from longplay.experiments.job import RayPlace, RunResult
 from longplay.experiments.probe_job import ProbeJob
 from longplay.plan import plan_again
 from longplay.probes import (
@@ -48,7 +48,7 @@ from longplay.runs.probe_states import (
     read_made_states,
 )
 from longplay.runs.session import ignore_progress, name_progress
-from longplay.runs.status import STALL_TIMEOUT_S, RunView, view_run
+from longplay.runs.status import RunView, view_run
 from longplay.verify.pack import unpack_run
 from longplay.verify.pack_file import PackFile
 from longplay.verify.reexecution import make_states
@@ -342,11 +342,7 @@ class Probing:
 
     def play_on_ray(
         self,
-        workers: int | None = None,
-        *,
-        address: str | None = None,
-        retries: int = 1,
-        stall_timeout_s: float = STALL_TIMEOUT_S,
+        place: RayPlace,
         on_change: Callable[[list[RunView]], None] = lambda views: None,
     ) -> list[ProbeResult]:
         """Plays the probes on Ray, one task per state.
@@ -354,10 +350,7 @@ class Probing:
         States that a run has not kept are made in this process before that.
 
         Args:
-            workers: Parallel probes on a Ray instance that is started here.
-            address: Address of a running cluster, instead of `workers`.
-            retries: Restarts of a probe whose worker was lost.
-            stall_timeout_s: A probe without a heartbeat for this long counts as lost.
+            place: Where Ray plays them.
             on_change: Called regularly with the progress of all probes.
 
         Raises:
@@ -368,8 +361,7 @@ class Probing:
 
         results: dict[Path, RunResult] = {}
         with contextlib.ExitStack() as stack:
-            pool = RayPool(workers, address, retries, stall_timeout_s)
-            stack.enter_context(pool)
+            pool = stack.enter_context(RayPool(place))
             jobs = stack.enter_context(self._prepared())
 
             def collect(job: object, result: RunResult) -> None:

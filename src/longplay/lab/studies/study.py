@@ -26,7 +26,7 @@ from longplay.errors import (
 )
 from longplay.experiments.conclusion import hold_lock
 from longplay.experiments.experiment import Experiment
-from longplay.experiments.job import Job, RunResult, play_job
+from longplay.experiments.job import Job, RayPlace, RunResult, play_job
 from longplay.lab.studies.directory import StudyDirectory, default_study_directory
 from longplay.lab.studies.file import read_study_file
 from longplay.lab.studies.plan import Cell, StudyAgents, StudyPlan, plan_study
@@ -408,11 +408,7 @@ def play_here(
 @contextlib.contextmanager
 def play_on_ray(
     study: Study,
-    workers: int | None = None,
-    *,
-    address: str | None = None,
-    retries: int = 1,
-    stall_timeout_s: float = STALL_TIMEOUT_S,
+    place: RayPlace,
     on_poll: Callable[[OpenCells, Sequence[Job]], None] = lambda cells, jobs: None,
 ) -> Iterator[Play]:
     """Plays jobs on Ray, those of many cells at a time.
@@ -423,7 +419,7 @@ def play_on_ray(
     """
     from longplay.experiments.ray_pool import RayPool
 
-    with RayPool(workers, address, retries, stall_timeout_s) as pool:
+    with RayPool(place) as pool:
         pool.check_needs(study.agents.needs)
 
         def play(cells: OpenCells) -> None:
