@@ -265,7 +265,9 @@ def plan_study(file: StudyFile, file_sha256: str, agents: StudyAgents) -> StudyP
         ),
         suites=tuple(suite.model_dump(by_alias=True) for suite in file.suites),
         seeds=file.seeds,
-        tuning=tuning and PlannedTuning(rule=RULE, **tuning.model_dump()),
+        tuning=None
+        if tuning is None
+        else PlannedTuning(rule=RULE, **tuning.model_dump()),
         cells=tuple(cells),
         tuning_cells=tuple(candidates),
     )
