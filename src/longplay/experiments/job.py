@@ -190,11 +190,21 @@ class Job:
         isolation = Isolation.from_record(self.request.agent_isolation)
         return config.load(self.agent_spec, self.request.agent_files, isolation)
 
-    def play(
-        self, agent: LoadedAgent | None = None, observer: Observer = ignore_progress
-    ) -> RunResult:
-        """Plays and validates it, as `play_job`."""
-        return play_job(self, agent, observer)
+    def can_resume(self) -> bool:
+        """Whether the run on disk can be resumed; archives it otherwise."""
+        if not self.run_dir.exists():
+            return False
+        is_started = (self.run_dir / "config.json").exists()
+        checkpoint = read_checkpoint(self.run_dir)
+        is_sound = checkpoint is not None and checkpoint.agent_dir is not None
+        if is_started and (is_sound or self.resume_only):
+            return True
+        archive_try(self.run_dir)
+        return False
+
+    def open_session(self, agent: LoadedAgent, observer: Observer) -> Session:
+        """The session that plays it; raises as `open_session`."""
+        return open_session(self.plan, agent, self.run_dir, observer, self.options)
 
     def validate(self, rows: RunRows | None = None, workers: int = 1) -> RunResult:
         """Validates it after it was completed; reads its rows if they are not given."""
@@ -265,16 +275,14 @@ def _play_tracked(
     validation_workers: int,
     session: Session | None = None,
 ) -> RunResult:
-    is_start = not _can_resume(job)
+    is_start = not job.can_resume()
     folder = None
     if is_start or not job.resume_only:
         # Before loading the agent, so that a hang there is visible.
         folder = RunWriter.create(job.plan, job.request, job.run_dir, job.retries)
     try:
         agent = agent or job.load_agent()
-        session = session or open_session(
-            job.plan, agent, job.run_dir, observer, job.options
-        )
+        session = session or job.open_session(agent, observer)
         session.workers, session.folder = validation_workers, folder
         if is_start:
             session.run(job.retries)
@@ -289,29 +297,16 @@ def _play_tracked(
         raise
     except LongplayError as error:
         if folder is not None:
-            mark_failed(job.run_dir, error)
+            _mark_failed(job.run_dir, error)
         return job.fail(error)
     result = job.validate(session.rows, validation_workers)
     return replace(result, resumed_from=session.resumed_from)
 
 
-def mark_failed(run_dir: Path, error: LongplayError) -> None:
+def _mark_failed(run_dir: Path, error: LongplayError) -> None:
     """Records a failure before the session started."""
     # The disk may still refuse; the error that came first is the one that counts.
     with contextlib.suppress(LongplayError):
         status = read_status(run_dir)
         if status is not None and status.state == "QUEUED":
             mark_run(run_dir, "FAILED", error)
-
-
-def _can_resume(job: Job) -> bool:
-    """Whether the run on disk can be resumed; archives it otherwise."""
-    if not job.run_dir.exists():
-        return False
-    is_started = (job.run_dir / "config.json").exists()
-    checkpoint = read_checkpoint(job.run_dir)
-    is_sound = checkpoint is not None and checkpoint.agent_dir is not None
-    if is_started and (is_sound or job.resume_only):
-        return True
-    archive_try(job.run_dir)
-    return False

@@ -28,7 +28,7 @@ from longplay.contract.layout import find_run_groups, probes_of
 from longplay.contract.rundir import KEPT_AGENT, RunDirectory, is_pack, is_run
 from longplay.errors import ConfigError, IncompleteRunError, NotARunError, RunFailed
 from longplay.experiments.conclusion import lock_experiment
-from longplay.experiments.job import RayPlace, RunResult
+from longplay.experiments.job import RayPlace, RunResult, play_job
 from longplay.experiments.probe_job import ProbeJob
 from longplay.plan import plan_again
 from longplay.probes import (
@@ -337,7 +337,7 @@ class Probing:
                 label = f"{number}/{len(jobs)} {name}"
                 watch = name_progress(label, self._observer)
                 agent = self._agents[job.run_dir]
-                results[job.run_dir] = job.play(agent, watch)
+                results[job.run_dir] = play_job(job, agent, watch)
         return self._collect(results)
 
     def play_on_ray(

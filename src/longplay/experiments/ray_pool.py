@@ -29,7 +29,7 @@ from longplay.errors import (
     RunFailed,
     RunPreempted,
 )
-from longplay.experiments.job import Job, Needs, RayPlace, RunResult
+from longplay.experiments.job import Job, Needs, RayPlace, RunResult, play_job
 from longplay.experiments.watchdog import end_with_this_process
 from longplay.runs.loop import StopRequest
 from longplay.runs.signals import stop_on_signals
@@ -71,7 +71,7 @@ def _play(job: Job) -> RunResult:
     """Plays a job in a worker."""
     try:
         # Not every exception can be pickled; its message can.
-        return replace(job.play(), exception=None)
+        return replace(play_job(job), exception=None)
     except RunCancelled as error:
         return RunResult(job.seed, job.run_dir, "CANCELLED", error=str(error))
     except RunPreempted as error:
