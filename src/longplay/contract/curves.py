@@ -98,13 +98,12 @@ class VisitWindows:
 
     def to_row(self, visit: ScheduledVisit) -> CurveRow:
         """The row of the visit, when it has ended."""
-        return CurveRow(
-            visit.visit_idx,
-            visit.game_id,
-            visit.cycle_idx,
-            visit.visit_frames,
-            **self.sums,
-        )
+        return _make_row(visit, self.sums)
+
+
+def _make_row(visit: ScheduledVisit, sums: Mapping[str, list[float]]) -> CurveRow:
+    place = visit.visit_idx, visit.game_id, visit.cycle_idx, visit.visit_frames
+    return CurveRow(*place, **sums)
 
 
 # --- From the rows of a run -------------------------------------------------------
@@ -148,14 +147,11 @@ class WindowSums:
         """The rows of the visits that have ended."""
         ended = np.flatnonzero(self._frames == self._lengths).tolist()
         return [
-            CurveRow(
-                visit.visit_idx,
-                visit.game_id,
-                visit.cycle_idx,
-                visit.visit_frames,
-                **{name: sums[k].tolist() for name, sums in self._sums.items()},
+            _make_row(
+                self._visits[k],
+                {name: sums[k].tolist() for name, sums in self._sums.items()},
             )
-            for k, visit in ((k, self._visits[k]) for k in ended)
+            for k in ended
         ]
 
 

@@ -82,7 +82,6 @@ from longplay.runs.loop import Observer
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
 from longplay.runs.session import Session, ignore_progress, name_progress
 from longplay.runs.status import STALL_TIMEOUT_S, RunView, archive_try, view_run
-from longplay.seeds import check_seed
 from longplay.suites import FIRST_TUNING_SEED, describe_seeds
 
 if TYPE_CHECKING:
@@ -611,7 +610,7 @@ def plan_seeds(
     """
     check_distinct(seeds)
     first = plan_run(suite, seeds[0], overrides, stop_after=stop_after)
-    return tuple(replace(first, seed=check_seed(seed)) for seed in seeds)
+    return first.repeat(seeds)
 
 
 def run(
