@@ -222,15 +222,6 @@ def plan_again(given: ConfigGiven, seed: int, name: str | None = None) -> RunPla
     return older if older.suite_name == name else plan
 
 
-def plan_all_again(given: ConfigGiven, seeds: Sequence[int]) -> tuple[RunPlan, ...]:
-    """Derives the plans of recorded settings for many seeds.
-
-    Raises:
-        ConfigError: The settings are not valid.
-    """
-    return plan_again(given, seeds[0]).repeat(seeds)
-
-
 def _check_fraction(stop_after: float | None) -> float | None:
     if stop_after is None or 0 < stop_after < 1:
         return stop_after

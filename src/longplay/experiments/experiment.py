@@ -73,7 +73,6 @@ from longplay.experiments.job import (
 from longplay.plan import (
     RunPlan,
     plan_again,
-    plan_all_again,
     plan_probe,
     plan_run,
 )
@@ -122,7 +121,7 @@ def view_runs(
 def read_plans(directory: Path) -> tuple[RunPlan, ...]:
     """The planned runs of an experiment."""
     config = read_experiment_config(directory)
-    return plan_all_again(config.config_given, config.seeds)
+    return plan_again(config.config_given, config.seeds[0]).repeat(config.seeds)
 
 
 @dataclass(frozen=True)
