@@ -23,10 +23,10 @@ from longplay.contract.curves import (
     VisitWindows,
     count_frames,
     parse_curve_rows,
-    sum_events,
 )
 from longplay.contract.documents import PredictionScore
 from longplay.contract.rows import EventRow
+from longplay.contract.rules import sum_events
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
 from written_runs import make_config, write_run
