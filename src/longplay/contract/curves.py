@@ -101,8 +101,9 @@ class VisitWindows:
 
 
 def _make_row(visit: ScheduledVisit, sums: Mapping[str, list[float]]) -> CurveRow:
-    place = visit.visit_idx, visit.game_id, visit.cycle_idx, visit.visit_frames
-    return CurveRow(*place, **sums)
+    return CurveRow(
+        visit.visit_idx, visit.game_id, visit.cycle_idx, visit.visit_frames, **sums
+    )
 
 
 # --- From the rows of a run -------------------------------------------------------
