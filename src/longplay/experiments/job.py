@@ -190,6 +190,9 @@ class Job:
         isolation = Isolation.from_record(self.request.agent_isolation)
         return config.load(self.agent_spec, self.request.agent_files, isolation)
 
+    def check(self) -> None:
+        """Refuses a job whose inputs were changed, before anything is written."""
+
     def can_resume(self) -> bool:
         """Whether the run on disk can be resumed; archives it otherwise."""
         if not self.run_dir.exists():
@@ -275,6 +278,10 @@ def _play_tracked(
     validation_workers: int,
     session: Session | None = None,
 ) -> RunResult:
+    try:
+        job.check()
+    except LongplayError as error:
+        return job.fail(error)
     is_start = not job.can_resume()
     folder = None
     if is_start or not job.resume_only:
