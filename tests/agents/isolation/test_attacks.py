@@ -97,7 +97,12 @@ def play(scene: Scene, level: str, agent: Path, *suite: str, user: str = "root")
     command = [sys.executable, "-m", "longplay"]
     if user == "ordinary" and os.geteuid() == 0:
         hand_over(scene)
-        command = [sys.executable, "-c", AS_USER, str(Path(__file__).parents[2])]
+        command = [
+            sys.executable,
+            "-c",
+            AS_USER,
+            str(Path(__file__).parents[2] / "kit"),
+        ]
     command += [
         "run",
         *suite,

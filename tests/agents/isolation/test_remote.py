@@ -600,7 +600,7 @@ def test_folder_is_removed_however_it_is_nested(tmp_path: Path) -> None:
     open_parents(tmp_path)
     tmp_path.chmod(0o777)
     (tmp_path / "file").touch()
-    tests = str(Path(__file__).parents[2])
+    tests = str(Path(__file__).parents[2] / "kit")
     command = [sys.executable, "-c", TREE, tests, str(tmp_path)]
     subprocess.run(command, check=True, cwd="/")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -25,7 +25,7 @@ from longplay.scoring.streaming import compute_score
 from sampling import sampled
 from small_study import AGENT, STUDY
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 # Those in PyTorch are played by `tests/learn/test_torch_agents.py`.
 EXAMPLES = sorted(
     path

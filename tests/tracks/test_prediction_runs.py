@@ -20,7 +20,7 @@ from rows import read_rows
 
 SUITE = "prediction-smoke-v1"
 SHORT = {"games": ["pong", "breakout"], "base_visit_frames": 120}
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TD = str(EXAMPLES / "prediction_td_lambda.py")
 ZERO = str(EXAMPLES / "prediction_zero.py")
 

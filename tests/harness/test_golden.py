@@ -10,7 +10,7 @@ import pytest
 import longplay
 from playing import play_run
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 # `make golden` adds a run's lines when it makes the run; no line ever changes.
 SHA256 = dict(
     reversed(line.split("  "))

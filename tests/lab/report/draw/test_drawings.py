@@ -40,7 +40,7 @@ from made_up_anchors import NO_ANCHORS
 PLAY_KINDS = ("curves", "games", "profile", "retention", "stream", "improvement")
 # Those of probes have tests of their own.
 KINDS = (*PLAY_KINDS, "predictions")
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[3] / "golden"
 
 
 @pytest.fixture(scope="module")

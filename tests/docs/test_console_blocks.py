@@ -34,7 +34,7 @@ from typer.main import get_command
 from longplay.cli.app import app
 from longplay.suites import FIRST_TUNING_SEED
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 # What a clone has, and pages may use.
 CLONE = {
     ".venv": Path(sys.prefix),
