@@ -166,6 +166,7 @@ main()
 """
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "command",
     [

@@ -421,6 +421,7 @@ FINDINGS: list[tuple[str, Trick, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(12)
 @pytest.mark.seed("000", "files-2..4", "events-1", "schedule-2")
 @pytest.mark.parametrize(
     ("trick", "kind"), [pytest.param(t, k, id=i) for i, t, k in FINDINGS]

@@ -62,6 +62,7 @@ def counts(run_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return ended.counts
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "trial",
     [0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in range(1, 10))],

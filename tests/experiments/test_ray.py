@@ -314,6 +314,7 @@ def test_started_again_means_the_same_bytes(troubled, both, seed):
         assert (lab.run_dir(seed) / name).read_bytes() == expected, name
 
 
+@pytest.mark.exhaustive
 def test_lost_run_resumes_from_a_checkpoint(both, tmp_path):
     lab = make_lab(tmp_path, "slow")
     lab.agent.write_text(AGENT + SAVING)
@@ -406,6 +407,7 @@ def test_retry_finishes_the_runs_of_a_killed_driver(lab, options):
         assert lab.shown()[seed]["retries"] == (seed in running)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("options", "number", "exit_code", "state"),
     [
@@ -474,6 +476,7 @@ def session_pids(session: int) -> set[int]:
     return pids
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
 def test_ray_listens_on_loopback_alone(lab):
     process = lab.start("0-1", *RAY)
@@ -488,6 +491,7 @@ def test_ray_listens_on_loopback_alone(lab):
     assert addresses <= loopback | {"0000000000000000FFFF00000100007F"}
 
 
+@pytest.mark.exhaustive
 def test_second_driver_is_refused_while_the_first_runs(lab):
     first = lab.start("0-1")
     wait_for(lab.running, 30, "a run begins")

@@ -26,7 +26,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -140,12 +140,14 @@ def prepare(folder: Path) -> None:
     (folder / "findings.jsonl").write_text(text, encoding="utf-8")
 
 
-def play_cases(folder: Path) -> Iterator[tuple[Case, Answer]]:
-    """Runs all commands, in their order."""
+def play_cases(
+    folder: Path, cases: Sequence[Case] = CASES
+) -> Iterator[tuple[Case, Answer]]:
+    """Runs the commands, in their order."""
     prepare(folder)
     environment = {"LONGPLAY_CACHE": str(folder / "cache"), "COLUMNS": "80"}
     with patch.dict(os.environ, environment), contextlib.chdir(folder):
-        for case in CASES:
+        for case in cases:
             yield case, answer_case(case, folder)
 
 
@@ -324,6 +326,25 @@ def list_recorded() -> list[str]:
     paths = (path for path in RECORDED.rglob("*") if path.is_file())
     names = (path.relative_to(RECORDED).as_posix() for path in paths)
     return sorted(name.removesuffix(".xz") for name in names)
+
+
+def check_answers(answer: Answer, name: str) -> None:
+    """Fails if a case answers something else than what was recorded of it."""
+    assert not answer.problem
+    recorded = {one for one in list_recorded() if _name_case(one) == name}
+    assert recorded == set(answer.texts), "run `make record`"
+    for part, now in answer.texts.items():
+        found = find_difference(part, read_recorded(part) or "", now)
+        assert found is None, f"recorded/{part}: {found}"
+
+
+def list_recorded_cases() -> set[str]:
+    """The names of the cases that something is recorded of."""
+    return {_name_case(name) for name in list_recorded() if name != PACK_SCORES}
+
+
+def _name_case(recorded: str) -> str:
+    return re.split(r"[./]", recorded, maxsplit=1)[0]
 
 
 def find_difference(name: str, recorded: str, now: str) -> str | None:

@@ -68,6 +68,7 @@ def sabotage(
 OPERATIONS = ("os_write", "os_fsync", "os_replace")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("stride", (6, pytest.param(1, marks=pytest.mark.exhaustive)))
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_full_disk_at_every_write(

@@ -114,6 +114,7 @@ CASES = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("state", ["fresh", "visit-0"])
 @pytest.mark.parametrize(("track", "agent", "level"), CASES)
 def test_branch_gives_the_rows_of_the_stream(

@@ -108,6 +108,7 @@ def test_a_run_with_arguments_is_packed_under_its_name(tmp_path: Path) -> None:
     assert results.find_problem(packed, tmp_path / "results") is None
 
 
+@pytest.mark.exhaustive
 def test_a_probed_run_has_packs_of_its_probes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +208,7 @@ def test_pack_that_was_not_listed_in_time_is_listed(
     assert manifest.read_bytes() == before
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("field", "value"), [("headline", 99999.0), ("seed", 3), ("agent", "stream-q")]
 )

@@ -187,6 +187,7 @@ def ask(agent: Any) -> Any:
     return agent.step(frame, 0.0, False, False, {"is_decision_frame": True})
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", DAILY)
 def test_daily_work_succeeds_in_a_sandbox(
     name: str, start: Callable[..., Any], write: Callable[..., str]

@@ -229,6 +229,7 @@ def list_addresses(viewer: Viewer, every: int) -> Iterator[str]:
         yield f"/compare?run={run_id}"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_forty_hostile_run_directories(hostile: Viewer, opened, every: int):
     (folder,) = {entry.path.parent for entry in hostile.site.index.read().runs.values()}

@@ -200,6 +200,7 @@ def test_random_is_grey_and_takes_no_colour(compared):
 # --- matplotlib -----------------------------------------------------------------
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_drawing_gives_the_same_bytes(kind, compared, predictions):
     drawing = make_drawing(kind, compared, predictions)
