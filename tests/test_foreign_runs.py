@@ -680,6 +680,7 @@ def test_is_not_compared_with_a_score_of_other_windows(
     assert "by the settings of config.json, found" in left.reason
 
 
+@pytest.mark.exhaustive
 def test_is_placed_in_the_matrix_beside_ours(
     tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:

@@ -106,7 +106,7 @@ PAGES = {
 }
 WITH_COMMANDS = [name for name, text in PAGES.items() if "```console" in text]
 # Pages whose commands take seconds; `make test-all` runs those of all.
-SHORT_PAGES = ("docs/index.md", "docs/leaderboard.md", "docs/studies.md")
+SHORT_PAGES = ("docs/index.md",)
 
 
 @pytest.mark.parametrize("page", PAGES)

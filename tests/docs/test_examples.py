@@ -36,7 +36,7 @@ AGENTS = [path for path in EXAMPLES if path not in PREDICTORS]
 SHORT = ("--set", "base_visit_frames=200", "--quiet", "--json")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("suite", ["stream-smoke-v1", "control-smoke-v1"])
 @pytest.mark.parametrize("example", AGENTS, ids=lambda path: path.stem)
 def test_example_runs(
@@ -65,6 +65,7 @@ def test_smallest_example_has_twenty_lines() -> None:
     assert len(text.splitlines()) <= 20
 
 
+@pytest.mark.exhaustive
 def test_gymnasium_example_runs_and_records(tmp_path: Path) -> None:
     script = ROOT / "examples" / "gym_loop.py"
     command = [sys.executable, "-W", "error", script, "--record", tmp_path, "--seed=3"]
@@ -186,6 +187,7 @@ def array_task(tmp_path: Path) -> Callable[[int], subprocess.Popen[bytes]]:
     return start
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the script is for bash")
 def test_job_array_plays_a_study(array_task: Callable, tmp_path: Path) -> None:
     """Two arrays of two tasks each, as the script's first lines say."""

@@ -172,6 +172,7 @@ def test_states_that_were_not_kept_are_made_again(
     assert verdict.level == "re-executed"
 
 
+@pytest.mark.exhaustive
 def test_pack_is_probed_like_its_run(tmp_path: Path, probed: Path, agent: Path) -> None:
     pack = tmp_path / "run.longplay"
     pack_run(sorted((probed / "episodes").iterdir())[0], pack)
@@ -197,7 +198,7 @@ def test_probes_on_ray_give_the_same_bytes(
         assert read_probes(tmp_path / "ray" / folder.name) == read_probes(folder)
 
 
-@pytest.mark.few(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("level", ["process", "sandbox"])
 def test_isolation_does_not_change_probes(
     tmp_path: Path, probed: Path, agent: Path, level: Any

@@ -280,6 +280,7 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lab, int]:
         process.wait()
 
 
+@pytest.mark.exhaustive
 def test_one_failed_run_is_reported(troubled):
     lab, exit_code = troubled
     assert exit_code == 1, lab.errors
@@ -288,6 +289,7 @@ def test_one_failed_run_is_reported(troubled):
     assert lab.answer()["aggregate"]["n"] == 3
 
 
+@pytest.mark.exhaustive
 def test_agent_that_raises_has_a_record(troubled):
     lab, _ = troubled
     record = read(lab.run_dir(1) / "episode_record.json")
@@ -296,6 +298,7 @@ def test_agent_that_raises_has_a_record(troubled):
     assert "no more" in json.dumps(lab.shown()[1]["error"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [0, 2], ids=["killed", "hanging"])
 def test_lost_worker_is_noticed_and_its_run_started_again(troubled, seed):
     lab, _ = troubled
@@ -306,6 +309,7 @@ def test_lost_worker_is_noticed_and_its_run_started_again(troubled, seed):
     assert read(archived / "status.json")["state"] != "COMPLETED"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [0, 2, 3])
 def test_started_again_means_the_same_bytes(troubled, both, seed):
     lab, _ = troubled

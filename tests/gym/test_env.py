@@ -95,7 +95,7 @@ def both(
 # --- the environments -----------------------------------------------------------------
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("env_id", ENV_IDS)
 def test_passes_gymnasiums_own_checker(env_id: str) -> None:
     with warnings.catch_warnings():

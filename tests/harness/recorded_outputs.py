@@ -47,6 +47,8 @@ _HIDDEN = "(varies)"
 # The last digits of these depend on the machine: LAPACK solves the atlas's equations.
 _SOLVED = "atlas/"
 _REAL = re.compile(r"-?\d+\.\d{12,}(e-?\d+)?")
+# A run that ends before its second heartbeat has none.
+_OF_HEARTBEAT = "reward_rate"
 # Keys whose values differ between two plays of the same run.
 VARIABLES = {
     # clocks
@@ -58,7 +60,7 @@ VARIABLES = {
     "verified_utc",
     "timestamp",
     # a number of the last heartbeat; lists are not hidden, so that of a score is not
-    "reward_rate",
+    _OF_HEARTBEAT,
     # who played, where and with what
     "pid",
     "host",
@@ -249,11 +251,17 @@ def _hide(value: Any, variables: set[str]) -> Any:
     if isinstance(value, dict):
         return {
             key: _HIDDEN
-            if key in variables and not isinstance(item, list | None)
+            if key in variables and _is_hidden(key, item)
             else _hide(item, variables)
             for key, item in value.items()
         }
     return value
+
+
+def _is_hidden(key: str, value: Any) -> bool:
+    return not isinstance(value, list | None) or (
+        value is None and key == _OF_HEARTBEAT
+    )
 
 
 def _hide_names(text: str, folder: Path) -> str:

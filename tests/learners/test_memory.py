@@ -61,6 +61,7 @@ def test_every_game_of_every_suite_is_recognised(
     assert player.metrics["memory_slots"] == len(GAMES) <= MOST_SETS
 
 
+@pytest.mark.exhaustive
 def test_games_are_far_apart(first_frames: list[dict[str, Any]]) -> None:
     colours = [np.stack([*map(find_colours, seen.values())]) for seen in first_frames]
     distances = np.abs(colours[0][:, None] - colours[1][None]).sum(axis=2)

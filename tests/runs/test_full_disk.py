@@ -109,6 +109,7 @@ def test_full_disk_before_the_run_starts(
     assert not list(left.out.rglob("status.json"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "name",
     [

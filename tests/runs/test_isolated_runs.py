@@ -114,6 +114,7 @@ DEATHS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("death", DEATHS)
 def test_process_that_dies_is_a_failed_run(
     death: str, write_agent: Callable[..., Path], tmp_path: Path

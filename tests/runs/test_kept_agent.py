@@ -221,6 +221,7 @@ def test_a_state_has_the_generators_of_the_next_percept(kept):
     assert events[::4] == drawn[::4]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("level", ["process", "sandbox"])
 def test_states_are_the_same_at_every_isolation_level(drawing, kept, level, tmp_path):
     isolated = play_visits(drawing, tmp_path / "out", level)

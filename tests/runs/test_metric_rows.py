@@ -137,6 +137,7 @@ def step(state, previous_observation, observation, reward):
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("level", ["none", "process"])
 def test_values_that_are_not_finite_are_left_out_and_counted(
     level: str, invoke: Callable, tmp_path: Path

@@ -398,6 +398,7 @@ def test_agent_is_not_loaded_from_a_changed_file(
     check_whole(run_dir, reference)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("file", ROW_FILES)
 def test_row_that_does_not_reproduce_is_refused(
     file: str, stopped: Stopped, check_refused: Callable[..., None]

@@ -99,6 +99,7 @@ def test_arguments_are_those_of_the_variant_and_of_tuning(
     ]
 
 
+@pytest.mark.exhaustive
 def test_a_run_with_arguments_is_packed_under_its_name(tmp_path: Path) -> None:
     library = results.Variant("blind", "library")
     run = results.PlannedRun("control-smoke-v1", library, 1000)
@@ -146,6 +147,7 @@ def test_a_run_with_a_pack_is_not_played_again(
     results.play([RUN], played / "runs", played / "results")
 
 
+@pytest.mark.exhaustive
 def test_packs_are_replayed(
     played: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,6 +164,7 @@ def test_packs_are_replayed(
     assert "it does not have the hash of the manifest" in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 def test_verdicts_of_verify_results_label_the_board(
     played: Path, tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
@@ -178,6 +181,7 @@ def test_verdicts_of_verify_results_label_the_board(
         results.verify((), packs, 1, packs / "verdicts")
 
 
+@pytest.mark.exhaustive
 def test_board_of_the_shipped_results_refuses_nothing(
     tmp_path: Path, invoke: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

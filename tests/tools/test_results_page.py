@@ -147,6 +147,7 @@ def test_pages_show_the_shipped_results(name: str) -> None:
     assert shown == text, "out of date: `make results-page`"
 
 
+@pytest.mark.exhaustive
 def test_every_suite_with_results_has_its_figure() -> None:
     shown = re.findall(r"pictures/results-[\w-]+\.svg", results_page.PAGE.read_text())
     assert len(shown) >= len(results_page.read_suites()) > 0

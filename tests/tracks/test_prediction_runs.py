@@ -128,6 +128,7 @@ def test_a_forged_target_is_found_by_verify(run_dir: Path) -> None:
     assert (difference.field, difference.last_frame_idx) == ("target", 17)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "value", "kind"),
     [

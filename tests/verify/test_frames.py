@@ -103,7 +103,7 @@ def test_every_frame_equals_a_replay_on_bare_ale(
     assert count == run.frame_count == len(read_rows(runs[name] / "events.jsonl"))
 
 
-@pytest.mark.few(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", _RUNS)
 def test_random_frames_of_runs_and_packs(
     runs: dict[str, Path], packs: dict[str, Path], name: str
@@ -121,6 +121,7 @@ def test_random_frames_of_runs_and_packs(
                 assert np.array_equal(shown.observation, expected[frame])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", _RUNS)
 @pytest.mark.parametrize("is_packed", (False, True))
 def test_rows_are_those_of_the_log(
@@ -175,6 +176,7 @@ def test_progress_counts_all_played_frames(
 # --- Which frames ---------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("is_packed", (False, True))
 @pytest.mark.parametrize("name", ("streaming", "life loss", "control"))
 def test_episodes_and_visits_are_found(

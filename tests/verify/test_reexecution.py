@@ -177,7 +177,7 @@ DEATHS = {
 }
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("death", DEATHS)
 def test_agent_that_ends_while_it_is_checked_fails(
     death: str, tmp_path: Path, invoke: Callable[..., Any], spawn: Callable[..., Any]

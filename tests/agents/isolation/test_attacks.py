@@ -237,7 +237,7 @@ def attack(**given: object) -> list[Any]:
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("user", ["root", "ordinary"])
 @pytest.mark.parametrize("table", ["REMEMBERING", "REACHING"])
 def test_no_direct_attack_succeeds_in_a_sandbox(table: str, user: str) -> None:
@@ -254,6 +254,7 @@ def test_older_landlock_does_not_open_a_way(abi: int) -> None:
     assert found == [[], []]
 
 
+@pytest.mark.exhaustive
 def test_every_direct_attack_succeeds_without_a_sandbox() -> None:
     """As an ordinary user: a root without its capabilities may do less."""
     first, second = attack(table="REMEMBERING", user="ordinary", level="process")

@@ -213,6 +213,7 @@ class Agent:
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("level", ["process", "sandbox"])
 def test_agent_gets_a_private_copy_of_the_numba_cache(
     level: str, start: Callable[..., Any], tmp_path: Path

@@ -179,6 +179,7 @@ def make_requests(run: str, count: int) -> Iterator[tuple[str, dict[str, object]
         yield address, options
 
 
+@pytest.mark.exhaustive
 def test_thousand_hostile_requests(finished_run, tmp_path, opened):
     viewer = open_viewer(finished_run)
     run = viewer.run_address(finished_run)

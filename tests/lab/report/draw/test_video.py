@@ -139,6 +139,7 @@ def test_caption_covers_no_pixel(
 # --- Which frames, how fast -----------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

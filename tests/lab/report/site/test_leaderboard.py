@@ -394,6 +394,7 @@ def test_copy_with_other_answers_has_a_verdict_of_its_own(
     assert found[copy].problem is not None
 
 
+@pytest.mark.exhaustive
 def test_verdict_is_about_the_bytes_that_were_replayed(packed, tmp_path, monkeypatch):
     """The pack is replaced by a forged copy while it is replayed."""
     contents = open_contents(packed)
@@ -413,6 +414,7 @@ def test_verdict_is_about_the_bytes_that_were_replayed(packed, tmp_path, monkeyp
     assert judge.recall(one(packed)).level == "claimed"
 
 
+@pytest.mark.exhaustive
 def test_own_word_of_a_run_is_not_trusted(packed, tmp_path):
     """Its verification.json says *replayed*, but this machine has not replayed it."""
     judge = Judge(tmp_path / "verdicts")
