@@ -21,6 +21,7 @@ from longplay.errors import (
     IncompleteRunError,
 )
 from longplay.experiments.experiment import Experiment, plan_seeds
+from longplay.experiments.job import RayPlace
 from longplay.experiments.probing import (
     ProbeRequest,
     Probing,
@@ -192,7 +193,7 @@ def test_probes_on_ray_give_the_same_bytes(
     tmp_path: Path, probed: Path, agent: Path
 ) -> None:
     request = ProbeRequest(agent=str(agent), out=tmp_path / "ray", **SMALL)
-    results = Probing(find_probed_runs([probed], request)).play_on_ray(2)
+    results = Probing(find_probed_runs([probed], request)).play_on_ray(RayPlace(2))
     assert all(result.is_valid and len(result.probes) == 5 for result in results)
     for folder in (probed / "probes").iterdir():
         assert read_probes(tmp_path / "ray" / folder.name) == read_probes(folder)

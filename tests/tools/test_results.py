@@ -13,8 +13,9 @@ import pytest
 
 import results
 from longplay.agents.source.loading import load_agent
+from longplay.contract.files import read_document
 from longplay.errors import ConfigError
-from longplay.lab.analysis.results import read_results, record_result
+from longplay.lab.analysis.results import Results, record_result
 from longplay.lab.analysis.runs import RunReader
 from longplay.lab.report.site.verdicts import open_pack
 from longplay.suites import SUITES, get_suite
@@ -236,7 +237,7 @@ def test_numbers_are_collected_from_packs_alone(
     collected = shipped.read_bytes()
     results.collect(played / "results")
     assert shipped.read_bytes() == collected
-    (run,) = read_results(shipped).runs
+    (run,) = read_document(shipped, Results).runs
     (packed,) = results.read_manifest(played / "results").packs
     assert (run.headline, run.pack_sha256) == (packed.headline, packed.sha256)
     games = get_suite("control-smoke-v1").games
@@ -266,7 +267,10 @@ def test_shipped_numbers_are_those_of_the_packs() -> None:
         for run in read
         if run.path == path
     }
-    assert tuple(made[path] for path in paths) == read_results(results.SHIPPED).runs
+    assert (
+        tuple(made[path] for path in paths)
+        == read_document(results.SHIPPED, Results).runs
+    )
 
 
 def test_packs_are_of_the_present_agents() -> None:
