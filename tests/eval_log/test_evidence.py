@@ -105,6 +105,7 @@ FORGED_VERIFICATIONS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", FORGED_VERIFICATIONS)
 def test_other_verification_is_no_trust(played: Path, name: str) -> None:
     write_verification(verify_run(played))

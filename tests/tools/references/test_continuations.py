@@ -104,6 +104,7 @@ def check_exactness(
     return changed
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("game", "changed"), [("qbert", 0), ("fishing_derby", 3)])
 def test_some_recorded_states_are_reached_exactly(game: str, changed: int) -> None:
     """Qbert ends games often; Fishing Derby starts one from ALE's generator."""

@@ -65,6 +65,7 @@ class Replay:
         "added",
         "is_cut",
     )
+    ADDED: ClassVar[tuple[str, ...]] = ("is_cut",)
 
     def __init__(self, shape: ReplayShape) -> None:
         if shape.capacity <= shape.frames + shape.returns:

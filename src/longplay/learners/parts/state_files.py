@@ -4,7 +4,8 @@ A class lists its state between steps in `SAVED`: arrays, generators, objects wi
 own `SAVED`, and plain values: None, bools, finite numbers, strings, lists of these, and
 dicts of these with strings as keys. Anything else is refused, because it would not come
 back as it was. Values that follow from the arguments of `init` are not saved:
-`load_state` builds a new state with them and restores the saved values.
+`load_state` builds a new state with them and restores the saved values. What a class
+lists in `ADDED`, too, is newer than some files, which may lack it.
 
     state.json            arguments of `init`, plain values, generators' states
     arrays.safetensors.zst  arrays, compressed
@@ -119,7 +120,7 @@ def _decode(init: Callable[..., State], text: bytes, packed: bytes) -> State:
             setattr(owner, name, arrays[path].copy())
         elif isinstance(current, np.random.Generator):
             current.bit_generator.state = values[path]
-        else:
+        elif path in values or name not in getattr(owner, "ADDED", ()):
             setattr(owner, name, values[path])
     return state
 
