@@ -308,7 +308,7 @@ def study_to_json(study: StudyDirectory) -> dict[str, Any]:
 def _result_to_json(study: StudyDirectory, cell: Cell) -> dict[str, Any]:
     views = study.view(cell)
     headline = track_of(views[0].plan.config).headline
-    estimate = _estimate(views)
+    estimate = estimate_mean(headlines_of(views))
     return {
         "folder": cell.folder,
         "agent": cell.agent,
@@ -319,10 +319,6 @@ def _result_to_json(study: StudyDirectory, cell: Cell) -> dict[str, Any]:
         "headline": headline,
         "estimate": None if estimate is None else estimate.model_dump(mode="json"),
     }
-
-
-def _estimate(views: Sequence[RunView]) -> Estimate | None:
-    return estimate_mean(headlines_of(views))
 
 
 def _iter_points(study: StudyDirectory) -> Iterator[dict[str, Any]]:
@@ -377,7 +373,8 @@ def _results_table(study: StudyDirectory) -> TextTable:
     rows = []
     for cell in study.plan.cells:
         views = study.view(cell)
-        estimate, tuning_frames = _estimate(views), study.count_tuning_frames(cell)
+        estimate = estimate_mean(headlines_of(views))
+        tuning_frames = study.count_tuning_frames(cell)
         row: list[Value] = [cell.agent, cell.suite, _args_cell(study.read_args(cell))]
         row += [_Progress.add_up(views).runs, estimate.mean if estimate else None]
         row.append(_describe_interval(estimate))
