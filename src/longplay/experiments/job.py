@@ -165,7 +165,8 @@ class Job:
         """The agent, in a process that has not loaded it yet."""
         config = AgentConfig.from_entry(self.request.agent)
         isolation = Isolation.from_record(self.request.agent_isolation)
-        return config.load(self.agent_spec, self.request.agent_files, isolation)
+        agent = config.load(self.agent_spec, self.request.agent_files, isolation)
+        return agent.with_name(self.request.agent.name)
 
     def play(
         self, agent: LoadedAgent | None = None, observer: Observer = ignore_progress

@@ -180,7 +180,8 @@ class ProbedRun:
             recorded = config.agent_isolation or AgentIsolation()
             isolation = Isolation.from_record(recorded)
             isolation.check_available()
-        return AgentConfig.from_entry(config.agent).load(spec, patterns, isolation)
+        agent = AgentConfig.from_entry(config.agent).load(spec, patterns, isolation)
+        return agent.with_name(config.agent.name)
 
     def read_origin(
         self, agent: LoadedAgent, observer: Observer, tell: Teller
