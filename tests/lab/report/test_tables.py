@@ -232,8 +232,9 @@ def test_the_best_are_those_that_pairs_of_runs_do_not_tell_apart():
     assert find_best(three, "optimality_gap") == {"worse"}
 
 
-def test_none_is_the_best_of_one_agent_or_of_too_few_runs():
+def test_none_is_the_best_of_one_agent_of_equal_ones_or_of_too_few_runs():
     assert find_best(suite(BEST), "average") == set()
+    assert find_best(suite(BEST, EQUAL), "average") == set()
     two = [of_runs("a", 1.0, 2.0), of_runs("b", 5.0, 6.0)]
     assert find_best(suite(*two), "average") == set()
     assert find_best(suite(*two), "retention") == set()

@@ -167,7 +167,7 @@ def find_best(suite: SuiteComparison, name: str) -> set[str]:
     """Labels of the best agent by a metric, and of all not shown to be worse.
 
     An agent is worse if the interval of its difference from the best, paired by seed,
-    excludes 0. Without any such interval, because runs are too few, none is the best.
+    excludes 0. If no agent is worse, or runs are too few for intervals, none is marked.
 
     Args:
         suite: The agents.
@@ -189,7 +189,7 @@ def find_best(suite: SuiteComparison, name: str) -> set[str]:
         if found is not None and found.low is not None
     }
     equal = {label for label, found in tested.items() if not found.excludes_zero}
-    return {best.label, *equal} if tested else set()
+    return {best.label, *equal} if len(equal) < len(tested) else set()
 
 
 def is_less_better(suite: SuiteComparison, name: str) -> bool:
