@@ -151,11 +151,6 @@ class AgentNumbers(Document):
         "What was learned, kept and forgotten, where runs have probes."
     )
 
-    @property
-    def is_different(self) -> bool:
-        """Whether the interval of the difference excludes 0."""
-        return self.difference is not None and self.difference.excludes_zero
-
     def by_seed(self, name: str) -> dict[Hashable, float]:
         """Seed -> number; a run without a seed is never paired."""
         values = self.per_run.get(name)

@@ -45,7 +45,7 @@ PLAY_KINDS = (
 )
 # Those of probes have tests of their own.
 KINDS = (*PLAY_KINDS, "predictions")
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[3] / "golden"
 
 
 @pytest.fixture(scope="module")
@@ -322,6 +322,7 @@ def test_styles_are_those_of_names_unless_given(compared):
 # --- matplotlib -----------------------------------------------------------------
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_drawing_gives_the_same_bytes(kind, compared, predictions):
     drawing = make_drawing(kind, compared, predictions)
