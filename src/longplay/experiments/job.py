@@ -188,7 +188,8 @@ class Job:
         """The agent, in a process that has not loaded it yet."""
         config = AgentConfig.from_entry(self.request.agent)
         isolation = Isolation.from_record(self.request.agent_isolation)
-        return config.load(self.agent_spec, self.request.agent_files, isolation)
+        agent = config.load(self.agent_spec, self.request.agent_files, isolation)
+        return agent.with_name(self.request.agent.name)
 
     def check(self) -> None:
         """Refuses a job whose inputs were changed, before anything is written."""

@@ -10,7 +10,7 @@ Same runs, same bytes: no clock, path or machine name is in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from longplay.contract.files import make_directory, write_document, write_file
 from longplay.lab.analysis.comparison import runs_by_label
 from longplay.lab.analysis.records import Comparison, SuiteComparison
 from longplay.lab.analysis.runs import FoundRuns
+from longplay.lab.report.draw.colours import Style
 from longplay.lab.report.draw.drawings import Drawing, Shown, drawing_to_csv
 from longplay.lab.report.draw.figures import make_figure, plotly_script
 from longplay.lab.report.draw.paper import render_paper
@@ -49,6 +50,7 @@ class ReportInput:
     anchors: Anchors
     trust: TrustReader
     options: Sequence[str] = field(default=())
+    styles: Mapping[str, Style] = field(default_factory=dict)
 
 
 def write_report(directory: Path, given: ReportInput) -> None:
@@ -98,7 +100,7 @@ def _write_section(
     make_directory(directory / name)
     runs = runs_by_label(given.found, suite)
     scale = make_scale(given.anchors, suite.suite, suite.games, suite.emulator)
-    shown = Shown(suite, runs, scale)
+    shown = Shown(suite, runs, scale, styles=given.styles)
     figures = [_write_figure(directory, name, drawing) for drawing in draw_all(shown)]
     made = make_section(name, shown, figures, given.trust)
     place = _Place(directory, name)
