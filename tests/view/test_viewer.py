@@ -98,16 +98,18 @@ def test_list_sorts_filters_and_compares(browser: Browser, served):
     assert shown_agents(page) == ["<b>beta</b>"] * 3
     page.reload()
     assert shown_agents(page) == ["<b>beta</b>"] * 3
+    page.get_by_label("Tick all runs shown").press("Space")  # the other agent stays
     page.get_by_label("Filter").fill("")
-    for agent in ("alpha", "<b>beta</b>"):
-        boxes = page.locator("#run-table tr", has=page.get_by_role("link", name=agent))
-        for box in boxes.get_by_role("checkbox").all():
-            box.press("Space")
+    assert page.locator("tbody input:checked").count() == 3
+    boxes = page.locator("#run-table tr", has=page.get_by_role("link", name="alpha"))
+    for box in boxes.get_by_role("checkbox").all():
+        box.press("Space")
     page.get_by_role("button", name="Compare the ticked runs").press("Enter")
     page.wait_for_url("**/compare?run=*")
     assert page.locator("h1").inner_text() == "Comparison"
     assert page.locator(".plot").count() == 4
-    page.get_by_text("Numbers as a table").first.click()
+    assert page.locator("h3").first.inner_text() == "Games"  # the lead figure
+    page.get_by_text("Numbers as a table").nth(1).click()
     assert page.locator("details[open] tbody tr").count() > 100
     page.go_back()
     assert len(shown_agents(page)) == 12
@@ -169,6 +171,12 @@ def test_zoom_by_keyboard_shows_every_frame_and_a_table(browser: Browser, served
         at = page.evaluate(f"{rate}.x.indexOf({first})")
         shown = page.evaluate(f"{rate}.y.slice({at}, {at + 40})")
         assert shown == rewards[first : first + 40]
+        low, high = page.evaluate(f"{plot}.layout.yaxis.range")
+        levels = page.evaluate(
+            f"{plot}.data.filter(t => !t.meta && t.yaxis === 'y').flatMap(t => t.y)"
+        )
+        highest = max(*shown, *(level for level in levels if level is not None))
+        assert low < 0 < max(shown) < high < 1.2 * highest  # not that of the whole run
 
     is_zoomed()
     page.get_by_text("Numbers as a table").press("Enter")

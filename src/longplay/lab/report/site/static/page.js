@@ -92,7 +92,8 @@ function drawFigure(place) {
 
 const nearby = new IntersectionObserver(
   (entries) => {
-    for (const entry of entries) if (entry.isIntersecting) drawFigure(entry.target);
+    // One after the other: the first is on the screen before the next is drawn.
+    for (const entry of entries) if (entry.isIntersecting) setTimeout(drawFigure, 0, entry.target);
   },
   { rootMargin: "600px" },
 );
