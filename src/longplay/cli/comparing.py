@@ -285,11 +285,8 @@ def leaderboard(
     as_json: Json = False,
 ) -> None:
     """Write a leaderboard, a static site, from a folder of packs and experiments."""
-    from longplay.lab.report.site.leaderboard import (
-        judge_runs,
-        make_leaderboard,
-        write_leaderboard,
-    )
+    from longplay.lab.report.site.board_pages import write_leaderboard
+    from longplay.lab.report.site.leaderboard import judge_runs, make_leaderboard
     from longplay.lab.report.site.verdicts import (
         Judge,
         check_verdict_folder,
@@ -313,8 +310,9 @@ def leaderboard(
             judged = judge_runs(found, judge.judge, show_replay)
         else:
             judged = judge_runs(found, judge.recall)
-    board = make_leaderboard(found, shipped_anchors(), judged, folder)
-    write_leaderboard(output, board, found.runs)
+    anchors = shipped_anchors()
+    board = make_leaderboard(found, anchors, judged, folder)
+    write_leaderboard(output, board, found.runs, anchors)
     if as_json:
         print_json(board.model_dump(mode="json"))
     else:

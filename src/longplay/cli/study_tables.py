@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +16,7 @@ from longplay.cli.catalogue import plan_cost
 from longplay.cli.experiment_tables import STATE_STYLES, headlines_of
 from longplay.cli.progress import format_seconds
 from longplay.cli.toolkit import error_to_json, print_runs, print_tables
+from longplay.contract.names import describe_args
 from longplay.errors import IncompleteRunError, LongplayError, NotARunError
 from longplay.lab.analysis.intervals import Estimate, estimate_mean
 from longplay.tables import (
@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from longplay.runs.status import RunView
 
 _SHOWN_ERRORS = 10
-
-
-def describe_args(args: Mapping[str, Any]) -> str:
-    """`epsilon=0.1 hidden=32`."""
-    return " ".join(f"{name}={json.dumps(value)}" for name, value in args.items())
 
 
 def _nouns_of(study: StudyDirectory) -> str:

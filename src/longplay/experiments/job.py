@@ -22,7 +22,7 @@ from longplay.errors import (
     RunCancelled,
     RunPreempted,
 )
-from longplay.experiments.tracking import track_run
+from longplay.experiments.tracking import track_run, watch_both
 from longplay.experiments.tuned_score import write_tuning
 from longplay.plan import RunPlan
 from longplay.runs.checkpoint import read_checkpoint
@@ -263,11 +263,11 @@ def play_job(
         RunCancelled, RunPreempted: The run was asked to stop.
     """
     with track_run(job.plan, job.request.agent, job.run_dir, job.options) as tracking:
-        watch = tracking.watch(observer)
+        watch = watch_both(observer, tracking)
         if session is not None:
             session.observer = watch
         result = _play_tracked(job, agent, watch, validation_workers, session)
-        if result.score is not None:
+        if tracking is not None and result.score is not None:
             tracking.write_score(job.plan.total_frames, result.score)
         return result
 

@@ -22,7 +22,7 @@ from longplay.lab.report.draw.colours import Style
 from longplay.lab.report.draw.drawings import Drawing, Shown, drawing_to_csv
 from longplay.lab.report.draw.figures import make_figure, plotly_script
 from longplay.lab.report.draw.paper import render_paper
-from longplay.lab.report.site.pages import render_page, writing_site
+from longplay.lab.report.site.pages import make_slug, render_page, writing_site
 from longplay.lab.report.site.sections import (
     PageFigure,
     Section,
@@ -77,6 +77,11 @@ def _write_pages(directory: Path, given: ReportInput) -> None:
         "report.html",
         comparison=given.comparison,
         sections=sections,
+        has_z=any(
+            "average" in agent.numbers
+            for suite in given.comparison.suites
+            for agent in suite.agents
+        ),
         runs=count(len(given.found.runs), "run"),
         agents=count(len({run.agent for run in given.found.runs}), "agent"),
         commands=[*_list_commands(given), _report_command(given.options)],
@@ -96,7 +101,7 @@ def _without_paths(comparison: Comparison) -> Comparison:
 def _write_section(
     directory: Path, suite: SuiteComparison, given: ReportInput, taken: Sequence[str]
 ) -> Section:
-    name = _slug(suite.title, taken)
+    name = make_slug(suite.title, taken)
     make_directory(directory / name)
     runs = runs_by_label(given.found, suite)
     scale = make_scale(given.anchors, suite.suite, suite.games, suite.emulator)
@@ -136,16 +141,6 @@ class _Place:
         write_file(self.directory / files["CSV"], content.encode())
         write_file(self.directory / files["LaTeX"], render_latex(table).encode())
         return replace(table, files=files)
-
-
-def _slug(text: str, taken: Sequence[str]) -> str:
-    """An unused folder name of letters, digits and dashes."""
-    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60].rstrip("-")
-    slug = slug or "suite"
-    name, number = slug, 2
-    while name in taken:
-        name, number = f"{slug}-{number}", number + 1
-    return name
 
 
 def _write_figure(directory: Path, name: str, drawing: Drawing) -> PageFigure:
