@@ -9,7 +9,6 @@ Same runs, same bytes: no clock, path or machine name is in it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
