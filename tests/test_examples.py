@@ -26,11 +26,11 @@ from sampling import sampled
 from small_study import AGENT, STUDY
 
 ROOT = Path(__file__).parent.parent
-# Those in PyTorch are played by `tests/learn/test_torch_agents.py`.
+# Loops of their own are run below; what needs PyTorch is in `tests/learn`.
 EXAMPLES = sorted(
     path
     for path in (ROOT / "examples").glob("*.py")
-    if path.stem != "gym_loop" and not path.stem.endswith("_torch")
+    if not path.stem.startswith("gym_") and not path.stem.endswith("_torch")
 )
 PREDICTORS = [path for path in EXAMPLES if path.stem.startswith("prediction")]
 AGENTS = [path for path in EXAMPLES if path not in PREDICTORS]
@@ -71,6 +71,20 @@ def test_gymnasium_example_runs_and_records(tmp_path: Path) -> None:
     assert longplay.validate_run(tmp_path).is_valid
     score = longplay.read_run(tmp_path).score
     assert printed == f"collected {score.headline:g}\n"
+
+
+def test_example_with_four_seeds_records_four_runs(tmp_path: Path) -> None:
+    script = ROOT / "examples" / "gym_vector_loop.py"
+    command = [sys.executable, "-W", "error", script, "--record", tmp_path]
+    printed = subprocess.check_output(command, text=True)
+    runs = longplay.read_experiment(tmp_path).runs
+    assert sorted(runs) == [1000, 1001, 1002, 1003]
+    scores = [runs[seed].score.headline for seed in sorted(runs)]
+    assert printed.split() == ["collected", *(f"{score:g}" for score in scores)]
+    for run in runs.values():
+        assert longplay.validate_run(run.path).is_valid
+        assert "mean_squared_error" in (run.path / "metrics.jsonl").read_text()
+        assert run.config.agent.config["args"] == {"epsilon": 0.1, "step_size": 0.02}
 
 
 def test_example_of_the_scoring_page() -> None:
