@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-import venv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -147,18 +146,6 @@ def test_printed_functions_run(invoke: Callable, tmp_path: Path) -> None:
         "run", "control-smoke-v1", "--agent", agent, "--out", tmp_path / "e", *SHORT
     )
     assert answer.exit_code == 0
-
-
-@pytest.mark.exhaustive
-def test_wheel_alone_runs_the_smoke_suite(tmp_path: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "-q", "wheel", "--no-deps"]
-    subprocess.run([*pip, "-w", str(tmp_path), str(ROOT)], check=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    venv.create(tmp_path / "venv", with_pip=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "-q", "install", wheel], check=True)
-    command = [python, "-m", "longplay", "run", "stream-smoke-v1", "--agent", "random"]
-    subprocess.run([*command, "--out", tmp_path / "run"], check=True, cwd=tmp_path)
 
 
 # --- the job array --------------------------------------------------------------------

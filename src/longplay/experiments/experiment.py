@@ -442,6 +442,17 @@ class Experiment:
                 f"{free_mb:,.0f} MB free; free some, or choose another folder for --out"
             )
 
+    def check_start(self) -> None:
+        """Refuses what playing would refuse before its first frame; writes nothing.
+
+        Raises:
+            OutputError: The folder exists, or the disk is too small.
+            AgentLoadError: The agent cannot be built.
+        """
+        if not self._is_planned:
+            self.check_output()
+        self._open_first(ignore_progress).close()
+
     def _is_empty(self) -> bool:
         """Whether the folder has no plan yet; it may have a lock or temporary files."""
         if not self.directory.is_dir():

@@ -266,7 +266,7 @@ def _describe_agent(given: str | Mapping[str, Any]) -> LoadedAgent:
             looks like a password.
         AgentLoadError: The arguments are not plain JSON.
     """
-    parts = {"name": given} if isinstance(given, str) else dict(given)
+    parts: dict[str, Any] = {"name": given} if isinstance(given, str) else dict(given)
     name, args = parts.pop("name", None), parts.pop("args", {})
     if parts or not isinstance(name, str) or not name or not isinstance(args, Mapping):
         raise ConfigError(
