@@ -80,6 +80,7 @@ from longplay.plan import (
 from longplay.runs.checkpoint import remove_checkpoints
 from longplay.runs.loop import Observer, Progress
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
+from longplay.runs.progress import showing_progress
 from longplay.runs.session import Session, ignore_progress
 from longplay.runs.status import STALL_TIMEOUT_S, RunView, archive_try, view_run
 from longplay.seeds import check_seed
@@ -155,6 +156,22 @@ class ExperimentResult:
 
     directory: Path
     runs: tuple[RunResult, ...]
+
+    def _repr_html_(self) -> str:
+        """The results as a notebook shows them: a line per run."""
+        from longplay.tables import TextTable, render_html
+
+        rows = [
+            (
+                str(run.seed),
+                run.state,
+                {True: "valid", False: "not valid", None: None}[run.is_valid],
+                None if run.score is None else run.score.headline,
+            )
+            for run in self.runs
+        ]
+        columns = ("seed", "state", "validation", "score")
+        return render_html(TextTable.of(str(self.directory), columns, rows, 3))
 
 
 @dataclass(frozen=True)
@@ -675,6 +692,7 @@ def run(
     agent_files: Sequence[str] = (),
     isolate: IsolationLevel | Isolation = "none",
     observer: Observer = ignore_progress,
+    progress: bool | None = None,
 ) -> ExperimentResult:
     """Runs an agent on a suite, once per seed, and scores and validates the runs.
 
@@ -692,6 +710,8 @@ def run(
         isolate: `none`, `process` or `sandbox`; or an `Isolation` with its options.
             With `none` the agent runs in this process, and can end it.
         observer: Called with the progress a few times per second.
+        progress: Whether to show a line of progress; by default on a terminal and in a
+            notebook.
 
     Returns:
         The directory, and the directory, score and validation report of each run.
@@ -717,7 +737,8 @@ def run(
     suite_name = experiment.plans[0].suite_name
     if note := describe_seeds(suite_name, played, are_given=seeds is not None):
         sys.stderr.write(f"longplay: {note}\n")
-    results = experiment.run_sequentially(observer)
+    with showing_progress(progress, observer) as watch:
+        results = experiment.run_sequentially(watch)
     for result in results:
         if result.exception is not None:
             raise result.exception
