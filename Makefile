@@ -92,7 +92,7 @@ facts: $(INSTALLED_DEV) schema ## regenerate all parts of docs/ that come from c
 
 record: $(INSTALLED_DEV) ## record again what commands answer, after a change meant to move it
 	$(BIN)/python tests/harness/record.py
-	PYTHONPATH=docs/generate $(BIN)/python tests/learner_revisions.py
+	PYTHONPATH=docs/generate $(BIN)/python tests/kit/learner_revisions.py
 
 golden: $(INSTALLED_DEV) ## play the golden runs that do not exist yet
 	$(BIN)/python tests/harness/make_golden.py

@@ -34,6 +34,20 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 TINY = {"base_visit_frames": 700, "jitter_pct": 0.1}
 
 
+def _mark_all_but_few(items: list[pytest.Item]) -> None:
+    cases: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few") and not item.get_closest_marker("exhaustive"):
+            function = getattr(item, "originalname", item.name)
+            cases.setdefault((item.path, function), []).append(item)
+    for same in cases.values():
+        (number,) = same[0].get_closest_marker("few").args
+        kept = {round(k * len(same) / number) for k in range(number)}
+        for index, item in enumerate(same):
+            if index not in kept:
+                item.add_marker("exhaustive")
+
+
 # The files that take longest, with few tests each.
 SLOW_FILES = (
     "test_ray.py",
@@ -49,8 +63,14 @@ SLOW_FILES = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at the markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Puts slow and large files first: workers take files, and end together."""
+    """Puts slow and large files first: workers take files, and end together.
+
+    Of the cases of a test marked `few(n)`, all but n evenly spread ones become
+    exhaustive.
+    """
+    _mark_all_but_few(items)
     tests = Counter(item.path for item in items)
     items.sort(
         key=lambda item: (

@@ -69,6 +69,28 @@ def test_git_ignores_no_source_file():
     assert ignored.stdout.split() == ["runs/x"]
 
 
+# Folders of tests that mirror no room, and what they are for.
+BESIDE_ROOMS = {
+    "kit": "what tests share",
+    "golden": "runs that are never rewritten",
+    "harness": "what commands answered, recorded",
+    "docs": "README, docs and examples",
+    "tools": "the workshop that made the shipped data",
+    "benchmarks": "speed",
+    "learn": "with torch and numba",
+    "view": "with a browser",
+}
+
+
+def test_folders_of_tests_mirror_the_rooms():
+    tests, source = Path(__file__).parent, PAGE.parents[1] / "src" / "longplay"
+    folders = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")}
+    strange = {folder.parts[0] for folder in folders if not (source / folder).is_dir()}
+    assert strange <= set(BESIDE_ROOMS)
+    loose = {path.name for path in tests.glob("*.py")}
+    assert {name for name in loose if not name.startswith("test_")} == {"conftest.py"}
+
+
 def test_every_room_is_a_package():
     source = PAGE.parents[1] / "src" / "longplay"
     folders = {path.parent for path in source.rglob("*.py")}
@@ -144,6 +166,7 @@ main()
 """
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "command",
     [

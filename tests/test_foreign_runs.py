@@ -421,6 +421,7 @@ FINDINGS: list[tuple[str, Trick, str]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.few(12)
 @pytest.mark.seed("000", "files-2..4", "events-1", "schedule-2")
 @pytest.mark.parametrize(
     ("trick", "kind"), [pytest.param(t, k, id=i) for i, t, k in FINDINGS]
@@ -679,6 +680,7 @@ def test_is_not_compared_with_a_score_of_other_windows(
     assert "by the settings of config.json, found" in left.reason
 
 
+@pytest.mark.exhaustive
 def test_is_placed_in_the_matrix_beside_ours(
     tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:

@@ -18,7 +18,7 @@ from longplay.lab.analysis.metrics import list_metrics
 from longplay.suites import SUITES, find_suite, get_suite, list_suites
 from toy_track import AGENT
 
-TESTS = Path(__file__).parent
+KIT = Path(__file__).parent / "kit"
 ENTRY_POINTS = """
 [longplay.agents]
 counter = toy_package:Agent
@@ -70,7 +70,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Command:
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "longplay", *map(str, arguments)],
-            env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{TESTS}"},
+            env={**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{KIT}"},
             capture_output=True,
             text=True,
             check=False,
@@ -89,6 +89,7 @@ def played(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "words"),
     [

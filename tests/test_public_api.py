@@ -131,6 +131,7 @@ print(longplay.validate_run(run_dir).is_valid, longplay.score_run(run_dir).frame
     assert run_python(code, finished_run).split() == ["True", str(frames)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("command", ["compare", "plot", "report", "leaderboard"])
 def test_runs_are_compared_without_the_emulator(finished_run, tmp_path, command):
     code = """

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from longplay.errors import ConfigError
-from longplay.seeds import agent_seed, check_seed, continuation_seeds, emulator_seed
+from longplay.seeds import agent_seed, check_seed, emulator_seed
 
 GOLDEN_EMULATOR_SEEDS = [
     2044266242,
@@ -38,18 +36,6 @@ def test_purposes_visits_and_runs_do_not_share_seeds():
     seeds = [emulator_seed(run, visit) for run in range(20) for visit in range(24)]
     seeds += [agent_seed(run) for run in range(20)]
     assert len(set(seeds)) == 20 * 25
-
-
-def test_continuations_have_different_seeds():
-    places = itertools.product(range(3), range(3), (0, 40, 80), range(4))
-    seeds = [seed for place in places for seed in continuation_seeds(*place)]
-    assert len(set(seeds)) == 2 * 3 * 3 * 3 * 4
-
-
-def test_the_seeds_of_a_continuation_are_pinned():
-    """Shipped rollout values were measured with it."""
-    pinned = (5551029653656548341, 3148717608979179412)
-    assert continuation_seeds(0, 0, 40, 1) == pinned
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**31 - 1])

@@ -19,7 +19,6 @@ from longplay.errors import NotARunError
 from longplay.validation import Report, validate_run
 from playing import play_run
 from rows import rehash
-from sampling import sampled
 from tampering import (
     CONFIG,
     EPISODES,
@@ -111,7 +110,8 @@ def test_names_in_the_table_are_unique() -> None:
     assert len(BY_NAME) == len(TAMPERINGS) > 75
 
 
-@pytest.mark.parametrize("one", sampled(TAMPERINGS, 2), ids=str)
+@pytest.mark.few(80)
+@pytest.mark.parametrize("one", TAMPERINGS, ids=str)
 def test_finds_tampering(one: Tampering, play_trick: Callable[..., Path]) -> None:
     report = validate_run(play_trick(one.trick, one.source))
     assert not report.is_valid
@@ -449,6 +449,7 @@ def range_bytes(request: pytest.FixtureRequest) -> int:
     return int(request.param)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("source", SOURCES)
 def test_valid_for_any_chunk_size(
     source: str,
@@ -460,7 +461,8 @@ def test_valid_for_any_chunk_size(
     assert validate_run(request.getfixturevalue(source), workers=1).is_valid
 
 
-@pytest.mark.parametrize("name", sampled(CUT_ANYWHERE, 2))
+@pytest.mark.few(3)
+@pytest.mark.parametrize("name", CUT_ANYWHERE)
 def test_same_findings_for_any_chunk_size(
     name: str,
     play_trick: Callable[..., Path],

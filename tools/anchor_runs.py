@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.config import RunConfig
+from longplay.contract.curves import Curves
 from longplay.errors import ConfigError
 from longplay.lab.analysis.intervals import standard_error
 from longplay.lab.analysis.runs import MeasuredRun
@@ -128,12 +129,20 @@ def measure_specialists(runs: Sequence[MeasuredRun]) -> dict[str, UpperMeasureme
                 f"{len(run.config.games)} games"
                 + ("" if run.curves else " and no rows")
             )
-        rate = run.curves.rate_of_last(_LAST_THIRD)
+        rate = rate_of_last(run.curves, _LAST_THIRD)
         rates.setdefault(run.config.games[0], []).append(rate)
     return {
         game: UpperMeasurement(np.array(values), "specialist")
         for game, values in rates.items()
     }
+
+
+def rate_of_last(curves: Curves, share: float) -> float:
+    """Reward per frame over the last share of a run, to the nearest window."""
+    frames, rewards = curves.frames.ravel(), curves.rewards.ravel()
+    starts = np.cumsum(frames) - frames
+    kept = starts >= round((1 - share) * frames.sum())
+    return float(rewards[kept].sum() / frames[kept].sum())
 
 
 def measure_anchor_policies(

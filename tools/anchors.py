@@ -22,7 +22,7 @@ from anchor_runs import measure_suite
 from longplay.contract.files import read_document, write_document
 from longplay.lab.analysis.runs import MeasuredRun, RunReader
 from longplay.lab.report.site.verdicts import open_pack
-from longplay.scoring.anchors import Anchors, SuiteAnchors, read_anchors
+from longplay.scoring.anchors import Anchors, SuiteAnchors
 from longplay.scoring.normalisation import make_scale
 from longplay.suites import Suite, get_suite
 from references.training.anchor_facts import ANCHOR_TASKS, AnchorFacts
@@ -90,7 +90,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("suites", nargs="+", metavar="SUITE")
     anchors = (
-        read_anchors(SHIPPED) if SHIPPED.exists() else Anchors(name=NAME, suites={})
+        read_document(SHIPPED, Anchors)
+        if SHIPPED.exists()
+        else Anchors(name=NAME, suites={})
     )
     for suite_id in parser.parse_args().suites:
         entry = measure_packs(suite_id)

@@ -42,7 +42,6 @@ from longplay.lab.analysis.results import (
     RESULTS_FILE,
     ResultRun,
     Results,
-    read_results,
     record_result,
 )
 from longplay.lab.analysis.runs import RunReader
@@ -365,7 +364,7 @@ def probe(run: PlannedRun, folder: Path) -> None:
 
 def collect(results: Path) -> None:
     """Adds the packs that are not in the package's data; drops those that are gone."""
-    known = {run.pack_sha256: run for run in read_results(SHIPPED).runs}
+    known = {run.pack_sha256: run for run in read_document(SHIPPED, Results).runs}
     # The anchors have the numbers of specialists.
     packs = [p for p in read_manifest(results).packs if p.suite in SUITES]
     runs = [known.get(p.sha256) or _measure_pack(p, results) for p in packs]

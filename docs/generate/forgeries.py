@@ -46,7 +46,7 @@ def fill_table(page: str, table: str, name: str = "forgeries") -> str:
 
 def count_all(folder: Path) -> Counts:
     """Forges every run of the families in a folder."""
-    sys.path += [str(ROOT / "tests"), str(ROOT / "tests" / "verify")]
+    sys.path += [str(ROOT / "tests" / "kit"), str(ROOT / "tests" / "verify")]
     from forgery_families import LIES, count_caught
 
     from longplay.reference.library import REFERENCE_GAMES

@@ -4,8 +4,8 @@
 
     @pytest.mark.seed("000", "files-1", "events-2..14")
 
-marks a test that executes these sentences of tests/seed_sentences.toml; `events-2..14`
-is events-2 to events-14. The markers are read without importing a test.
+marks a test that executes these sentences of tests/docs/seed_sentences.toml;
+`events-2..14` is events-2 to events-14. The markers are read without importing a test.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "seeds.md"
-SENTENCES = ROOT / "tests" / "seed_sentences.toml"
+SENTENCES = ROOT / "tests" / "docs" / "seed_sentences.toml"
 
 # Document and id of a sentence.
 Key = tuple[str, str]

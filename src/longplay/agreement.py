@@ -80,28 +80,13 @@ def is_equal(expected: Any, found: Any) -> bool:
 # --- config.json against suite and seed -------------------------------------------
 
 # Fields of config.json that suite and seed determine.
-_DERIVED = (
-    "suite",
-    "track",
-    "games",
-    "schedule",
-    "decision_interval",
-    "delay",
-    "sticky",
-    "life_loss_termination",
-    "full_action_space",
-    "action_mapping_policy",
-    "default_action_idx",
-    "scoring_defaults",
-    "frame_skip",
-    "reward",
-    "discount",
-    "reference_sha256",
-    "emulator_seeds",
-    "stop_frame",
-    "benchmark_contract_version",
-    "benchmark_contract_hash",
-    "config_effective",
+_DERIVED = tuple(
+    """
+    suite track games schedule decision_interval delay sticky life_loss_termination
+    full_action_space action_mapping_policy default_action_idx scoring_defaults
+    frame_skip reward discount reference_sha256 emulator_seeds stop_frame
+    benchmark_contract_version benchmark_contract_hash config_effective
+    """.split()
 )
 
 

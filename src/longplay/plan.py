@@ -139,6 +139,10 @@ class RunPlan:
         """Approximate size of the run directory."""
         return self.config.total_frames * BYTES_PER_FRAME + 64 * 1024
 
+    def repeat(self, seeds: Sequence[int]) -> tuple[RunPlan, ...]:
+        """The same plan for each of some seeds."""
+        return tuple(replace(self, seed=check_seed(seed)) for seed in seeds)
+
 
 def plan_run(
     suite_id: str,
@@ -216,19 +220,6 @@ def plan_again(given: ConfigGiven, seed: int, name: str | None = None) -> RunPla
         return plan
     older = replace(plan, has_older_name=True)
     return older if older.suite_name == name else plan
-
-
-def plan_all_again(given: ConfigGiven, seeds: Sequence[int]) -> tuple[RunPlan, ...]:
-    """Derives the plans of recorded settings for many seeds.
-
-    Raises:
-        ConfigError: The settings are not valid.
-    """
-    first = plan_again(given, seeds[0])
-    return tuple(
-        RunPlan(first.suite, check_seed(seed), first.given, first.is_catalogued)
-        for seed in seeds
-    )
 
 
 def _check_fraction(stop_after: float | None) -> float | None:

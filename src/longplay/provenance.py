@@ -15,22 +15,11 @@ from longplay.contract.config import GitState
 _GIT_TIMEOUT_S = 10
 
 # Recorded if installed; the first nine are the Atlas EvalLog's.
-TRACKED_PACKAGES = (
-    "cube-harness",
-    "cube",
-    "litellm",
-    "anthropic",
-    "openai",
-    "browsergym-core",
-    "playwright",
-    "pydantic",
-    "ray",
-    "longplay",
-    "ale-py",
-    "numpy",
-    "torch",
-    "numba",
-    "gymnasium",
+TRACKED_PACKAGES = tuple(
+    """
+    cube-harness cube litellm anthropic openai browsergym-core playwright pydantic
+    ray longplay ale-py numpy torch numba gymnasium
+    """.split()
 )
 
 _GITHUB = re.compile(

@@ -6,16 +6,14 @@ Each purpose has its own spawn key of NumPy's, so adding one never changes anoth
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from longplay.errors import ConfigError
 
 MAX_SEED = 2**31 - 1
 
-# 3 is used in making references.
-_EMULATOR, _AGENT, _POLICY, _CONTINUATION = 0, 1, 2, 4
+# 3 and 4 are used in making references.
+_EMULATOR, _AGENT, _POLICY = 0, 1, 2
 _BRANCH_EMULATOR, _BRANCH_POLICY = 5, 6
 
 
@@ -63,19 +61,3 @@ def branch_emulator_seed(run_seed: int, game_idx: int, branch: int) -> int:
 def branch_policy_seed(run_seed: int, game_idx: int, branch: int) -> int:
     """The seed of the reference policy that plays one branch of a probe."""
     return _derive(run_seed, _BRANCH_POLICY, game_idx, branch)
-
-
-class ContinuationSeeds(NamedTuple):
-    """The seeds of one continuation of a recorded visit."""
-
-    exploration: int
-    stickiness: int
-
-
-def continuation_seeds(
-    run_seed: int, visit_idx: int, timestep: int, number: int
-) -> ContinuationSeeds:
-    """The seeds of one continuation from a timestep of a visit."""
-    key = (_CONTINUATION, visit_idx, timestep, number)
-    sequence = np.random.SeedSequence(run_seed, spawn_key=key)
-    return ContinuationSeeds(*sequence.generate_state(2, np.uint64).tolist())

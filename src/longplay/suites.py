@@ -169,49 +169,20 @@ def _scoring(window_frames: int, revisit_frames: int) -> ScoringDefaults:
 
 
 _THREE_GAMES = ("centipede", "ms_pacman", "qbert")
-_EIGHT_GAMES = (
-    "ms_pacman",
-    "centipede",
-    "qbert",
-    "defender",
-    "krull",
-    "atlantis",
-    "up_n_down",
-    "battle_zone",
+_EIGHT_GAMES = tuple(
+    "ms_pacman centipede qbert defender krull atlantis up_n_down battle_zone".split()
 )
 
 _THREE_CONTROL_GAMES = ("qbert", "crazy_climber", "road_runner")
 
-_SIX_GAMES = (
-    "breakout",
-    "qbert",
-    "road_runner",
-    "ms_pacman",
-    "seaquest",
-    "asterix",
-)
+_SIX_GAMES = tuple("breakout qbert road_runner ms_pacman seaquest asterix".split())
 
-_TWENTY_GAMES = (
-    "pong",
-    "breakout",
-    "space_invaders",
-    "ms_pacman",
-    "asterix",
-    "qbert",
-    "seaquest",
-    "beam_rider",
-    "phoenix",
-    "atlantis",
-    "asteroids",
-    "battle_zone",
-    "centipede",
-    "demon_attack",
-    "enduro",
-    "fishing_derby",
-    "ice_hockey",
-    "jamesbond",
-    "kangaroo",
-    "road_runner",
+_TWENTY_GAMES = tuple(
+    """
+    pong breakout space_invaders ms_pacman asterix qbert seaquest beam_rider phoenix
+    atlantis asteroids battle_zone centipede demon_attack enduro fishing_derby
+    ice_hockey jamesbond kangaroo road_runner
+    """.split()
 )
 
 # Suite -> `reference_sha256` of the references it is played with.

@@ -22,6 +22,12 @@ from playing import play_run
 from rows import read_rows
 
 SETTINGS = {"base_visit_frames": 400, "games": ["qbert", "centipede"]}
+# Rewards, ends of episodes and a switch.
+FORMS_PLAY = {
+    "base_visit_frames": 2000,
+    "games": ["qbert", "breakout"],
+    "num_cycles": 1,
+}
 
 
 def write_form(folder: Path, name: str) -> Path:
@@ -43,6 +49,7 @@ def runs(tmp_path_factory) -> dict[str, Path]:
             str(write_form(folder, name)),
             seed=1000,
             out=folder / f"out-{name}",
+            overrides=FORMS_PLAY,
         ).run_dir
         for name in FORMS
     }
@@ -57,6 +64,7 @@ def runs(tmp_path_factory) -> dict[str, Path]:
             "their_package.their_module",
             seed=1000,
             out=folder / "out-package",
+            overrides=FORMS_PLAY,
         ).run_dir
     finally:
         sys.path.remove(str(folder))

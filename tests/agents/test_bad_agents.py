@@ -73,6 +73,7 @@ UNLOADABLE = [
 ]
 
 
+@pytest.mark.few(15)
 @pytest.mark.parametrize("suite", [SUITE, CONTROL_SUITE])
 @pytest.mark.parametrize(("source", "message"), UNLOADABLE)
 def test_agent_that_cannot_be_loaded(

@@ -50,6 +50,7 @@ def test_one_great_seed_moves_compare_and_not_the_matrix(tmp_path, capsys):
     ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "suite",
     [

@@ -335,6 +335,7 @@ def test_run_makes_a_folder_of_its_own(invoke, tmp_path, monkeypatch):
     assert re.fullmatch(r"stream-smoke-v1\+[0-9a-f]{8}_seed-1000", run_dir.name)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("seed", "line"),
     [

@@ -261,6 +261,7 @@ def test_show_has_the_forgetting_of_the_random_agent(invoke, tmp_path):
     assert "windows of" not in words
 
 
+@pytest.mark.exhaustive
 def test_tuning_is_declared_and_survives_packing(invoke, tmp_path):
     out, pack = tmp_path / "out", tmp_path / "run.longplay"
     start = ("run", "control-smoke-v1", "--agent", "random", "--out", out)

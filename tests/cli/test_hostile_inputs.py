@@ -46,6 +46,7 @@ def _mark(case: Case) -> object:
     return pytest.param(case, id=str(case), marks=marks)
 
 
+@pytest.mark.few(90)
 @pytest.mark.parametrize("case", [_mark(case) for case in CASES])
 def test_hostile_input(case: Case, place: Place, server: CommandServer) -> None:
     answer = server.run(case.prepare(place), place.folder)
@@ -106,6 +107,7 @@ SHELL = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", SHELL)
 def test_hostile_place(name: str, place: Place) -> None:
     script, exit_code, words = SHELL[name]

@@ -58,6 +58,7 @@ def test_status_of_100_000_planned_seeds(invoke, tmp_path, overrides):
     assert answer_in_time(invoke, "status", folder).count("QUEUED") == 100_000
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("is_littered", [False, True])
 def test_status_of_3_000_seeds_of_9_999_visits(invoke, tmp_path, is_littered):
     overrides = {"num_cycles": 3333, "base_visit_frames": 100}

@@ -47,6 +47,7 @@ BAD_VALUES: dict[str, list[str]] = {
 }
 
 
+@pytest.mark.few(25)
 @pytest.mark.parametrize(
     ("name", "text"),
     [(name, text) for name, texts in BAD_VALUES.items() for text in texts],

@@ -41,6 +41,7 @@ def read_status(folder: Path) -> dict[str, Any]:
     return json.loads(path.read_bytes())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("deed", "ending"),
     [
@@ -99,6 +100,7 @@ def test_debugging_an_isolated_agent_is_refused(run: Callable[..., Any]) -> None
     assert "--debug: only with --isolate none, found process" in answer.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("where", ["import", "init", "step"])
 def test_changed_working_directory(
     where: str, run: Callable[..., Any], tmp_path: Path
@@ -138,6 +140,7 @@ def test_children_that_end_themselves_are_fine(run: Callable[..., Any]) -> None:
     assert run(f"{pool} pool.map(abs, [1, -2])").exit_code == 0
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "deed",
     [

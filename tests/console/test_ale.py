@@ -22,7 +22,6 @@ from longplay.console.ale import AleConsole, read_rom
 from longplay.console.base import ACTION_NAMES, OBSERVATION_SHAPE
 from longplay.console.games import GAMES, REFUSED_GAMES
 from longplay.errors import ConfigError, ConsoleError, UnknownNameError
-from sampling import sampled
 
 TWO_PLAYER_GAMES = ("combat", "joust", "maze_craze", "warlords")
 OTHER_HEIGHTS = {
@@ -261,7 +260,8 @@ def test_every_rom_is_either_playable_or_refused() -> None:
     assert set(REFUSED_GAMES) == {*TWO_PLAYER_GAMES, *OTHER_HEIGHTS}
 
 
-@pytest.mark.parametrize("game_id", sampled(sorted(GAMES), 3))
+@pytest.mark.few(10)
+@pytest.mark.parametrize("game_id", sorted(GAMES))
 def test_playable_game(game_id: str) -> None:
     console = start(game_id)
     buttons = 9 if game_id in WITHOUT_FIRE else 18

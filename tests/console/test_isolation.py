@@ -108,6 +108,7 @@ def test_chains_contain_the_intended_games() -> None:
         assert any((carrier, paddle) in pairs for paddle in PADDLE_GAMES)
 
 
+@pytest.mark.exhaustive
 def test_three_chains_carry_nothing_over() -> None:
     assert find_differences([draw_chain(number) for number in FEW]) == []
 

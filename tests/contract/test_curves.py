@@ -23,10 +23,10 @@ from longplay.contract.curves import (
     VisitWindows,
     count_frames,
     parse_curve_rows,
-    sum_events,
 )
 from longplay.contract.documents import PredictionScore
 from longplay.contract.rows import EventRow
+from longplay.contract.rules import sum_events
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
 from written_runs import make_config, write_run
@@ -87,9 +87,6 @@ def test_rates_by_hand(tmp_path):
     assert found.rates()[0] == pytest.approx(18 / 60)
     assert found.rate_of_first(0, 8) == pytest.approx(6 / 8)
     assert np.isnan(found.rate_of_first(0, 61))
-    # The last two thirds of 360 frames begin where visit 2 does.
-    assert found.rate_of_last(2 / 3) == 0.0
-    assert found.rate_of_last(5 / 6) == pytest.approx(30 / 300)
 
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=5), st.data())

@@ -217,6 +217,7 @@ def measure(experiment: Path, out: Path) -> tuple[int, float, float]:
     return int(count), float(elapsed_s), float(peak_mib)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.seed("001", "gotcha-1")
 @needs_proc
 def test_thousand_runs_are_exported_at_once(tmp_path):

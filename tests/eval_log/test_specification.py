@@ -458,6 +458,7 @@ def test_record_of_another_experiment_is_not_saved(names):
 PAGE = Path(__file__).parents[2] / "docs" / "eval_log.md"
 
 
+@pytest.mark.exhaustive
 def test_script_of_the_page_runs(tmp_path, monkeypatch):
     """The whole life of a log, from playing to the matrix."""
     text = PAGE.read_text(encoding="utf-8")

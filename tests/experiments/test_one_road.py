@@ -24,6 +24,7 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seeds", [[0], [0, 1, 2, 3]])
 def test_a_run_is_planned_once_and_derived_again_by_the_validator(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, invoke: Callable, seeds: list[int]

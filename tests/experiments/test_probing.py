@@ -21,6 +21,7 @@ from longplay.errors import (
     IncompleteRunError,
 )
 from longplay.experiments.experiment import Experiment, plan_seeds
+from longplay.experiments.job import RayPlace
 from longplay.experiments.probing import (
     ProbeRequest,
     Probing,
@@ -151,6 +152,7 @@ def test_files_of_others_are_not_removed(
     assert other.read_text() == "results"
 
 
+@pytest.mark.exhaustive
 def test_states_that_were_not_kept_are_made_again(
     tmp_path: Path, probed: Path, agent: Path
 ) -> None:
@@ -171,6 +173,7 @@ def test_states_that_were_not_kept_are_made_again(
     assert verdict.level == "re-executed"
 
 
+@pytest.mark.exhaustive
 def test_pack_is_probed_like_its_run(tmp_path: Path, probed: Path, agent: Path) -> None:
     pack = tmp_path / "run.longplay"
     pack_run(sorted((probed / "episodes").iterdir())[0], pack)
@@ -190,12 +193,13 @@ def test_probes_on_ray_give_the_same_bytes(
     tmp_path: Path, probed: Path, agent: Path
 ) -> None:
     request = ProbeRequest(agent=str(agent), out=tmp_path / "ray", **SMALL)
-    results = Probing(find_probed_runs([probed], request)).play_on_ray(2)
+    results = Probing(find_probed_runs([probed], request)).play_on_ray(RayPlace(2))
     assert all(result.is_valid and len(result.probes) == 5 for result in results)
     for folder in (probed / "probes").iterdir():
         assert read_probes(tmp_path / "ray" / folder.name) == read_probes(folder)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("level", ["process", "sandbox"])
 def test_isolation_does_not_change_probes(
     tmp_path: Path, probed: Path, agent: Path, level: Any
@@ -328,6 +332,7 @@ DAMAGES = [
 ]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_damaged_and_exchanged_states_are_refused_by_name(
     copy_of: Callable[[Path], Path],
@@ -419,6 +424,7 @@ def test_changed_schedule_and_seeds_are_found(
     assert "suite claim" in longplay.validate_run(forged).findings.counts
 
 
+@pytest.mark.exhaustive
 def test_probe_is_replayed_and_executed_again(probed: Path, agent: Path) -> None:
     for state in ("fresh", "visit-1"):
         assert verify_run(probes_of(probed) / state).level == "replayed"
@@ -511,6 +517,7 @@ def test_command_plans_plays_and_continues(
     assert read_probes(tmp_path / run_dir.name) == read_probes(probes_of(probed))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("suite", "games", "name", "defaults"),
     [

@@ -280,6 +280,7 @@ def troubled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lab, int]:
         process.wait()
 
 
+@pytest.mark.exhaustive
 def test_one_failed_run_is_reported(troubled):
     lab, exit_code = troubled
     assert exit_code == 1, lab.errors
@@ -288,6 +289,7 @@ def test_one_failed_run_is_reported(troubled):
     assert lab.answer()["aggregate"]["n"] == 3
 
 
+@pytest.mark.exhaustive
 def test_agent_that_raises_has_a_record(troubled):
     lab, _ = troubled
     record = read(lab.run_dir(1) / "episode_record.json")
@@ -296,6 +298,7 @@ def test_agent_that_raises_has_a_record(troubled):
     assert "no more" in json.dumps(lab.shown()[1]["error"])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [0, 2], ids=["killed", "hanging"])
 def test_lost_worker_is_noticed_and_its_run_started_again(troubled, seed):
     lab, _ = troubled
@@ -306,6 +309,7 @@ def test_lost_worker_is_noticed_and_its_run_started_again(troubled, seed):
     assert read(archived / "status.json")["state"] != "COMPLETED"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [0, 2, 3])
 def test_started_again_means_the_same_bytes(troubled, both, seed):
     lab, _ = troubled
@@ -314,6 +318,7 @@ def test_started_again_means_the_same_bytes(troubled, both, seed):
         assert (lab.run_dir(seed) / name).read_bytes() == expected, name
 
 
+@pytest.mark.exhaustive
 def test_lost_run_resumes_from_a_checkpoint(both, tmp_path):
     lab = make_lab(tmp_path, "slow")
     lab.agent.write_text(AGENT + SAVING)
@@ -406,6 +411,7 @@ def test_retry_finishes_the_runs_of_a_killed_driver(lab, options):
         assert lab.shown()[seed]["retries"] == (seed in running)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("options", "number", "exit_code", "state"),
     [
@@ -474,6 +480,7 @@ def session_pids(session: int) -> set[int]:
     return pids
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="reads /proc")
 def test_ray_listens_on_loopback_alone(lab):
     process = lab.start("0-1", *RAY)
@@ -488,6 +495,7 @@ def test_ray_listens_on_loopback_alone(lab):
     assert addresses <= loopback | {"0000000000000000FFFF00000100007F"}
 
 
+@pytest.mark.exhaustive
 def test_second_driver_is_refused_while_the_first_runs(lab):
     first = lab.start("0-1")
     wait_for(lab.running, 30, "a run begins")

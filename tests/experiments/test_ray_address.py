@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from longplay.errors import ConfigError
-from longplay.experiments.job import Needs
+from longplay.experiments.job import Needs, RayPlace
 from longplay.experiments.ray_pool import RayPool
 
 HTTP = b"HTTP/1.0 400 Bad Request\r\n\r\n"
@@ -46,7 +46,7 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_an_address_without_ray_is_refused_soon(address):
     started_s = time.monotonic()
     with pytest.raises(ConfigError, match=f"cannot reach Ray at {address}"):
-        RayPool(None, address, 1, 600.0).__enter__()
+        RayPool(RayPlace(address=address)).__enter__()
     assert time.monotonic() - started_s < 15
 
 

@@ -31,7 +31,6 @@ from longplay.errors import (
 from longplay.suites import SUITES
 from playing import play_run
 from rows import read_rows
-from sampling import sampled
 
 ENV_IDS = tuple(longplay.gym.ENV_SUITES)
 CONTROL, STREAM = "longplay/ControlSmoke-v1", "longplay/StreamSmoke-v1"
@@ -98,7 +97,8 @@ def both(
 # --- the environments -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("env_id", sampled(ENV_IDS, 5))
+@pytest.mark.few(1)
+@pytest.mark.parametrize("env_id", ENV_IDS)
 def test_passes_gymnasiums_own_checker(env_id: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -420,6 +420,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "command", ["show", "status", "validate", "score", "verify", "compare"]
 )

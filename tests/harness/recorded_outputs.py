@@ -26,7 +26,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -47,6 +47,8 @@ _HIDDEN = "(varies)"
 # The last digits of these depend on the machine: LAPACK solves the atlas's equations.
 _SOLVED = "atlas/"
 _REAL = re.compile(r"-?\d+\.\d{12,}(e-?\d+)?")
+# A run that ends before its second heartbeat has none.
+_OF_HEARTBEAT = "reward_rate"
 # Keys whose values differ between two plays of the same run.
 VARIABLES = {
     # clocks
@@ -58,7 +60,7 @@ VARIABLES = {
     "verified_utc",
     "timestamp",
     # a number of the last heartbeat; lists are not hidden, so that of a score is not
-    "reward_rate",
+    _OF_HEARTBEAT,
     # who played, where and with what
     "pid",
     "host",
@@ -140,12 +142,14 @@ def prepare(folder: Path) -> None:
     (folder / "findings.jsonl").write_text(text, encoding="utf-8")
 
 
-def play_cases(folder: Path) -> Iterator[tuple[Case, Answer]]:
-    """Runs all commands, in their order."""
+def play_cases(
+    folder: Path, cases: Sequence[Case] = CASES
+) -> Iterator[tuple[Case, Answer]]:
+    """Runs the commands, in their order."""
     prepare(folder)
     environment = {"LONGPLAY_CACHE": str(folder / "cache"), "COLUMNS": "80"}
     with patch.dict(os.environ, environment), contextlib.chdir(folder):
-        for case in CASES:
+        for case in cases:
             yield case, answer_case(case, folder)
 
 
@@ -247,11 +251,17 @@ def _hide(value: Any, variables: set[str]) -> Any:
     if isinstance(value, dict):
         return {
             key: _HIDDEN
-            if key in variables and not isinstance(item, list | None)
+            if key in variables and _is_hidden(key, item)
             else _hide(item, variables)
             for key, item in value.items()
         }
     return value
+
+
+def _is_hidden(key: str, value: Any) -> bool:
+    return not isinstance(value, list | None) or (
+        value is None and key == _OF_HEARTBEAT
+    )
 
 
 def _hide_names(text: str, folder: Path) -> str:
@@ -324,6 +334,25 @@ def list_recorded() -> list[str]:
     paths = (path for path in RECORDED.rglob("*") if path.is_file())
     names = (path.relative_to(RECORDED).as_posix() for path in paths)
     return sorted(name.removesuffix(".xz") for name in names)
+
+
+def check_answers(answer: Answer, name: str) -> None:
+    """Fails if a case answers something else than what was recorded of it."""
+    assert not answer.problem
+    recorded = {one for one in list_recorded() if _name_case(one) == name}
+    assert recorded == set(answer.texts), "run `make record`"
+    for part, now in answer.texts.items():
+        found = find_difference(part, read_recorded(part) or "", now)
+        assert found is None, f"recorded/{part}: {found}"
+
+
+def list_recorded_cases() -> set[str]:
+    """The names of the cases that something is recorded of."""
+    return {_name_case(name) for name in list_recorded() if name != PACK_SCORES}
+
+
+def _name_case(recorded: str) -> str:
+    return re.split(r"[./]", recorded, maxsplit=1)[0]
 
 
 def find_difference(name: str, recorded: str, now: str) -> str | None:

@@ -88,6 +88,19 @@ def test_check_agent_notices_lost_state(
         assert any(find_differences(played, resumed)), lost
 
 
+def test_a_state_from_before_a_new_key_loads(tmp_path: Path) -> None:
+    save("dqn", build("dqn"), tmp_path / "saved")
+    path = tmp_path / "saved" / "state.json"
+    text = path.read_text()
+    document = json.loads(text)
+    del document["replay.is_cut"]
+    path.write_text(json.dumps(document))
+    LEARNERS["dqn"].load(tmp_path / "saved")
+    path.write_text(text.replace("replay.added", "replay.other"))
+    with pytest.raises(KeyError):
+        LEARNERS["dqn"].load(tmp_path / "saved")
+
+
 @each_learner
 def test_nothing_is_pickled(name: str, tmp_path: Path) -> None:
     files = save(name, build(name), tmp_path / "saved")

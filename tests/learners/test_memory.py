@@ -47,6 +47,7 @@ def first_frames() -> list[dict[str, Any]]:
     return [{game: see(game, seed) for game in GAMES} for seed in (3, 2_044_266_242)]
 
 
+@pytest.mark.exhaustive
 def test_every_game_of_every_suite_is_recognised(
     first_frames: list[dict[str, Any]],
 ) -> None:
@@ -60,6 +61,7 @@ def test_every_game_of_every_suite_is_recognised(
     assert player.metrics["memory_slots"] == len(GAMES) <= MOST_SETS
 
 
+@pytest.mark.exhaustive
 def test_games_are_far_apart(first_frames: list[dict[str, Any]]) -> None:
     colours = [np.stack([*map(find_colours, seen.values())]) for seen in first_frames]
     distances = np.abs(colours[0][:, None] - colours[1][None]).sum(axis=2)
@@ -77,6 +79,7 @@ def test_colours_by_hand() -> None:
     assert shares.sum() == 1.0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("suite", "agent", "overrides"),
     [

@@ -16,6 +16,7 @@ HEADLINES = {"streaming": "final_score", "prediction": "nmse"}
 
 
 # The one in PyTorch is played by `tests/learn/test_torch_agents.py`.
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", [name for name in TEMPLATES if name != "torch"])
 def test_from_a_template_to_a_first_score(
     name: str,

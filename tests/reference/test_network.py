@@ -88,7 +88,7 @@ print(hashlib.sha256(outputs.tobytes()).hexdigest())
 
 
 def digest(**environment: str) -> str:
-    folder = str(Path(__file__).parents[1])
+    folder = str(Path(__file__).parents[1] / "kit")
     return subprocess.run(
         [sys.executable, "-c", _DIGEST.format(folder=folder)],
         env={**os.environ, **environment},

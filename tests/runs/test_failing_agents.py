@@ -131,6 +131,7 @@ NO_ACTIONS = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("answer", "found"), NO_ACTIONS)
 def test_answer_that_is_not_a_valid_action(
     answer: str,
@@ -246,6 +247,7 @@ BAD_STEPS = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("answer", "message"), BAD_STEPS)
 def test_step_that_fails(
     answer: str,

@@ -68,6 +68,7 @@ def sabotage(
 OPERATIONS = ("os_write", "os_fsync", "os_replace")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("stride", (6, pytest.param(1, marks=pytest.mark.exhaustive)))
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_full_disk_at_every_write(
@@ -108,6 +109,7 @@ def test_full_disk_before_the_run_starts(
     assert not list(left.out.rglob("status.json"))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "name",
     [

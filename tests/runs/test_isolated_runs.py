@@ -14,7 +14,6 @@ from longplay.agents.isolation.ahead import AheadConsole
 from longplay.contract.rundir import ROW_FILES
 from longplay.errors import AgentError, ConfigError, RunFailed
 from playing import play_run
-from sampling import sampled
 
 # Two visits of 100 frames; decisions at frames 0, 4, 8 … of a visit.
 SETTINGS = {
@@ -66,7 +65,8 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("name", sampled(FAILURES, 2))
+@pytest.mark.few(2)
+@pytest.mark.parametrize("name", FAILURES)
 def test_failing_run_is_the_same_in_its_own_process(
     name: str, write_agent: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -114,6 +114,7 @@ DEATHS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("death", DEATHS)
 def test_process_that_dies_is_a_failed_run(
     death: str, write_agent: Callable[..., Path], tmp_path: Path
@@ -189,6 +190,7 @@ LIES = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", LIES)
 def test_nothing_that_a_process_sends_breaks_the_referee(
     name: str,
@@ -229,6 +231,7 @@ LOOKING_AHEAD = """
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("is_hidden", [True, False])
 def test_agent_does_not_see_frames_ahead(
     is_hidden: bool,

@@ -107,9 +107,10 @@ def kill_and_resume(
     return faults
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "kills"),
-    [("every frame", 4), ("control", 4), ("functional", 2), ("replayed", 2)],
+    [("functional", 2), ("every frame", 4), ("control", 4), ("replayed", 2)],
 )
 def test_killed_run_ends_with_the_same_bytes(
     name: str,
@@ -195,6 +196,7 @@ def test_killed_run_ends_with_the_same_bytes_at_many_moments(
 # --- asked to stop ----------------------------------------------------------------
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "fault",
     [
@@ -254,6 +256,7 @@ def test_run_that_is_stopped_loses_no_frame(
 # --- truncated files --------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("file", ROW_FILES)
 def test_file_truncated_at_a_random_byte_is_restored(
@@ -284,6 +287,7 @@ CALLS = ("os_write", "os_fsync", "os_replace")
 _FAST = {("full disk", "os_write"), ("I/O error", "os_fsync")}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("error", "call"),
     [

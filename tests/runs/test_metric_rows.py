@@ -77,6 +77,7 @@ def test_an_agent_that_reports_nothing_has_no_file(finished_run: Path):
     assert not (finished_run / "metrics.jsonl").exists()
 
 
+@pytest.mark.exhaustive
 def test_a_resumed_run_has_the_same_metrics(tmp_path: Path, spawn: Callable):
     whole = play_run(
         "control-smoke-v1",
@@ -136,6 +137,7 @@ def step(state, previous_observation, observation, reward):
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("level", ["none", "process"])
 def test_values_that_are_not_finite_are_left_out_and_counted(
     level: str, invoke: Callable, tmp_path: Path

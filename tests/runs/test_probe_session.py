@@ -31,27 +31,59 @@ TRACKS = {
     "control": ("control-smoke-v1", {"games": ["qbert", "pong"]}),
     "prediction": ("prediction-smoke-v1", {"games": ["pong", "breakout"]}),
 }
+COUNTER = """
+import json, pathlib, zlib
+
+class Agent:
+    def __init__(self, num_actions, seed):
+        self.num_actions, self.total = num_actions, seed
+
+    def step(self, obs_rgb, reward, terminated, truncated, info):
+        self.total += int(3 * reward) + terminated + 1
+        return (zlib.crc32(obs_rgb.tobytes()) + self.total) % self.num_actions
+
+    def save(self, directory):
+        (pathlib.Path(directory) / "total.json").write_text(json.dumps(self.total))
+
+    def load(self, directory):
+        self.total = json.loads((pathlib.Path(directory) / "total.json").read_text())
+"""
+# Track -> an agent of each kind: built in, a learner, functions, a class of one's own.
+ACTING = {
+    "random": "random",
+    "learner": "linear-sarsa",
+    "functions": str(EXAMPLES / "control_linear_q.py"),
+    "class": "counter.py",
+}
 AGENTS = {
-    "random": ("random", {}),
-    "sarsa": ("linear-sarsa", {}),
-    "explore": ("explore-only", {}),
-    "td": ("linear-td", {}),
+    "streaming": ACTING,
+    "control": ACTING,
+    "prediction": {
+        "learner": "linear-td",
+        "functions": str(EXAMPLES / "prediction_td_lambda.py"),
+    },
 }
 
 
-def play(folder: Path, track: str, agent: str, level: str = "none") -> Path:
+def find_agent(folder: Path, track: str, kind: str) -> str:
+    if kind != "class":
+        return AGENTS[track][kind]
+    path = folder / AGENTS[track][kind]
+    path.write_text(COUNTER)
+    return str(path)
+
+
+def play(folder: Path, track: str, kind: str, level: str = "none") -> Path:
     """A run with short visits that keeps its states."""
     suite, overrides = TRACKS[track]
     settings = {**overrides, "base_visit_frames": 130, "num_cycles": 1}
     if track == "streaming":
         settings |= {"jitter_pct": 0.0}
     plans = plan_seeds(suite, [1000], settings)
-    spec, args = AGENTS[agent]
     experiment = Experiment.create(
         plans,
-        spec,
+        find_agent(folder, track, kind),
         out=folder / "run",
-        agent_args=args,
         isolation=Isolation(level),  # type: ignore[arg-type]
     )
     experiment = replace(experiment, options=RunOptions(keep_agent="visits"))
@@ -104,27 +136,27 @@ def read_rows(run_dir: Path, visit: int) -> list[dict[str, object]]:
     return [{k: v for k, v in row.items() if k not in COUNTED} for row in mine]
 
 
+LEVELS = ("none", "process", "sandbox")
 CASES = [
-    *(("streaming", agent, "none") for agent in ("random", "sarsa")),
-    *(("control", agent, "none") for agent in ("explore", "sarsa")),
-    ("prediction", "td", "none"),
-    ("streaming", "sarsa", "process"),
-    ("control", "sarsa", "sandbox"),
-    ("prediction", "td", "sandbox"),
+    (track, kind, level)
+    for level in LEVELS
+    for track in AGENTS
+    for kind in AGENTS[track]
 ]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("state", ["fresh", "visit-0"])
-@pytest.mark.parametrize(("track", "agent", "level"), CASES)
+@pytest.mark.parametrize(("track", "kind", "level"), CASES)
 def test_branch_gives_the_rows_of_the_stream(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     track: str,
-    agent: str,
+    kind: str,
     level: str,
     state: str,
 ) -> None:
-    run_dir = play(tmp_path, track, agent, level)
+    run_dir = play(tmp_path, track, kind, level)
     run = RunDirectory(run_dir)
     played = 0 if state == "fresh" else 1
     # The policy of the prediction track plays as it did in the run.
@@ -134,8 +166,8 @@ def test_branch_gives_the_rows_of_the_stream(
     )
     plan = plan_branch(run, state)
     saved = None if state == "fresh" else run_dir / "agent" / state
-    spec, args = AGENTS[agent]
-    loaded = load_agent_at(Isolation(level), spec, args)  # type: ignore[arg-type]
+    spec = find_agent(tmp_path, track, kind)
+    loaded = load_agent_at(Isolation(level), spec)  # type: ignore[arg-type]
     ProbeSession(plan, loaded, tmp_path / "probe", saved).run()
     expected = read_rows(run_dir, played)
     for branch in (0, 1):
@@ -144,7 +176,7 @@ def test_branch_gives_the_rows_of_the_stream(
 
 
 def test_probe_is_judged_like_a_run(tmp_path: Path) -> None:
-    run_dir = play(tmp_path, "control", "sarsa")
+    run_dir = play(tmp_path, "control", "learner")
     plan = plan_branch(RunDirectory(run_dir), "visit-0")
     del plan.__dict__["config"]
     loaded = load_agent_at(Isolation("none"), "linear-sarsa", {})
@@ -164,7 +196,7 @@ def test_probe_is_judged_like_a_run(tmp_path: Path) -> None:
 
 
 def test_state_and_plan_must_fit(tmp_path: Path) -> None:
-    run_dir = play(tmp_path, "control", "sarsa")
+    run_dir = play(tmp_path, "control", "learner")
     plan = plan_branch(RunDirectory(run_dir), "visit-0")
     loaded = load_agent_at(Isolation("none"), "linear-sarsa", {})
     with pytest.raises(ConfigError, match="expected a plan with a saved state"):

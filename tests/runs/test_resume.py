@@ -27,7 +27,6 @@ from killing import (
     run_command,
 )
 from longplay.contract.rundir import ROW_FILES
-from sampling import sampled
 
 Invoke = Callable[..., Any]
 
@@ -76,6 +75,7 @@ def line_at(data: bytes, position: int) -> int:
     return data.count(b"\n", 0, position) + 1
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.99])
 @pytest.mark.parametrize("file", ROW_FILES)
 def test_damage_before_the_checkpoint_is_refused(
@@ -102,6 +102,7 @@ def read_damaged_lines(stopped: Stopped, file: str, position: int) -> tuple[int,
     return first_of_block, min(first_of_block + 149, last)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("garbage", [b"?\n", b"\n", b"{}\n", b"\0" * 80 + b"\n"])
 @pytest.mark.parametrize("file", ROW_FILES)
 def test_garbage_among_valid_rows_is_refused(
@@ -293,6 +294,7 @@ def load(directory):
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("suite", "settings"),
     [
@@ -356,6 +358,7 @@ def lose_all_rows(stopped: Stopped) -> None:
         (stopped.run_dir / name).unlink()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "damage",
     [
@@ -395,6 +398,7 @@ def test_agent_is_not_loaded_from_a_changed_file(
     check_whole(run_dir, reference)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("file", ROW_FILES)
 def test_row_that_does_not_reproduce_is_refused(
     file: str, stopped: Stopped, check_refused: Callable[..., None]
@@ -434,7 +438,8 @@ def test_kill_before_the_first_checkpoint(
 
 # The last renames: run_summary.json, score.json, run_summary.json with its hash,
 # status.json, then the agent's state, the experiment's summary and the records.
-@pytest.mark.parametrize("renames_left", sampled([8, 7, 6, 5], 2))
+@pytest.mark.few(2)
+@pytest.mark.parametrize("renames_left", [8, 7, 6, 5])
 def test_kill_after_the_last_frame(
     renames_left: int, reference_of: Callable[[str], Reference], tmp_path: Path
 ) -> None:
@@ -451,7 +456,8 @@ def test_kill_after_the_last_frame(
     check_whole(run_dir, reference)
 
 
-@pytest.mark.parametrize("renames_left", sampled([4, 3, 2, 1], 2))
+@pytest.mark.few(2)
+@pytest.mark.parametrize("renames_left", [4, 3, 2, 1])
 def test_kill_after_completion_leaves_records_to_write(
     renames_left: int, reference_of: Callable[[str], Reference], tmp_path: Path
 ) -> None:

@@ -39,6 +39,7 @@ def end_fork(after_s: float) -> int:
     return os.WTERMSIG(ended[1])
 
 
+@pytest.mark.exhaustive
 def test_signal_at_any_moment_ends_a_fork() -> None:
     """Also while it is made, or between two instructions just before it waits."""
     with stop_on_signals() as stop:

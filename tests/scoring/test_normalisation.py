@@ -13,9 +13,9 @@ from anchor_runs import (
     UpperMeasurement,
     make_game_anchors,
 )
-from longplay.contract.files import write_document
+from longplay.contract.files import read_document, write_document
 from longplay.errors import ConfigError, DocumentError
-from longplay.scoring.anchors import GameAnchors, read_anchors, shipped_anchors
+from longplay.scoring.anchors import Anchors, GameAnchors, shipped_anchors
 from longplay.scoring.normalisation import make_scale
 from made_up_anchors import make_anchors, make_game
 
@@ -123,7 +123,7 @@ def test_shipped_anchors_can_be_read():
 def test_anchors_are_written_and_read(tmp_path: Path):
     anchors = make_anchors(SUITE, qbert=make_game())
     write_document(tmp_path / "anchors.json", anchors)
-    assert read_anchors(tmp_path / "anchors.json") == anchors
+    assert read_document(tmp_path / "anchors.json", Anchors) == anchors
     (tmp_path / "anchors.json").write_text('{"name": 3, "suites": {}}')
     with pytest.raises(DocumentError, match="name: expected a string, found 3"):
-        read_anchors(tmp_path / "anchors.json")
+        read_document(tmp_path / "anchors.json", Anchors)

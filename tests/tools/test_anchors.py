@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import anchors
-from longplay.contract.files import write_document
-from longplay.scoring.anchors import read_anchors, shipped_anchors
+from longplay.contract.files import read_document, write_document
+from longplay.scoring.anchors import Anchors, shipped_anchors
 
 # SHA-256 of a file. New numbers need a new name, not another hash here.
 FROZEN = {
@@ -49,7 +49,7 @@ def test_other_numbers_of_a_frozen_suite_are_refused(
     assert changed.read_bytes() == before
     monkeypatch.setattr(sys, "argv", ["anchors.py", "control-6x3-v1"])
     anchors.main()
-    suites = read_anchors(changed).suites
+    suites = read_document(changed, Anchors).suites
     assert suites["control-v1"] == entry
     added, first = suites["control-6x3-v1"], shipped.suites["control-6x3-v1"]
     numbers = added.games["qbert"]

@@ -202,6 +202,7 @@ def shorten_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(stream_picture.OVERRIDES, "num_cycles", 1)
 
 
+@pytest.mark.exhaustive
 def test_stream_is_played_and_replayed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

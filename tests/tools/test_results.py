@@ -13,8 +13,9 @@ import pytest
 
 import results
 from longplay.agents.source.loading import load_agent
+from longplay.contract.files import read_document
 from longplay.errors import ConfigError
-from longplay.lab.analysis.results import read_results, record_result
+from longplay.lab.analysis.results import Results, record_result
 from longplay.lab.analysis.runs import RunReader
 from longplay.lab.report.site.verdicts import open_pack
 from longplay.suites import SUITES, get_suite
@@ -99,6 +100,7 @@ def test_arguments_are_those_of_the_variant_and_of_tuning(
     ]
 
 
+@pytest.mark.exhaustive
 def test_a_run_with_arguments_is_packed_under_its_name(tmp_path: Path) -> None:
     library = results.Variant("blind", "library")
     run = results.PlannedRun("control-smoke-v1", library, 1000)
@@ -108,6 +110,7 @@ def test_a_run_with_arguments_is_packed_under_its_name(tmp_path: Path) -> None:
     assert results.find_problem(packed, tmp_path / "results") is None
 
 
+@pytest.mark.exhaustive
 def test_a_probed_run_has_packs_of_its_probes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +148,7 @@ def test_a_run_with_a_pack_is_not_played_again(
     results.play([RUN], played / "runs", played / "results")
 
 
+@pytest.mark.exhaustive
 def test_packs_are_replayed(
     played: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -161,6 +165,7 @@ def test_packs_are_replayed(
     assert "it does not have the hash of the manifest" in capsys.readouterr().out
 
 
+@pytest.mark.exhaustive
 def test_verdicts_of_verify_results_label_the_board(
     played: Path, tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
@@ -177,6 +182,7 @@ def test_verdicts_of_verify_results_label_the_board(
         results.verify((), packs, 1, packs / "verdicts")
 
 
+@pytest.mark.exhaustive
 def test_board_of_the_shipped_results_refuses_nothing(
     tmp_path: Path, invoke: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -207,6 +213,7 @@ def test_pack_that_was_not_listed_in_time_is_listed(
     assert manifest.read_bytes() == before
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("field", "value"), [("headline", 99999.0), ("seed", 3), ("agent", "stream-q")]
 )
@@ -230,7 +237,7 @@ def test_numbers_are_collected_from_packs_alone(
     collected = shipped.read_bytes()
     results.collect(played / "results")
     assert shipped.read_bytes() == collected
-    (run,) = read_results(shipped).runs
+    (run,) = read_document(shipped, Results).runs
     (packed,) = results.read_manifest(played / "results").packs
     assert (run.headline, run.pack_sha256) == (packed.headline, packed.sha256)
     games = get_suite("control-smoke-v1").games
@@ -260,7 +267,10 @@ def test_shipped_numbers_are_those_of_the_packs() -> None:
         for run in read
         if run.path == path
     }
-    assert tuple(made[path] for path in paths) == read_results(results.SHIPPED).runs
+    assert (
+        tuple(made[path] for path in paths)
+        == read_document(results.SHIPPED, Results).runs
+    )
 
 
 def test_packs_are_of_the_present_agents() -> None:

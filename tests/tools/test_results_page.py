@@ -136,6 +136,7 @@ def test_short_table_has_what_is_better_than_random_in_bold(results) -> None:
     assert rows[1].startswith("| `good` | **350 ±")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["PAGE", "README"])
 def test_pages_show_the_shipped_results(name: str) -> None:
     page: Path = getattr(results_page, name)
@@ -146,6 +147,7 @@ def test_pages_show_the_shipped_results(name: str) -> None:
     assert shown == text, "out of date: `make results-page`"
 
 
+@pytest.mark.exhaustive
 def test_every_suite_with_results_has_its_figure() -> None:
     shown = re.findall(r"pictures/results-[\w-]+\.svg", results_page.PAGE.read_text())
     assert len(shown) >= len(results_page.read_suites()) > 0

@@ -53,6 +53,7 @@ SAMPLE = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("lie", SAMPLE, ids=str)
 def test_sample_is_caught_as_the_table_says(
     lie: Lie, genuine: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -29,7 +29,6 @@ from longplay.verify.replay import ReplayProgress
 from playing import play_run
 from repacking import close_pack, open_contents
 from rows import read_rows
-from sampling import sampled
 
 _EXAMPLES = Path(__file__).parents[2] / "examples"
 _STREAM = {"games": ["centipede", "qbert"], "base_visit_frames": 300}
@@ -89,6 +88,7 @@ def pack(packs: dict[str, Path]) -> Path:
 # --- Pixels and rows ------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", _RUNS)
 def test_every_frame_equals_a_replay_on_bare_ale(
     runs: dict[str, Path], name: str
@@ -103,7 +103,8 @@ def test_every_frame_equals_a_replay_on_bare_ale(
     assert count == run.frame_count == len(read_rows(runs[name] / "events.jsonl"))
 
 
-@pytest.mark.parametrize("name", sampled(_RUNS, 2))
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", _RUNS)
 def test_random_frames_of_runs_and_packs(
     runs: dict[str, Path], packs: dict[str, Path], name: str
 ) -> None:
@@ -120,6 +121,7 @@ def test_random_frames_of_runs_and_packs(
                 assert np.array_equal(shown.observation, expected[frame])
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", _RUNS)
 @pytest.mark.parametrize("is_packed", (False, True))
 def test_rows_are_those_of_the_log(
@@ -174,6 +176,7 @@ def test_progress_counts_all_played_frames(
 # --- Which frames ---------------------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("is_packed", (False, True))
 @pytest.mark.parametrize("name", ("streaming", "life loss", "control"))
 def test_episodes_and_visits_are_found(

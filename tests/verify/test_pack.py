@@ -195,6 +195,7 @@ def test_manifest_has_sizes_and_hashes_of_the_rows(run: Path, pack: Path) -> Non
         assert manifest.sha256[name] == hashlib.sha256(content).hexdigest()
 
 
+@pytest.mark.exhaustive
 def test_answers_take_less_than_a_byte_per_four_frames(tmp_path: Path) -> None:
     """A small version of the suite: only the answers grow with its length."""
     settings = {"games": ["qbert"], "num_cycles": 1, "base_visit_frames": 12_000}
@@ -264,6 +265,7 @@ def test_existing_file_is_not_overwritten(run: Path, tmp_path: Path) -> None:
 FLIPS = 200
 
 
+@pytest.mark.exhaustive
 def test_bit_flipped_anywhere_is_refused(pack: Path, tmp_path: Path) -> None:
     content = pack.read_bytes()
     rng = np.random.default_rng(0)

@@ -18,7 +18,6 @@ from forgery import rechain
 from longplay.contract.rundir import ROW_FILES
 from playing import play_run
 from rows import read_rows
-from sampling import sampled
 
 SUITE = "control-smoke-v1"
 SETTINGS = {"games": ["pong"], "base_visit_frames": 80}
@@ -139,6 +138,7 @@ def write(tmp_path: Path) -> Callable[[str], Path]:
 _QUICK = ("finds the log among the open files", "patches the checker")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name",
     [
@@ -177,7 +177,8 @@ DEATHS = {
 }
 
 
-@pytest.mark.parametrize("death", sampled(DEATHS, 2))
+@pytest.mark.few(1)
+@pytest.mark.parametrize("death", DEATHS)
 def test_agent_that_ends_while_it_is_checked_fails(
     death: str, tmp_path: Path, invoke: Callable[..., Any], spawn: Callable[..., Any]
 ) -> None:

@@ -42,7 +42,6 @@ from longplay.verify import verification
 from longplay.verify.replay import ReplayProgress, index_lines
 from longplay.verify.verification import verify_run, write_verification
 from playing import play_run
-from sampling import sampled
 
 _SHORT = {"num_cycles": 1, "jitter_pct": 0.0}
 _SETTINGS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -97,6 +96,7 @@ def _play_all(out: Path, suite: str, seed: int, visit_frames: int) -> Path:
     return play_run(suite, "random", seed=seed, out=out, overrides=settings).run_dir
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "seed", [0, *(pytest.param(n, marks=pytest.mark.exhaustive) for n in (1, 2))]
 )
@@ -181,7 +181,8 @@ def _check_place(difference: Difference, first: Row) -> None:
         assert frame <= difference.last_frame_idx <= block_end
 
 
-@pytest.mark.parametrize("forgery", sampled(FORGERIES, 3), ids=str)
+@pytest.mark.few(12)
+@pytest.mark.parametrize("forgery", FORGERIES, ids=str)
 def test_forged_log_is_found(
     runs: dict[str, Path], copy_of: Callable[[Path], Path], forgery: Forgery
 ) -> None:
@@ -195,7 +196,8 @@ def test_forged_log_is_found(
     assert not verdict.passed
 
 
-@pytest.mark.parametrize("forgery", sampled(RECHAINED, 2), ids=str)
+@pytest.mark.few(6)
+@pytest.mark.parametrize("forgery", RECHAINED, ids=str)
 def test_forged_log_with_a_recomputed_chain_is_found(
     runs: dict[str, Path], copy_of: Callable[[Path], Path], forgery: Forgery
 ) -> None:
@@ -272,6 +274,7 @@ def _edit_line(path: Path, index: int, line: bytes) -> None:
     path.write_bytes(b"".join(lines))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "garbage",
     [
@@ -553,6 +556,7 @@ def test_agent_that_decides_the_same_gives_the_highest_level(true_copy: Path) ->
     assert write_verification(verdict).level == "re-executed"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [LIVES, CONTROL])
 def test_other_runs_are_reexecuted(runs: dict[str, Path], name: str) -> None:
     assert verification.reexecute(runs[name]).passed

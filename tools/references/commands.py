@@ -19,7 +19,12 @@ from longplay.cli.toolkit import (
     print_json,
     print_tables,
 )
-from longplay.errors import ConfigError, MissingExtraError, ReferenceFailed
+from longplay.errors import (
+    ConfigError,
+    MissingExtraError,
+    ReferenceFailed,
+    UnknownNameError,
+)
 from longplay.tables import TextTable
 from references.training.recipe import ReturnsEnd, TrainingReward
 
@@ -266,11 +271,10 @@ def record(
     from longplay.console.machines import make_console
     from longplay.contract.config import ScheduledVisit
     from longplay.plan import plan_run
-    from longplay.reference.library import check_reference_game
     from longplay.suites import REFERENCE_SUITE
     from references.recording import record_visit, write_streams
 
-    check_reference_game(game)
+    _check_game(game)
     suite = REFERENCE_SUITE
     visit = ScheduledVisit(
         visit_idx=suite.games.index(game),
@@ -413,10 +417,10 @@ def random_visits(
     """Measure the random agent's delivered rewards per visit, on tuning seeds."""
     require_torch()
     from longplay.reference.facts import describe_mean
-    from longplay.reference.library import REFERENCE_GAMES, check_reference_game
+    from longplay.reference.library import REFERENCE_GAMES
     from references.training.visit_rewards import add_random_visits
 
-    for game in [check_reference_game(game) for game in games or REFERENCE_GAMES]:
+    for game in [_check_game(game) for game in games or REFERENCE_GAMES]:
         played = add_random_visits(data, game)
         typer.echo(f"{game}: {describe_mean(played)}")
 
@@ -481,3 +485,12 @@ def leads_table(leads: list[DeliveredLead]) -> TextTable:
 
     rows = [describe_lead(lead) for lead in leads]
     return TextTable.of("Delivered rewards per visit", LEAD_COLUMNS, rows)
+
+
+def _check_game(game: str) -> str:
+    """Rejects games that are not on the prediction track."""
+    from longplay.reference.library import REFERENCE_GAMES
+
+    if game not in REFERENCE_GAMES:
+        raise UnknownNameError("game of the prediction track", game, REFERENCE_GAMES)
+    return game

@@ -24,9 +24,11 @@ from longplay.console.base import Console
 from longplay.errors import ConsoleError
 from longplay.reference.policy import Chooser, FixedPolicy, ValueFunction
 from longplay.reference.ram import RamPair, pair_ram
-from longplay.seeds import ContinuationSeeds
 from references.branching import BranchingAleConsole
 from references.stickiness import AleDraws, StickyDraws
+
+# Its spawn key; `longplay.seeds` has the others.
+_CONTINUATION = 4
 
 
 class Player:
@@ -210,6 +212,22 @@ class ReplayedVisit:
         """Continues from the recorded state, once per set of draws."""
         self.check_state()
         return branch_off(self.console, self.player, draws, timesteps, discount)
+
+
+class ContinuationSeeds(NamedTuple):
+    """The seeds of one continuation of a recorded visit."""
+
+    exploration: int
+    stickiness: int
+
+
+def continuation_seeds(
+    run_seed: int, visit_idx: int, timestep: int, number: int
+) -> ContinuationSeeds:
+    """The seeds of one continuation from a timestep of a visit."""
+    key = (_CONTINUATION, visit_idx, timestep, number)
+    sequence = np.random.SeedSequence(run_seed, spawn_key=key)
+    return ContinuationSeeds(*sequence.generate_state(2, np.uint64).tolist())
 
 
 def make_draws(policy: FixedPolicy, seeds: ContinuationSeeds) -> RandomDraws:

@@ -42,10 +42,10 @@ from longplay.reference.rollout_file import (
     rollouts_name,
 )
 from longplay.reference.streams import RecordedVisit, find_recorded_visit
-from longplay.seeds import continuation_seeds, emulator_seed
+from longplay.seeds import emulator_seed
 from longplay.suites import REFERENCE_SUITE, PredictionSuite
 from references.auditing import bootstrap_r2, summarise
-from references.continuations import ReplayedVisit, make_draws
+from references.continuations import ReplayedVisit, continuation_seeds, make_draws
 from references.training.array_file import read_arrays, write_arrays
 from references.workspace import RateTimer, Workspace
 

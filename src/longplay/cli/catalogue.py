@@ -22,7 +22,7 @@ from longplay.cli.toolkit import (
     Json,
     check_output,
     guard,
-    print_json,
+    print_answer,
     print_tables,
 )
 from longplay.console.games import GAMES, REFUSED_GAMES
@@ -51,10 +51,7 @@ def suites(as_json: Json = False) -> None:
         plan_run(name, reference_sha256=suite.references)
         for name, suite in list_suites().items()
     ]
-    if as_json:
-        print_json([suite_to_json(plan) for plan in plans])
-    else:
-        print_tables(table_suites(plans))
+    print_answer(as_json, [*map(suite_to_json, plans)], [table_suites(plans)])
 
 
 def settings(
@@ -67,28 +64,19 @@ def settings(
     """List the settings of a suite, which --set and --config change."""
     found = get_suite(suite)
     rows = list_settings(found)
-    if as_json:
-        print_json(rows)
-    else:
-        print_tables(table_settings(found, rows))
+    print_answer(as_json, rows, [table_settings(found, rows)])
 
 
 def games(as_json: Json = False) -> None:
     """List the supported games, and why others are not supported."""
     rows = list_games()
-    if as_json:
-        print_json(rows)
-    else:
-        print_tables(table_games(rows))
+    print_answer(as_json, rows, [table_games(rows)])
 
 
 def agents(as_json: Json = False) -> None:
     """List the built-in and installed agents."""
     rows = list_named_agents()
-    if as_json:
-        print_json(rows)
-    else:
-        print_tables(table_agents(rows))
+    print_answer(as_json, rows, [table_agents(rows)])
 
 
 def new_agent(
@@ -130,10 +118,8 @@ def check_agent(
     args = parse_agent_args(agent_arg or [])
     loaded = load_agent(agent, args, agent_files or ())
     checks = check(loaded)
-    if as_json:
-        print_json([item.to_json() for item in checks])
-    else:
-        print_tables(*show_checklist(loaded.spec, checks))
+    document = [item.to_json() for item in checks]
+    print_answer(as_json, document, show_checklist(loaded.spec, checks))
     if any(item.passed is False for item in checks):
         raise typer.Exit(1)
 
@@ -157,10 +143,8 @@ def show_references(as_json: Json = False) -> None:
     from longplay.reference.library import read_all_facts
 
     facts = read_all_facts()
-    if as_json:
-        print_json([entry.model_dump(mode="json") for entry in facts])
-    else:
-        print_tables(table_references(facts))
+    document = [entry.model_dump(mode="json") for entry in facts]
+    print_answer(as_json, document, [table_references(facts)])
 
 
 # --- plans ----------------------------------------------------------------------

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,8 +22,7 @@ from longplay.cli.toolkit import (
     Quiet,
     check_output,
     guard,
-    print_json,
-    print_tables,
+    print_answer,
     stdout_kept_clean,
 )
 from longplay.contract.files import write_file
@@ -150,10 +149,7 @@ def export(
         from longplay.lab.atlas.eee import export_eee
 
         made.files = export_eee(directory, eee, submission)
-    if as_json:
-        print_json(made.to_json())
-    else:
-        print_tables(*made.show())
+    print_answer(as_json, made.to_json(), made.show())
 
 
 @dataclass
@@ -264,20 +260,20 @@ def _make_submission(
 def _certify(runs: Sequence[Path], level: str, agent: str | None, quiet: bool) -> None:
     """Verifies the runs that have ended; `export` then reads the verdicts."""
     from longplay.eval_log.run_records import ENDED
-    from longplay.verify.verification import certify
+    from longplay.verify.verification import reexecute, verify_run, write_verification
 
+    workers = os.cpu_count() or 1
     for run_dir in runs:
         status = RunDirectory(run_dir).status
         if status is not None and status.state not in ENDED:
             continue
         with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
-            certify(
-                run_dir,
-                level,  # type: ignore[arg-type]
-                agent,
-                workers=os.cpu_count() or 1,
-                observer=progress.show_replay,
-            )
+            if level == "re-executed":
+                verdict = reexecute(run_dir, agent, workers=workers)
+            else:
+                show = progress.show_replay
+                verdict = verify_run(run_dir, workers=workers, observer=show)
+            write_verification(verdict)
 
 
 def atlas(
@@ -308,12 +304,9 @@ def atlas(
     if output is not None:
         write_atlas(output, fitted)
         problem = _draw_atlas(fitted, output / "atlas.pdf")
-    if as_json:
-        print_json(summarise_atlas(fitted))
-        return
-    print_tables(*_show_atlas(fitted))
-    if problem is not None:
-        print_tables(indent(problem, "yellow"))
+    problems = [] if problem is None else [indent(problem, "yellow")]
+    tables = itertools.chain(_show_atlas(fitted), problems)
+    print_answer(as_json, summarise_atlas(fitted), tables)
 
 
 def _show_atlas(atlas: Atlas) -> Iterator[RenderableType]:
@@ -324,7 +317,7 @@ def _show_atlas(atlas: Atlas) -> Iterator[RenderableType]:
     agents, tasks = count(len(matrix.agents), "agent"), count(len(matrix.tasks), "task")
     yield TextTable.of_items(
         f"{agents} × {tasks}",
-        islice(list_agents(atlas), _MOST_ROWS),
+        itertools.islice(list_agents(atlas), _MOST_ROWS),
         ("agent", lambda row: row["agent"]),
         ("tasks", lambda row: row["tasks"]),
         ("errored", lambda row: row["errored"] or ""),
@@ -337,7 +330,7 @@ def _show_atlas(atlas: Atlas) -> Iterator[RenderableType]:
     if atlas.rasch is not None:
         yield TextTable.of_items(
             "most difficult tasks",
-            islice(list_tasks(atlas), _MOST_ROWS),
+            itertools.islice(list_tasks(atlas), _MOST_ROWS),
             ("task", lambda row: row["task_id"]),
             ("agents", lambda row: row["agents"]),
             (
@@ -403,13 +396,11 @@ def apply(
     from longplay.eval_log.assessments import apply_findings
 
     applied = apply_findings(directory, file)
-    if as_json:
-        print_json({"runs": applied.runs, "investigator": applied.has_investigator})
-        return
     text = f"{count(len(applied.runs), 'record')} changed"
     if applied.has_investigator:
         text += "; the experiment names its investigator"
-    print_tables(Text(text))
+    document = {"runs": applied.runs, "investigator": applied.has_investigator}
+    print_answer(as_json, document, [Text(text)])
 
 
 findings_app.command("apply", cls=Command)(guard(apply))

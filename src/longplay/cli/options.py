@@ -24,7 +24,7 @@ from longplay.runs.options import CHECKPOINT_S, RunOptions, Tracker
 if TYPE_CHECKING:
     from longplay.cli.progress import ProgressLine
     from longplay.experiments.experiment import Experiment
-    from longplay.experiments.job import Needs, RunResult
+    from longplay.experiments.job import Needs, RayPlace, RunResult
 
 _GIGABYTE = 10**9
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -145,6 +145,13 @@ class PlaceOptions:
         """Whether they are played on Ray."""
         return self.ray is not None or self.ray_address is not None
 
+    def make_ray(self) -> RayPlace:
+        """Where Ray plays them."""
+        from longplay.experiments.job import RayPlace
+
+        address, timeout_s = self.ray_address, self.stall_timeout
+        return RayPlace(self.ray, address, self.retries, timeout_s)
+
     def describe(self) -> list[str]:
         """The options that ask for the same place."""
         if self.ray is not None:
@@ -192,13 +199,7 @@ class RunPlaceOptions(PlaceOptions):
     def play(self, experiment: Experiment, progress: ProgressLine) -> list[RunResult]:
         """Plays the runs that are not complete."""
         if self.is_ray:
-            return experiment.run_with_ray(
-                self.ray,
-                address=self.ray_address,
-                retries=self.retries,
-                stall_timeout_s=self.stall_timeout,
-                on_change=progress.show_runs,
-            )
+            return experiment.run_with_ray(self.make_ray(), progress.show_runs)
         return experiment.run_sequentially(
             progress,
             validation_workers=os.cpu_count() or 1,

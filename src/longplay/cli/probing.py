@@ -20,6 +20,7 @@ from longplay.cli.toolkit import (
     Json,
     Quiet,
     check_output,
+    print_answer,
     print_json,
     print_note,
     print_tables,
@@ -147,13 +148,7 @@ def _play(
 
     try:
         if place.is_ray:
-            return probing.play_on_ray(
-                place.ray,
-                address=place.ray_address,
-                retries=place.retries,
-                stall_timeout_s=place.stall_timeout,
-                on_change=show,
-            )
+            return probing.play_on_ray(place.make_ray(), show)
         with defer_preemption():
             return probing.play()
     except (RunCancelled, RunPreempted) as error:
@@ -163,9 +158,6 @@ def _play(
 
 
 def _show_plan(runs: list[ProbedRun], as_json: bool) -> None:
-    if as_json:
-        print_json([_plan_to_json(run) for run in runs])
-        return
     table = TextTable.of_items(
         "",
         runs,
@@ -176,7 +168,7 @@ def _show_plan(runs: list[ProbedRun], as_json: bool) -> None:
         ("time", lambda run: _format_time(run.expected_s)),
         ("states again", lambda run: _format_time(run.making_s)),
     )
-    print_tables(table)
+    print_answer(as_json, [*map(_plan_to_json, runs)], [table])
 
 
 def _format_time(seconds: float | None) -> str:

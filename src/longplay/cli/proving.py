@@ -25,8 +25,8 @@ from longplay.cli.toolkit import (
     Quiet,
     check_output,
     error_to_json,
+    print_answer,
     print_error,
-    print_json,
     print_runs,
     print_tables,
     stdout_kept_clean,
@@ -44,7 +44,6 @@ from longplay.tables import Cell, TextTable, count, make_cell
 if TYPE_CHECKING:
     from longplay.agents.isolation.levels import Isolation
     from longplay.verify.doctor import Diagnosis, State, Symptom
-    from longplay.verify.pack_file import Manifest
     from longplay.verify.verification import Verification
 
 Workers = Annotated[
@@ -263,21 +262,10 @@ def pack(
             workers=workers or os.cpu_count() or 1,
             observer=progress.show_replay,
         )
-    _print_packed(target, manifest, as_json)
-
-
-def _print_packed(target: Path, manifest: Manifest, as_json: bool) -> None:
-    size_bytes = target.stat().st_size
-    if as_json:
-        print_json(
-            {
-                "file": str(target),
-                "bytes": size_bytes,
-                "run_bytes": manifest.run_bytes,
-            }
-        )
-    else:
-        print_tables(run_tables.pack_line(target, size_bytes, manifest.run_bytes))
+    size_bytes, run_bytes = target.stat().st_size, manifest.run_bytes
+    document = {"file": str(target), "bytes": size_bytes, "run_bytes": run_bytes}
+    line = run_tables.pack_line(target, size_bytes, run_bytes)
+    print_answer(as_json, document, [line])
 
 
 def unpack(
@@ -298,10 +286,8 @@ def unpack(
     check_output("--output", target)
     with ProgressLine(quiet=quiet) as progress, stdout_kept_clean():
         unpack_run(file, target, observer=progress.show_replay)
-    if as_json:
-        print_json({"run_dir": str(target)})
-    else:
-        print_tables(Text(f"restored, every row identical: {target}"))
+    line = Text(f"restored, every row identical: {target}")
+    print_answer(as_json, {"run_dir": str(target)}, [line])
 
 
 def doctor(as_json: Json = False) -> None:
@@ -310,10 +296,7 @@ def doctor(as_json: Json = False) -> None:
 
     with ProgressLine(quiet=as_json) as progress:
         diagnosis = diagnose(Path.cwd(), progress.show_text)
-    if as_json:
-        print_json(diagnosis.to_json())
-    else:
-        print_tables(*_show_diagnosis(diagnosis))
+    print_answer(as_json, diagnosis.to_json(), _show_diagnosis(diagnosis))
     if not diagnosis.is_healthy:
         raise typer.Exit(1)
 

@@ -133,14 +133,7 @@ def _playing(
         with defer_preemption():
             yield play_here(progress, validation_workers=os.cpu_count() or 1)
         return
-    with play_on_ray(
-        study,
-        place.ray,
-        address=place.ray_address,
-        retries=place.retries,
-        stall_timeout_s=place.stall_timeout,
-        on_poll=show,
-    ) as play:
+    with play_on_ray(study, place.make_ray(), show) as play:
         yield play
 
 

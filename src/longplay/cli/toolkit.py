@@ -9,7 +9,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -123,6 +123,16 @@ def print_tables(*renderables: RenderableType) -> None:
     console = SafeConsole()
     for renderable in renderables:
         console.print(renderable)
+
+
+def print_answer(
+    as_json: bool, document: Any, renderables: Iterable[RenderableType]
+) -> None:
+    """Prints the answer of a command: one JSON document, or tables for people."""
+    if as_json:
+        print_json(document)
+    else:
+        print_tables(*renderables)
 
 
 def error_to_json(error: LongplayError) -> dict[str, Any]:

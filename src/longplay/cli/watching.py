@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from longplay.cli.progress import ProgressLine
-from longplay.cli.toolkit import Json, Quiet, check_output, print_json, print_tables
+from longplay.cli.toolkit import Json, Quiet, check_output, print_answer
 from longplay.contract.rundir import PACK_SUFFIX
 from longplay.errors import ConfigError
 
@@ -160,10 +160,7 @@ def video(
     write = write_video if frame is None else write_picture
     with ProgressLine(quiet=quiet) as progress:
         made = write(run, selection.find(run), target, style, progress.show_replay)
-    if as_json:
-        print_json(made.to_json())
-    else:
-        print_tables(_describe(made))
+    print_answer(as_json, made.to_json(), [_describe(made)])
 
 
 def _describe(made: Video) -> Text:

@@ -21,25 +21,11 @@ Observation = NDArray[np.uint8]
 OBSERVATION_SHAPE = (210, 160, 3)
 
 # Global action index == ALE action number == position here.
-ACTION_NAMES = (
-    "NOOP",
-    "FIRE",
-    "UP",
-    "RIGHT",
-    "LEFT",
-    "DOWN",
-    "UPRIGHT",
-    "UPLEFT",
-    "DOWNRIGHT",
-    "DOWNLEFT",
-    "UPFIRE",
-    "RIGHTFIRE",
-    "LEFTFIRE",
-    "DOWNFIRE",
-    "UPRIGHTFIRE",
-    "UPLEFTFIRE",
-    "DOWNRIGHTFIRE",
-    "DOWNLEFTFIRE",
+ACTION_NAMES = tuple(
+    """
+    NOOP FIRE UP RIGHT LEFT DOWN UPRIGHT UPLEFT DOWNRIGHT DOWNLEFT UPFIRE RIGHTFIRE
+    LEFTFIRE DOWNFIRE UPRIGHTFIRE UPLEFTFIRE DOWNRIGHTFIRE DOWNLEFTFIRE
+    """.split()
 )
 
 

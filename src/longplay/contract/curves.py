@@ -15,15 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
 from operator import add, attrgetter
-from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from longplay.contract.columns import Column, RowReader
-from longplay.contract.config import RunConfig, ScheduledVisit, visit_spans
+from longplay.contract.columns import Column
+from longplay.contract.config import RunConfig, ScheduledVisit
 from longplay.contract.findings import Finding, FindingLog
 from longplay.contract.rows import CurveRow, EventRow, PredictionRow
 from longplay.errors import DocumentError
@@ -98,13 +97,13 @@ class VisitWindows:
 
     def to_row(self, visit: ScheduledVisit) -> CurveRow:
         """The row of the visit, when it has ended."""
-        return CurveRow(
-            visit.visit_idx,
-            visit.game_id,
-            visit.cycle_idx,
-            visit.visit_frames,
-            **self.sums,
-        )
+        return _make_row(visit, self.sums)
+
+
+def _make_row(visit: ScheduledVisit, sums: Mapping[str, list[float]]) -> CurveRow:
+    return CurveRow(
+        visit.visit_idx, visit.game_id, visit.cycle_idx, visit.visit_frames, **sums
+    )
 
 
 # --- From the rows of a run -------------------------------------------------------
@@ -148,14 +147,11 @@ class WindowSums:
         """The rows of the visits that have ended."""
         ended = np.flatnonzero(self._frames == self._lengths).tolist()
         return [
-            CurveRow(
-                visit.visit_idx,
-                visit.game_id,
-                visit.cycle_idx,
-                visit.visit_frames,
-                **{name: sums[k].tolist() for name, sums in self._sums.items()},
+            _make_row(
+                self._visits[k],
+                {name: sums[k].tolist() for name, sums in self._sums.items()},
             )
-            for k, visit in ((k, self._visits[k]) for k in ended)
+            for k in ended
         ]
 
 
@@ -167,52 +163,6 @@ def _terms_of(columns: Mapping[str, Column], predicts: bool) -> dict[str, Column
         terms["target_sums"] = columns["target"]
         terms["squared_target_sums"] = columns["target"] * columns["target"]
     return terms
-
-
-class _WindowRow(msgspec.Struct, gc=False):
-    """The columns of events.jsonl that windows need."""
-
-    global_frame_idx: int
-    visit_idx: int
-    visit_frame_idx: int
-    reward: float
-
-
-class _PredictionWindowRow(_WindowRow, gc=False):
-    prediction: float
-    target: float
-
-
-def sum_events(path: Path, config: RunConfig) -> list[CurveRow]:
-    """The rows that curves.jsonl would have, from events.jsonl; nothing is written.
-
-    For runs of other tools, and of longplay before it wrote curves.
-
-    Raises:
-        DocumentError: Rows are missing, repeated or malformed.
-    """
-    predicts = issubclass(config.event_row, PredictionRow)
-    row_type = _PredictionWindowRow if predicts else _WindowRow
-    spans = visit_spans(config.played_schedule)
-    edges = np.array([0, *(span.stop for span in spans)])
-    sums, count = WindowSums(config), 0
-    for chunk in RowReader(row_type, {}, canonical=False).read_chunks(path):
-        frames = chunk.columns["global_frame_idx"]
-        visits = np.searchsorted(edges, frames, side="right") - 1
-        visit_frames = frames - edges[visits]
-        is_gapless = np.array_equal(frames, np.arange(count, count + len(chunk)))
-        is_placed = np.array_equal(visits, chunk.columns["visit_idx"])
-        is_placed &= np.array_equal(visit_frames, chunk.columns["visit_frame_idx"])
-        count += len(chunk)
-        if not is_gapless or not is_placed or chunk.has_damage:
-            last_frame = int(frames.max(initial=-1))
-            raise DocumentError(
-                f"{path.name}: expected frames 0, 1, 2, … once each, all in their "
-                f"visits, found {count} rows up to frame {last_frame}; see "
-                "`longplay validate`"
-            )
-        sums.add(visits, visit_frames, chunk.columns)
-    return sums.to_rows()
 
 
 def check_curves(
@@ -317,13 +267,6 @@ class Curves:
         return ratio(
             self.rewards[:, windows].sum(axis=1), self.frames[:, windows].sum(axis=1)
         )
-
-    def rate_of_last(self, share: float) -> float:
-        """Reward per frame over the last share of the run, to the nearest window."""
-        frames, rewards = self.frames.ravel(), self.rewards.ravel()
-        starts = np.cumsum(frames) - frames
-        kept = starts >= round((1 - share) * frames.sum())
-        return float(rewards[kept].sum() / frames[kept].sum())
 
     def rate_of_first(self, visit: int, frames: int) -> float:
         """Reward per frame over the first frames of a visit.

@@ -418,9 +418,6 @@ class DiskReserve:
     def __init__(self, directory: Path) -> None:
         self._path = directory / ".reserve"
 
-    def __enter__(self) -> DiskReserve:
-        return self
-
     def take(self) -> None:
         """Reserves the space."""
         write_file(self._path, b"\0" * self.SIZE_BYTES)
@@ -428,9 +425,6 @@ class DiskReserve:
     def release(self) -> None:
         """Frees the space."""
         self._path.unlink(missing_ok=True)
-
-    def __exit__(self, *error: object) -> None:
-        self.release()
 
 
 def _refuse_constant(name: str) -> Any:

@@ -11,18 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from longplay.contract.columns import Chunk, Column
+from longplay.contract.columns import Chunk, Column, RowReader
 from longplay.contract.config import RunConfig, visit_spans
 from longplay.contract.curves import WindowSums
 from longplay.contract.findings import Finding, FindingLog, Kind, Mask, RowPlace
-from longplay.contract.rows import PredictionRow, TimestepRow
+from longplay.contract.rows import CurveRow, PredictionRow, TimestepRow
 from longplay.contract.spans import SpanTable
+from longplay.errors import DocumentError
 
-_VISIT_SUMS = (
+VISIT_SUMS = (
     "frames",
     "decision_frames",
     "emulator_frames",
@@ -256,7 +258,7 @@ class EventRules:
         self.episodes = SpanTable("episode_id")
         self.segments = SpanTable("segment_id")
         # Sums per visit, by the names of run_summary.json.
-        self.visit_sums = {name: np.zeros(len(visits)) for name in _VISIT_SUMS}
+        self.visit_sums = {name: np.zeros(len(visits)) for name in VISIT_SUMS}
         self.windows = WindowSums(config)
         self.rewards = SparseColumn()
         self.game_rewards = SparseColumn()
@@ -443,3 +445,25 @@ class EventRules:
         self.game_rewards.add(frames, game_reward)
         if "target" in rows.columns:
             self.forecasts.add(rows.columns)
+
+
+def sum_events(path: Path, config: RunConfig) -> list[CurveRow]:
+    """The rows that curves.jsonl would have, from events.jsonl; nothing is written.
+
+    For runs of other tools, and of longplay before it wrote curves.
+
+    Raises:
+        DocumentError: Rows are missing, repeated or malformed.
+    """
+    rules = EventRules(config, findings := FindingLog())
+    reader = RowReader(config.event_row, {"game_id": rules.games}, canonical=False)
+    for chunk in reader.read_chunks(path):
+        rules.check(chunk)
+        if chunk.has_damage or findings.counts.keys() & {"frame order", "schedule"}:
+            last_frame = int(chunk.columns["global_frame_idx"].max(initial=-1))
+            raise DocumentError(
+                f"{path.name}: expected frames 0, 1, 2, … once each, all in their "
+                f"visits, found {rules.frames} rows up to frame {last_frame}; see "
+                "`longplay validate`"
+            )
+    return rules.windows.to_rows()

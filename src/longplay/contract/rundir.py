@@ -24,7 +24,6 @@ from longplay.contract.curves import (
     CURVES_FILE,
     Curves,
     parse_curve_rows,
-    sum_events,
 )
 from longplay.contract.documents import (
     Document,
@@ -38,6 +37,7 @@ from longplay.contract.documents import (
 from longplay.contract.files import hash_file, read_bounded, read_document
 from longplay.contract.names import name_agent
 from longplay.contract.rows import EpisodeRow, EventRow, RequiredEventRow, SegmentRow
+from longplay.contract.rules import sum_events
 from longplay.errors import DocumentError, MissingExtraError, NotARunError
 
 if TYPE_CHECKING:

@@ -94,10 +94,8 @@ def _hash_rows(run: RunDirectory) -> dict[str, str]:
 def read_trust(run: RunDirectory) -> Trust:
     """The level of a run's verification.json, if it covers the files as they are."""
     record = run.verification
-    if record is None or not has_evidence(run.summary):
-        return Trust()
-    level = run.read_trust()
-    if level == "claimed":
+    level = run.read_trust() if has_evidence(run.summary) else "claimed"
+    if record is None or level == "claimed":
         return Trust()
     return Trust(
         level=level,

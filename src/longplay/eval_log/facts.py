@@ -110,18 +110,11 @@ def count_steps(trajectory: Any) -> int:
     return int(counted) if counted is not None else sum(1 for _ in _outputs(trajectory))
 
 
-def count_agent_steps(trajectory: Any) -> int:
-    """The steps in which the agent acted."""
-    return _count(trajectory, "n_agent_steps", "actions")
+def count_outputs(trajectory: Any, attribute: str, name: str) -> int:
+    """The steps whose output has an attribute: `actions` of an agent, `reward` else.
 
-
-def count_env_steps(trajectory: Any) -> int:
-    """The steps of the environment."""
-    return _count(trajectory, "n_env_steps", "reward")
-
-
-def _count(trajectory: Any, name: str, attribute: str) -> int:
-    """A statistic of this name, else an attribute, else the steps that fit it."""
+    A statistic or an attribute of the trajectory of this name comes first.
+    """
     for counted in (
         (trajectory.summary_stats or {}).get(name),
         getattr(trajectory, name, None),

@@ -33,7 +33,22 @@ def lock_experiment(directory: Path, wait_s: float = 0.0) -> Iterator[None]:
     Raises:
         OutputError: Another process holds the lock for longer than `wait_s`.
     """
-    path = directory / ".lock"
+    busy = (
+        f"{directory}: another longplay process runs this experiment; "
+        "wait for it, or stop it first"
+    )
+    with hold_lock(directory / ".lock", busy, wait_s):
+        yield
+
+
+@contextlib.contextmanager
+def hold_lock(path: Path, busy: str, wait_s: float = 0.0) -> Iterator[None]:
+    """Holds a lock file.
+
+    Raises:
+        OutputError: `busy`, if another process holds it for longer than `wait_s`; or
+            it cannot be locked.
+    """
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise OutputError(
             f"{path} is a symbolic link, or not a file; remove it, and try again"
@@ -42,10 +57,7 @@ def lock_experiment(directory: Path, wait_s: float = 0.0) -> Iterator[None]:
     try:
         lock.acquire(timeout=wait_s)
     except Timeout as error:
-        raise OutputError(
-            f"{directory}: another longplay process runs this experiment; "
-            "wait for it, or stop it first"
-        ) from error
+        raise OutputError(busy) from error
     except (OSError, NotImplementedError) as error:
         raise OutputError(
             f"{path} cannot be locked: {error}; use a file system with locks"

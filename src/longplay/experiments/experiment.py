@@ -20,7 +20,7 @@ import re
 import secrets
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -49,7 +49,6 @@ from longplay.contract.layout import (
     read_experiment_config,
     run_dir_of,
 )
-from longplay.contract.names import folder_name
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, LongplayError, OutputError
 from longplay.eval_log.log import EvalLog
@@ -66,6 +65,7 @@ from longplay.experiments.job import (
     ONE_CPU,
     Job,
     Needs,
+    RayPlace,
     RunResult,
     open_session,
     play_job,
@@ -73,17 +73,15 @@ from longplay.experiments.job import (
 from longplay.plan import (
     RunPlan,
     plan_again,
-    plan_all_again,
     plan_probe,
     plan_run,
 )
 from longplay.runs.checkpoint import remove_checkpoints
-from longplay.runs.loop import Observer, Progress
+from longplay.runs.loop import Observer
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
 from longplay.runs.progress import showing_progress
-from longplay.runs.session import Session, ignore_progress
+from longplay.runs.session import Session, ignore_progress, name_progress
 from longplay.runs.status import STALL_TIMEOUT_S, RunView, archive_try, view_run
-from longplay.seeds import check_seed
 from longplay.suites import FIRST_TUNING_SEED, describe_seeds
 
 if TYPE_CHECKING:
@@ -110,10 +108,9 @@ def view_runs(
             games = tuple(dict.fromkeys(v.game_id for v in run.config.schedule))
             plan = plan_probe(plan, run.config.probe, games)
         return [view_run(plan, directory, stall_timeout_s)]
-    plans = read_plans(directory)
-    started = _list_started(directory)
+    started = {path.name for path in (directory / "episodes").glob("*")}
     views = []
-    for plan in plans:
+    for plan in read_plans(directory):
         run_dir = run_dir_of(directory, plan.trajectory_id)
         if run_dir.name in started:
             views.append(view_run(plan, run_dir, stall_timeout_s))
@@ -125,29 +122,7 @@ def view_runs(
 def read_plans(directory: Path) -> tuple[RunPlan, ...]:
     """The planned runs of an experiment."""
     config = read_experiment_config(directory)
-    return keep_names(directory, plan_all_again(config.config_given, config.seeds))
-
-
-def keep_names(directory: Path, plans: tuple[RunPlan, ...]) -> tuple[RunPlan, ...]:
-    """The plans, with older names if runs with such names were started there."""
-    if plans[0].is_catalogued:
-        return plans
-    unknown = _list_started(directory) - _list_folders(plans)
-    # An older name takes a whole config: only of seeds that were started.
-    seeds = {name.rpartition("_seed-")[2] for name in unknown}
-    started = [plan for plan in plans if str(plan.seed) in seeds]
-    older = (replace(plan, has_older_name=True) for plan in started)
-    if unknown.isdisjoint(_list_folders(older)):
-        return plans
-    return tuple(replace(plan, has_older_name=True) for plan in plans)
-
-
-def _list_started(directory: Path) -> set[str]:
-    return {path.name for path in (directory / "episodes").glob("*")}
-
-
-def _list_folders(plans: Iterable[RunPlan]) -> set[str]:
-    return {folder_name(plan.trajectory_id) for plan in plans}
+    return plan_again(config.config_given, config.seeds[0]).repeat(config.seeds)
 
 
 @dataclass(frozen=True)
@@ -477,15 +452,9 @@ class Experiment:
         names = {path.name for path in self.directory.iterdir()}
         return all(name.startswith(".") or name == EXPERIMENT_FILE for name in names)
 
-    @contextlib.contextmanager
-    def lock(self, wait_s: float = 0.0) -> Iterator[None]:
-        """Keeps other drivers out.
-
-        Raises:
-            OutputError: Another process holds the lock for longer than `wait_s`.
-        """
-        with lock_experiment(self.directory, wait_s):
-            yield
+    def lock(self, wait_s: float = 0.0) -> contextlib.AbstractContextManager[None]:
+        """Keeps other drivers out, as `lock_experiment`."""
+        return lock_experiment(self.directory, wait_s)
 
     def run_sequentially(
         self,
@@ -528,28 +497,17 @@ class Experiment:
     def _watch_run(self, plan: RunPlan, observer: Observer) -> Observer:
         """Adds the seed to the progress if there are several runs."""
         name = f"seed {plan.seed}" if len(self.plans) > 1 else ""
-
-        def watch(progress: Progress) -> None:
-            observer(replace(progress, run=name))
-
-        return watch
+        return name_progress(name, observer)
 
     def run_with_ray(
         self,
-        workers: int | None = None,
-        *,
-        address: str | None = None,
-        retries: int = 1,
-        stall_timeout_s: float = STALL_TIMEOUT_S,
+        place: RayPlace,
         on_change: Callable[[list[RunView]], None] = lambda views: None,
     ) -> list[RunResult]:
         """Plays the incomplete runs on Ray, one task per run.
 
         Args:
-            workers: Parallel runs on a Ray instance that is started on this machine.
-            address: Address of a running cluster, instead of `workers`.
-            retries: Restarts of a run whose worker was lost.
-            stall_timeout_s: A run without a heartbeat for this long counts as lost.
+            place: Where Ray plays them.
             on_change: Called regularly with the progress of all runs.
 
         Raises:
@@ -558,9 +516,10 @@ class Experiment:
         """
         from longplay.experiments.ray_pool import RayPool
 
+        stall_timeout_s = place.stall_timeout_s
         with contextlib.ExitStack() as stack:
-            pool = RayPool(workers, address, retries, stall_timeout_s)
-            stack.enter_context(pool).check_needs([self.needs])
+            pool = stack.enter_context(RayPool(place))
+            pool.check_needs([self.needs])
             results = stack.enter_context(self.drive())
             jobs = list(self.start_jobs(stall_timeout_s))
             pool.run(
@@ -678,7 +637,7 @@ def plan_seeds(
     """
     check_distinct(seeds)
     first = plan_run(suite, seeds[0], overrides, stop_after=stop_after)
-    return tuple(replace(first, seed=check_seed(seed)) for seed in seeds)
+    return first.repeat(seeds)
 
 
 def run(

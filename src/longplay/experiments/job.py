@@ -29,7 +29,13 @@ from longplay.runs.checkpoint import read_checkpoint
 from longplay.runs.loop import Observer
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
 from longplay.runs.session import Session, ignore_progress
-from longplay.runs.status import RunView, archive_try, mark_run, read_status
+from longplay.runs.status import (
+    STALL_TIMEOUT_S,
+    RunView,
+    archive_try,
+    mark_run,
+    read_status,
+)
 from longplay.runs.writer import RunWriter, request_run, write_run_score
 from longplay.validation import Report, RunRows, validate_run
 
@@ -111,6 +117,23 @@ ONE_CPU = Needs()
 
 
 @dataclass(frozen=True)
+class RayPlace:
+    """Where Ray plays runs, and when it gives up on one.
+
+    Attributes:
+        workers: Parallel runs on a Ray instance that is started on this machine.
+        address: Address of a running cluster, instead of `workers`.
+        retries: Restarts of a run whose worker was lost.
+        stall_timeout_s: A run without a heartbeat for this long counts as lost.
+    """
+
+    workers: int | None = None
+    address: str | None = None
+    retries: int = 1
+    stall_timeout_s: float = STALL_TIMEOUT_S
+
+
+@dataclass(frozen=True)
 class Job:
     """The input of a worker that plays a run.
 
@@ -171,15 +194,26 @@ class Job:
         isolation = Isolation.from_record(self.request.agent_isolation)
         return config.load(self.agent_spec, self.request.agent_files, isolation)
 
-    def play(
-        self, agent: LoadedAgent | None = None, observer: Observer = ignore_progress
-    ) -> RunResult:
-        """Plays and validates it, as `play_job`."""
-        return play_job(self, agent, observer)
+    def can_resume(self) -> bool:
+        """Whether the run on disk can be resumed; archives it otherwise."""
+        if not self.run_dir.exists():
+            return False
+        is_started = (self.run_dir / "config.json").exists()
+        checkpoint = read_checkpoint(self.run_dir)
+        is_sound = checkpoint is not None and checkpoint.agent_dir is not None
+        if is_started and (is_sound or self.resume_only):
+            return True
+        archive_try(self.run_dir)
+        return False
 
-    def validate(self, rows: RunRows | None = None) -> RunResult:
-        """Validates it after it was completed, as `validate_result`."""
-        return validate_result(self, rows=rows)
+    def open_session(self, agent: LoadedAgent, observer: Observer) -> Session:
+        """The session that plays it; raises as `open_session`."""
+        return open_session(self.plan, agent, self.run_dir, observer, self.options)
+
+    def validate(self, rows: RunRows | None = None, workers: int = 1) -> RunResult:
+        """Validates it after it was completed; reads its rows if they are not given."""
+        report = validate_run(self.run_dir, workers=workers, rows=rows)
+        return RunResult(self.seed, self.run_dir, "COMPLETED", report)
 
     def fail(self, error: LongplayError, *, is_refused: bool = False) -> RunResult:
         """The result of a run that failed."""
@@ -245,16 +279,14 @@ def _play_tracked(
     validation_workers: int,
     session: Session | None = None,
 ) -> RunResult:
-    is_start = not _can_resume(job)
+    is_start = not job.can_resume()
     folder = None
     if is_start or not job.resume_only:
         # Before loading the agent, so that a hang there is visible.
         folder = RunWriter.create(job.plan, job.request, job.run_dir, job.retries)
     try:
         agent = agent or job.load_agent()
-        session = session or open_session(
-            job.plan, agent, job.run_dir, observer, job.options
-        )
+        session = session or job.open_session(agent, observer)
         session.workers, session.folder = validation_workers, folder
         if is_start:
             session.run(job.retries)
@@ -269,37 +301,16 @@ def _play_tracked(
         raise
     except LongplayError as error:
         if folder is not None:
-            mark_failed(job.run_dir, error)
+            _mark_failed(job.run_dir, error)
         return job.fail(error)
-    result = validate_result(job, validation_workers, session.rows)
+    result = job.validate(session.rows, validation_workers)
     return replace(result, resumed_from=session.resumed_from)
 
 
-def mark_failed(run_dir: Path, error: LongplayError) -> None:
+def _mark_failed(run_dir: Path, error: LongplayError) -> None:
     """Records a failure before the session started."""
     # The disk may still refuse; the error that came first is the one that counts.
     with contextlib.suppress(LongplayError):
         status = read_status(run_dir)
         if status is not None and status.state == "QUEUED":
             mark_run(run_dir, "FAILED", error)
-
-
-def _can_resume(job: Job) -> bool:
-    """Whether the run on disk can be resumed; archives it otherwise."""
-    if not job.run_dir.exists():
-        return False
-    is_started = (job.run_dir / "config.json").exists()
-    checkpoint = read_checkpoint(job.run_dir)
-    is_sound = checkpoint is not None and checkpoint.agent_dir is not None
-    if is_started and (is_sound or job.resume_only):
-        return True
-    archive_try(job.run_dir)
-    return False
-
-
-def validate_result(
-    job: Job, validation_workers: int = 1, rows: RunRows | None = None
-) -> RunResult:
-    """Validates a completed run; its rows are read if that was not done yet."""
-    report = validate_run(job.run_dir, workers=validation_workers, rows=rows)
-    return RunResult(job.seed, job.run_dir, "COMPLETED", report)

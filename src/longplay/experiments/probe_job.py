@@ -7,7 +7,7 @@ checkpoint; without one it starts again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from longplay.agents.source.loading import LoadedAgent
@@ -15,17 +15,16 @@ from longplay.agents.source.saved import check_state
 from longplay.contract.files import remove_directory
 from longplay.contract.layout import RUN_REQUEST
 from longplay.contract.rundir import RunDirectory
-from longplay.errors import LongplayError, ResumeError, RunCancelled, RunPreempted
-from longplay.experiments.job import Job, RunResult, mark_failed
+from longplay.experiments.job import Job, RunResult
 from longplay.plan import RunPlan
 from longplay.probes import Origin
 from longplay.runs.checkpoint import read_checkpoint
 from longplay.runs.loop import Observer
 from longplay.runs.options import DEFAULT_OPTIONS
 from longplay.runs.probe_session import ProbeSession
-from longplay.runs.session import ignore_progress
+from longplay.runs.session import Session
 from longplay.runs.status import view_run
-from longplay.runs.writer import RunWriter, request_run
+from longplay.runs.writer import request_run
 from longplay.validation import RunRows, validate_run
 
 
@@ -63,48 +62,31 @@ class ProbeJob(Job):
             origin=origin,
         )
 
-    def play(
-        self, agent: LoadedAgent | None = None, observer: Observer = ignore_progress
-    ) -> RunResult:
-        """Plays and validates the probe; errors become part of the result.
+    def can_resume(self) -> bool:
+        """Whether the probe on disk has a checkpoint; removes it otherwise.
 
-        Raises:
-            RunCancelled, RunPreempted: It was asked to stop.
+        What it has played without a checkpoint is played again in seconds.
         """
-        # What it has played without a checkpoint is played again in seconds.
-        is_start = read_checkpoint(self.run_dir) is None
-        try:
-            if self.state is not None:
-                check_state(*self.state)
-            folder = None
-            if is_start:
-                remove_directory(self.run_dir)
-                folder = RunWriter.create(
-                    self.plan, self.request, self.run_dir, self.retries
-                )
-            session = self._open_session(agent or self.load_agent(), observer)
-            session.folder = folder
-            session.run(self.retries) if is_start else session.resume(self.retries)
-        except ResumeError as error:
-            return self.fail(error, is_refused=True)
-        except (RunCancelled, RunPreempted):
-            raise
-        except LongplayError as error:
-            if is_start:
-                mark_failed(self.run_dir, error)
-            return self.fail(error)
-        result = self.validate(session.rows)
-        return replace(result, resumed_from=session.resumed_from)
+        if read_checkpoint(self.run_dir) is not None:
+            return True
+        remove_directory(self.run_dir)
+        return False
 
-    def _open_session(self, agent: LoadedAgent, observer: Observer) -> ProbeSession:
-        folder = None if self.state is None else self.state[0]
+    def open_session(self, agent: LoadedAgent, observer: Observer) -> Session:
+        """The session that plays it, from the state it names."""
+        folder = None
+        if self.state is not None:
+            check_state(*self.state)
+            folder = self.state[0]
         return ProbeSession(
             self.plan, agent, self.run_dir, folder, observer, self.options
         )
 
-    def validate(self, rows: RunRows | None = None) -> RunResult:
+    def validate(self, rows: RunRows | None = None, workers: int = 1) -> RunResult:
         """Validates the complete probe against its run."""
-        report = validate_run(self.run_dir, rows=rows, origin=self.origin)
+        report = validate_run(
+            self.run_dir, workers=workers, rows=rows, origin=self.origin
+        )
         return RunResult(self.seed, self.run_dir, "COMPLETED", report)
 
     def describe_other(self) -> str:

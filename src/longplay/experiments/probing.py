@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import glob
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,15 +20,15 @@ from functools import cached_property
 from pathlib import Path
 
 from longplay.agents.isolation.levels import Isolation
-from longplay.agents.source.config import AgentConfig
 from longplay.agents.source.loading import LoadedAgent
+from longplay.agents.source.saved import load_recorded
 from longplay.contract.documents import AgentIsolation, IsolationLevel
 from longplay.contract.files import make_directory, write_document
 from longplay.contract.layout import find_run_groups, probes_of
 from longplay.contract.rundir import KEPT_AGENT, RunDirectory, is_pack, is_run
 from longplay.errors import ConfigError, IncompleteRunError, NotARunError, RunFailed
 from longplay.experiments.conclusion import lock_experiment
-from longplay.experiments.job import RunResult
+from longplay.experiments.job import RayPlace, RunResult, play_job
 from longplay.experiments.probe_job import ProbeJob
 from longplay.plan import plan_again
 from longplay.probes import (
@@ -41,7 +40,7 @@ from longplay.probes import (
     name_origin,
     read_origin,
 )
-from longplay.runs.loop import Observer, Progress
+from longplay.runs.loop import Observer
 from longplay.runs.probe_states import (
     MADE_STATES,
     MadeStates,
@@ -49,8 +48,8 @@ from longplay.runs.probe_states import (
     read_made_states,
 )
 from longplay.runs.progress import showing_progress
-from longplay.runs.session import ignore_progress
-from longplay.runs.status import STALL_TIMEOUT_S, RunView, view_run
+from longplay.runs.session import ignore_progress, name_progress
+from longplay.runs.status import RunView, view_run
 from longplay.verify.pack import unpack_run
 from longplay.verify.pack_file import PackFile
 from longplay.verify.reexecution import make_states
@@ -172,16 +171,12 @@ class ProbedRun:
         Raises:
             AgentLoadError: It is not built in and not given, or is another agent.
         """
-        config, spec = self.run.config, self._request.agent
-        assert config.agent is not None  # `name_origin` requires it
-        files = () if config.agent_files is None else config.agent_files
-        patterns = [glob.escape(file.path) for file in files if spec is not None]
-        isolation = self._request.isolation
+        config, isolation = self.run.config, self._request.isolation
         if isolation is None:
             recorded = config.agent_isolation or AgentIsolation()
             isolation = Isolation.from_record(recorded)
             isolation.check_available()
-        return AgentConfig.from_entry(config.agent).load(spec, patterns, isolation)
+        return load_recorded(config, self._request.agent, isolation)
 
     def read_origin(
         self, agent: LoadedAgent, observer: Observer, tell: Teller
@@ -224,7 +219,7 @@ class ProbedRun:
             f"{self.path}: the run has not kept all states of its agent; playing it "
             f"again takes about {wall_time_s:,.0f} s, as in the run"
         )
-        watch = _name_progress(f"{self.name} again", observer)
+        watch = name_progress(f"{self.name} again", observer)
         states = make_states(run_dir, origin.config, agent, self.folder, watch)
         record = MadeStates(of=self.of, pending=origin.pending, states=states)
         write_document(self.folder / MADE_STATES, record)
@@ -339,19 +334,16 @@ class Probing:
         results: dict[Path, RunResult] = {}
         with self._prepared() as jobs:
             for number, job in enumerate(jobs, start=1):
-                label = f"{number}/{len(jobs)} {_name_job(job)}"
-                watch = _name_progress(label, self._observer)
+                name = f"{job.run_dir.parent.name} {job.run_dir.name}"
+                label = f"{number}/{len(jobs)} {name}"
+                watch = name_progress(label, self._observer)
                 agent = self._agents[job.run_dir]
-                results[job.run_dir] = job.play(agent, watch)
+                results[job.run_dir] = play_job(job, agent, watch)
         return self._collect(results)
 
     def play_on_ray(
         self,
-        workers: int | None = None,
-        *,
-        address: str | None = None,
-        retries: int = 1,
-        stall_timeout_s: float = STALL_TIMEOUT_S,
+        place: RayPlace,
         on_change: Callable[[list[RunView]], None] = lambda views: None,
     ) -> list[ProbeResult]:
         """Plays the probes on Ray, one task per state.
@@ -359,10 +351,7 @@ class Probing:
         States that a run has not kept are made in this process before that.
 
         Args:
-            workers: Parallel probes on a Ray instance that is started here.
-            address: Address of a running cluster, instead of `workers`.
-            retries: Restarts of a probe whose worker was lost.
-            stall_timeout_s: A probe without a heartbeat for this long counts as lost.
+            place: Where Ray plays them.
             on_change: Called regularly with the progress of all probes.
 
         Raises:
@@ -373,8 +362,7 @@ class Probing:
 
         results: dict[Path, RunResult] = {}
         with contextlib.ExitStack() as stack:
-            pool = RayPool(workers, address, retries, stall_timeout_s)
-            stack.enter_context(pool)
+            pool = stack.enter_context(RayPool(place))
             jobs = stack.enter_context(self._prepared())
 
             def collect(job: object, result: RunResult) -> None:
@@ -411,17 +399,6 @@ class Probing:
             )
             for run, folder in zip(self._runs, folders, strict=True)
         ]
-
-
-def _name_job(job: ProbeJob) -> str:
-    return f"{job.run_dir.parent.name} {job.run_dir.name}"
-
-
-def _name_progress(name: str, observer: Observer) -> Observer:
-    def watch(progress: Progress) -> None:
-        observer(dataclasses.replace(progress, run=name))
-
-    return watch
 
 
 def probe(

@@ -29,7 +29,7 @@ from longplay.errors import (
     RunFailed,
     RunPreempted,
 )
-from longplay.experiments.job import Job, Needs, RunResult
+from longplay.experiments.job import Job, Needs, RayPlace, RunResult, play_job
 from longplay.experiments.watchdog import end_with_this_process
 from longplay.runs.loop import StopRequest
 from longplay.runs.signals import stop_on_signals
@@ -71,7 +71,7 @@ def _play(job: Job) -> RunResult:
     """Plays a job in a worker."""
     try:
         # Not every exception can be pickled; its message can.
-        return replace(job.play(), exception=None)
+        return replace(play_job(job), exception=None)
     except RunCancelled as error:
         return RunResult(job.seed, job.run_dir, "CANCELLED", error=str(error))
     except RunPreempted as error:
@@ -83,17 +83,8 @@ def _play(job: Job) -> RunResult:
 class RayPool:
     """Runs jobs on a local Ray instance or on a cluster; a context manager."""
 
-    def __init__(
-        self,
-        workers: int | None,
-        address: str | None,
-        retries: int,
-        stall_timeout_s: float,
-    ) -> None:
-        self._workers = workers
-        self._address = address
-        self._retries = retries
-        self._stall_timeout_s = stall_timeout_s
+    def __init__(self, place: RayPlace) -> None:
+        self._place = place
         self._jobs: Iterator[Job] = iter(())
         # Lost runs, and a new job for which there was no room.
         self._waiting: deque[Job] = deque()
@@ -113,9 +104,8 @@ class RayPool:
             self._connect()
         except (OSError, RuntimeError, ValueError, RayError) as error:
             self._cleanup.close()
-            where = (
-                "on this machine" if self._address is None else f"at {self._address}"
-            )
+            address = self._place.address
+            where = "on this machine" if address is None else f"at {address}"
             raise ConfigError(f"cannot reach Ray {where}: {error}") from error
         # After Ray was started, which sets handlers of its own.
         self._stop = self._cleanup.enter_context(stop_on_signals())
@@ -177,15 +167,15 @@ class RayPool:
             "log_to_driver": False,
             "logging_level": logging.ERROR,
         }
-        if self._address is not None:
-            _check_address(self._address)
-            ray.init(address=self._address, **quiet)
+        if (address := self._place.address) is not None:
+            _check_address(address)
+            ray.init(address=address, **quiet)
             return
         self._cleanup.enter_context(end_with_this_process())
         # Loopback only, and no dashboard: no server should be reachable.
         ray.init(
             address="local",
-            num_cpus=self._workers,
+            num_cpus=self._place.workers,
             include_dashboard=False,
             _node_ip_address="127.0.0.1",
             **quiet,
@@ -250,7 +240,7 @@ class RayPool:
             self._on_result(job, job.validate())
             return
         self._losses[run_dir] += 1
-        if self._losses[run_dir] <= self._retries:
+        if self._losses[run_dir] <= self._place.retries:
             self._waiting.appendleft(replace(job, retries=job.retries + 1))
             return
         mark_run(run_dir, "FAILED", loss)
@@ -260,7 +250,7 @@ class RayPool:
         """Kills workers without a heartbeat; their runs are then handled as lost."""
         for task, job in self._running.items():
             status = _read_status_of(job, "QUEUED", "RUNNING")
-            if status is not None and is_lost(status, self._stall_timeout_s):
+            if status is not None and is_lost(status, self._place.stall_timeout_s):
                 ray.cancel(task, force=True)
 
     def _stop_runs(self, state: RunState, error: LongplayError) -> None:

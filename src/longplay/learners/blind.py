@@ -18,7 +18,7 @@ With `memory = library` it looks at the first frame of each visit, to know the g
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -119,11 +119,6 @@ def learn(state: State, reward: float) -> None:
     state.mean_reward += _MEAN_SHARE * surprise
 
 
-def save(state: State, directory: Path) -> None:
-    """Writes everything needed to resume bit-exactly."""
-    save_state(state, directory)
-
-
-def load(directory: Path) -> State:
-    """The state that was saved."""
-    return load_state(init, directory)
+# A run resumes bit-exactly from what is saved.
+save = save_state
+load = partial(load_state, init)

@@ -22,7 +22,7 @@ shrink-perturb.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -230,11 +230,6 @@ def measure(state: State) -> dict[str, float]:
     }
 
 
-def save(state: State, directory: Path) -> None:
-    """Writes everything needed to resume bit-exactly, with the replay compressed."""
-    save_state(state, directory)
-
-
-def load(directory: Path) -> State:
-    """The state that was saved."""
-    return load_state(init, directory)
+# A run resumes bit-exactly from what is saved.
+save = save_state
+load = partial(load_state, init)

@@ -10,7 +10,7 @@ the bandit over exploration rates; only what a learner earns above it was learne
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,11 +72,6 @@ def step(
     return state, action, {"epsilon": state.explorer.bandit.rate}
 
 
-def save(state: State, directory: Path) -> None:
-    """Writes everything needed to resume bit-exactly."""
-    save_state(state, directory)
-
-
-def load(directory: Path) -> State:
-    """The state that was saved."""
-    return load_state(init, directory)
+# A run resumes bit-exactly from what is saved.
+save = save_state
+load = partial(load_state, init)

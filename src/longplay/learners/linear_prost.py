@@ -20,7 +20,7 @@ made by hand, for linear values. What differs from the paper's B-PROST:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -208,11 +208,6 @@ def train(state: State) -> float:
     return error
 
 
-def save(state: State, directory: Path) -> None:
-    """Writes everything needed to resume bit-exactly, with the replay compressed."""
-    save_state(state, directory)
-
-
-def load(directory: Path) -> State:
-    """The state that was saved."""
-    return load_state(init, directory)
+# A run resumes bit-exactly from what is saved.
+save = save_state
+load = partial(load_state, init)

@@ -18,7 +18,7 @@ a table and single steps. What differs from the paper:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -185,11 +185,6 @@ def measure(state: State, error: float) -> dict[str, float]:
     }
 
 
-def save(state: State, directory: Path) -> None:
-    """Writes everything needed to resume bit-exactly."""
-    save_state(state, directory)
-
-
-def load(directory: Path) -> State:
-    """The state that was saved."""
-    return load_state(init, directory)
+# A run resumes bit-exactly from what is saved.
+save = save_state
+load = partial(load_state, init)

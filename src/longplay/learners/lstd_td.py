@@ -19,7 +19,7 @@ Set OMP_NUM_THREADS=1: the last bits of a solution depend on the number of threa
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -319,11 +319,6 @@ def is_due(state: State) -> bool:
     return is_early or new >= state.rule.timesteps_per_update
 
 
-def save(state: State, directory: Path) -> None:
-    """Writes everything needed to resume bit-exactly."""
-    save_state(state, directory)
-
-
-def load(directory: Path) -> State:
-    """The state that was saved."""
-    return load_state(init, directory)
+# A run resumes bit-exactly from what is saved.
+save = save_state
+load = partial(load_state, init)

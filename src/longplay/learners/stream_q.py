@@ -23,7 +23,7 @@ rewards, and a step size that cannot overshoot. What differs from the paper by d
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -195,11 +195,6 @@ def measure(state: State, error: float) -> dict[str, float]:
     return metrics
 
 
-def save(state: State, directory: Path) -> None:
-    """Writes everything needed to resume bit-exactly."""
-    save_state(state, directory)
-
-
-def load(directory: Path) -> State:
-    """The state that was saved."""
-    return load_state(init, directory)
+# A run resumes bit-exactly from what is saved.
+save = save_state
+load = partial(load_state, init)

@@ -9,7 +9,6 @@ of a percept.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -113,23 +112,18 @@ class RecordedGuide:
         self._timestep += 1
 
 
-def open_guides(
-    schedule: Sequence[ScheduledVisit], seed: int, data: Path | None = None
-) -> dict[int, Guide]:
+def open_guides(schedule: Sequence[ScheduledVisit], seed: int) -> dict[int, Guide]:
     """Visit -> its guide: recorded if the whole visit was recorded, live otherwise.
 
     Raises:
         ConfigError: A game has no reference.
         DocumentError: A file is missing or damaged.
     """
-    return {visit.visit_idx: _open_guide(visit, seed, data) for visit in schedule}
+    return {visit.visit_idx: _open_guide(visit, seed) for visit in schedule}
 
 
 def open_branch_guides(
-    schedule: Sequence[ScheduledVisit],
-    seed: int,
-    games: Sequence[str],
-    data: Path | None = None,
+    schedule: Sequence[ScheduledVisit], seed: int, games: Sequence[str]
 ) -> dict[int, Guide]:
     """Branch of a probe -> its guide, always live.
 
@@ -137,14 +131,11 @@ def open_branch_guides(
         schedule: The branches; the cycle of a visit is the number of its branch.
         seed: The seed of the run that is probed.
         games: The suite's games.
-        data: Folder of the references; the installed ones if None.
 
     Raises:
         ConfigError, DocumentError: As `open_guides`.
     """
-    references = {
-        visit.game_id: load_reference(visit.game_id, data) for visit in schedule
-    }
+    references = {visit.game_id: load_reference(visit.game_id) for visit in schedule}
     return {
         visit.visit_idx: LiveGuide(
             references[visit.game_id],
@@ -154,9 +145,9 @@ def open_branch_guides(
     }
 
 
-def _open_guide(visit: ScheduledVisit, seed: int, data: Path | None) -> Guide:
-    recorded = find_recorded_visit(visit.game_id, seed, visit.visit_idx, data)
+def _open_guide(visit: ScheduledVisit, seed: int) -> Guide:
+    recorded = find_recorded_visit(visit.game_id, seed, visit.visit_idx)
     if recorded is not None and len(recorded) >= visit.visit_frames:
         return RecordedGuide(recorded, f"visit {visit.visit_idx} of {visit.game_id}")
-    reference = load_reference(visit.game_id, data)
+    reference = load_reference(visit.game_id)
     return LiveGuide(reference, policy_seed(seed, visit.visit_idx))

@@ -27,7 +27,7 @@ from safetensors.numpy import load
 from longplay.console.games import check_game
 from longplay.contract.files import describe_invalid, read_bounded
 from longplay.contract.fingerprint import hash_payload
-from longplay.errors import ConfigError, DocumentError, UnknownNameError
+from longplay.errors import ConfigError, DocumentError
 from longplay.reference.facts import ReferenceFacts
 from longplay.reference.network import ARRAYS
 from longplay.reference.policy import FixedPolicy, ValueFunction
@@ -41,17 +41,6 @@ DATA = Path(__file__).parent / "data"
 _REMEDY = "reinstall longplay, or fix the folder LONGPLAY_REFERENCES"
 
 Facts = TypeVar("Facts", bound=BaseModel)
-
-
-def check_reference_game(game_id: str) -> str:
-    """Rejects games that are not on the prediction track.
-
-    Raises:
-        UnknownNameError: The game is not on the track.
-    """
-    if game_id not in REFERENCE_GAMES:
-        raise UnknownNameError("game of the prediction track", game_id, REFERENCE_GAMES)
-    return game_id
 
 
 def find_data() -> Path:

@@ -79,13 +79,13 @@ class RunRollouts:
     sha256: str
 
 
-def find_rollouts(config: RunConfig, data: Path | None = None) -> RunRollouts | None:
+def find_rollouts(config: RunConfig) -> RunRollouts | None:
     """The rollout values of a prediction run; None if none of its games has any.
 
     Raises:
         DocumentError: A file is damaged.
     """
-    folder = data or find_data()
+    folder = find_data()
     if config.seed is None or config.reference_sha256 is None or not folder.is_dir():
         return None
     if len(config.schedule) > len(config.games):

@@ -13,9 +13,7 @@ this one stays the current one until `current.json` names the next. At visit end
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +27,7 @@ from longplay.contract.files import (
     make_directory,
     open_regular,
     read_document,
+    remove_directory,
     render_document,
     sync_tree,
     write_document,
@@ -110,7 +109,7 @@ class CheckpointWriter:
         """
         number = 0 if self._number is None else self._number + 1
         folder = self._folder / str(number)
-        remove_tree(folder)  # left by a process that was killed while writing it
+        remove_directory(folder)  # left by a process that was killed while writing it
         make_directory(folder)
         agent_sha256 = None
         global_random = GlobalRandomState.read()
@@ -138,7 +137,7 @@ class CheckpointWriter:
         pointer = _Pointer(number=number, sha256=hashlib.sha256(document).hexdigest())
         write_document(self._folder / _POINTER, pointer)
         if self._number is not None:
-            remove_tree(self._folder / str(self._number))
+            remove_directory(self._folder / str(self._number))
         self._number = number
 
 
@@ -177,13 +176,7 @@ def _read_pointer(folder: Path) -> _Pointer | None:
 
 def remove_checkpoints(run_dir: Path) -> None:
     """Removes the checkpoints, which a complete run no longer needs."""
-    remove_tree(run_dir / _FOLDER)
-
-
-def remove_tree(folder: Path) -> None:
-    """Removes a folder if it exists; a failure to remove it is ignored."""
-    with contextlib.suppress(OSError):
-        shutil.rmtree(folder)
+    remove_directory(run_dir / _FOLDER)
 
 
 def hash_part(path: Path, start: int, end: int) -> str:

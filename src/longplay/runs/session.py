@@ -72,6 +72,11 @@ def ignore_progress(progress: Progress) -> None:
     """The default observer: does nothing."""
 
 
+def name_progress(name: str, observer: Observer) -> Observer:
+    """Says which of several runs an observer sees."""
+    return lambda progress: observer(replace(progress, run=name))
+
+
 class Session:
     """One run of one agent: a plan, and the folder it is recorded in.
 

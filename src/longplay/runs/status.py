@@ -89,9 +89,7 @@ class StatusWriter:
         fps: float | None = None,
     ) -> None:
         """Writes a change of state."""
-        entry = error and RunErrorEntry(
-            type=name_error(error), message=str(error), frame=frame, game=game_id
-        )
+        entry = error and _describe_error(error, frame, game_id)
         self.status = self.status.model_copy(
             update={
                 "state": state,
@@ -103,6 +101,14 @@ class StatusWriter:
             }
         )
         self._write()
+
+
+def _describe_error(
+    error: BaseException, frame: int, game_id: str | None
+) -> RunErrorEntry:
+    return RunErrorEntry(
+        type=name_error(error), message=str(error), frame=frame, game=game_id
+    )
 
 
 @dataclass(frozen=True)
@@ -240,12 +246,7 @@ def mark_run(run_dir: Path, state: RunState, error: Exception) -> None:
     old = read_status(run_dir)
     if old is None:
         return
-    entry = RunErrorEntry(
-        type=name_error(error),
-        message=str(error),
-        frame=old.frame,
-        game=old.game_id,
-    )
+    entry = _describe_error(error, old.frame, old.game_id)
     changed = old.model_copy(update={"state": state, "error": entry})
     write_document(run_dir / "status.json", changed)
 

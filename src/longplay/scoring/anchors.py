@@ -82,13 +82,4 @@ def shipped_anchors(name: str = ANCHORS_NAME) -> Anchors:
     if name not in names:
         raise ConfigError(f"anchors: expected one of {names}, found {name!r}")
     with resources.as_file(folder / f"{name}.json") as path:
-        return read_anchors(path)
-
-
-def read_anchors(path: Path) -> Anchors:
-    """Reads a set of anchors.
-
-    Raises:
-        DocumentError: The file is not a set of anchors.
-    """
-    return read_document(path, Anchors)
+        return read_document(path, Anchors)

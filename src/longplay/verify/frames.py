@@ -33,6 +33,7 @@ from longplay.contract.digests import BLOCK_FRAMES
 from longplay.contract.documents import RunSummary
 from longplay.contract.files import open_regular
 from longplay.contract.rows import EpisodeRow
+from longplay.contract.rules import VISIT_SUMS
 from longplay.contract.rundir import PACK_SUFFIX, RunDirectory, find_run
 from longplay.errors import (
     AgentError,
@@ -363,7 +364,7 @@ class PackedRun(ReplayedRun):
         recorder.end_visit({})
         found = recorder.summarise().visits[-1]
         expected = self._summary.visits[visit_idx]
-        for name in _TOTALS:
+        for name in VISIT_SUMS:
             before, after = getattr(expected, name), getattr(found, name)
             if before != after:
                 raise PackError(
@@ -372,17 +373,6 @@ class PackedRun(ReplayedRun):
                 )
         if not stream.done:
             begin_visit(stream, recorder)
-
-
-# Totals of a visit that follow from its answers.
-_TOTALS = (
-    "frames",
-    "decision_frames",
-    "emulator_frames",
-    "reward_sum",
-    "game_reward_sum",
-    "episodes",
-)
 
 
 class _LatestEpisodes(IgnoredRows):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import glob
 import sys
 import tempfile
 from contextlib import closing
@@ -26,8 +25,8 @@ from longplay.agents.global_random import GlobalRandom
 from longplay.agents.isolation.levels import Isolation
 from longplay.agents.isolation.parent import list_sys_path
 from longplay.agents.isolation.sandbox import check_hidden
-from longplay.agents.source.config import AgentConfig
 from longplay.agents.source.loading import LoadedAgent
+from longplay.agents.source.saved import load_recorded
 from longplay.contract.config import RunConfig
 from longplay.contract.documents import FileDigest
 from longplay.contract.rundir import REPLAYED_FILES
@@ -63,13 +62,10 @@ def load_same_agent(
     """
     if config.agent is None:
         raise CannotVerifyError("config.json agent: expected an agent, found none")
-    # A built-in agent has no files, and is found without a spec.
-    files = () if config.agent_files is None else config.agent_files
-    patterns = [glob.escape(file.path) for file in files if spec is not None]
     if isolation.level == "sandbox":
         check_hidden(run_dir, list_sys_path(), isolation.allowed)
     isolation = dataclasses.replace(isolation, has_new_cache=True)
-    return AgentConfig.from_entry(config.agent).load(spec, patterns, isolation)
+    return load_recorded(config, spec, isolation)
 
 
 def reexecute_run(

@@ -257,33 +257,6 @@ def write_verification(verification: Verification) -> VerificationRecord:
     return record
 
 
-def certify(
-    run_dir: Path,
-    level: Literal["replayed", "re-executed"],
-    agent: str | None = None,
-    *,
-    workers: int = 1,
-    observer: ReplayObserver = ignore_replay,
-) -> VerificationRecord:
-    """Verifies a run to a level, and writes its verification.json.
-
-    Args:
-        run_dir: The run directory.
-        level: Replayed, or re-executed with the run's agent.
-        agent: For *re-executed*: an agent spec; built-in agents need none.
-        workers: Number of processes.
-        observer: Receives the progress of a replay.
-
-    Raises:
-        LongplayError: As `verify_run` and `reexecute`.
-    """
-    if level == "re-executed":
-        verdict = reexecute(run_dir, agent, workers=workers)
-    else:
-        verdict = verify_run(run_dir, workers=workers, observer=observer)
-    return write_verification(verdict)
-
-
 # --- Which runs can be verified -------------------------------------------------
 
 

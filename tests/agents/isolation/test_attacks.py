@@ -97,7 +97,12 @@ def play(scene: Scene, level: str, agent: Path, *suite: str, user: str = "root")
     command = [sys.executable, "-m", "longplay"]
     if user == "ordinary" and os.geteuid() == 0:
         hand_over(scene)
-        command = [sys.executable, "-c", AS_USER, str(Path(__file__).parents[2])]
+        command = [
+            sys.executable,
+            "-c",
+            AS_USER,
+            str(Path(__file__).parents[2] / "kit"),
+        ]
     command += [
         "run",
         *suite,
@@ -136,6 +141,7 @@ def test_table_of_the_docs_counts_every_attack() -> None:
     assert total >= 100
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("user", ["root", "ordinary"])
 def test_no_attack_learns_anything_in_a_sandbox(user: str, scene: Scene) -> None:
     """All of them in one agent; without isolation, every one succeeds."""
@@ -181,6 +187,7 @@ def is_true(scene: Scene) -> bool:
     return done.returncode == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "name",
     [
@@ -230,6 +237,7 @@ def attack(**given: object) -> list[Any]:
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("user", ["root", "ordinary"])
 @pytest.mark.parametrize("table", ["REMEMBERING", "REACHING"])
 def test_no_direct_attack_succeeds_in_a_sandbox(table: str, user: str) -> None:
@@ -238,6 +246,7 @@ def test_no_direct_attack_succeeds_in_a_sandbox(table: str, user: str) -> None:
     assert attack(table=table, user=user, level="sandbox") == [[], []]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("abi", [3, 5])
 def test_older_landlock_does_not_open_a_way(abi: int) -> None:
     """It has no scope for signals."""
@@ -245,6 +254,7 @@ def test_older_landlock_does_not_open_a_way(abi: int) -> None:
     assert found == [[], []]
 
 
+@pytest.mark.exhaustive
 def test_every_direct_attack_succeeds_without_a_sandbox() -> None:
     """As an ordinary user: a root without its capabilities may do less."""
     first, second = attack(table="REMEMBERING", user="ordinary", level="process")
@@ -255,6 +265,7 @@ def test_every_direct_attack_succeeds_without_a_sandbox() -> None:
     assert first == second == sorted(REACHING)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("user", ["root", "ordinary"])
 @pytest.mark.parametrize("table", ["SAVING", "LOADING"])
 def test_no_link_leads_out_of_a_sandbox(table: str, user: str) -> None:
@@ -263,6 +274,7 @@ def test_no_link_leads_out_of_a_sandbox(table: str, user: str) -> None:
     assert attack(table=table, user=user, level="sandbox") == []
 
 
+@pytest.mark.exhaustive
 def test_every_link_leads_out_if_the_referee_follows_it() -> None:
     assert attack(table="SAVING", user="root", level="process") == sorted(SAVING)
     assert attack(table="LOADING", user="root", level="process") == sorted(LOADING)

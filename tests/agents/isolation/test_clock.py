@@ -76,6 +76,7 @@ OUT_OF_TURN = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("level", ["process", "sandbox"])
 @pytest.mark.parametrize("name", OUT_OF_TURN)
 def test_answer_before_its_request_is_an_error(
@@ -100,6 +101,7 @@ SLOW = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("level", ["process", "sandbox"])
 @pytest.mark.parametrize("name", SLOW)
 def test_time_of_a_step_is_limited(
@@ -130,6 +132,7 @@ def alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [*OUT_OF_TURN, *SLOW])
 def test_without_deadline_and_order_none_of_them_is_ended(
     name: str,
@@ -177,6 +180,7 @@ longplay.run("stream-smoke-v1", sys.argv[1], seeds=[0], out=sys.argv[2],
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("statement", [SLOW["sleeps"], SLOW["prints without end"]])
 def test_second_interrupt_ends_the_run(
     statement: str, write: Callable[..., str], tmp_path: Path

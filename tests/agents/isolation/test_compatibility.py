@@ -187,6 +187,7 @@ def ask(agent: Any) -> Any:
     return agent.step(frame, 0.0, False, False, {"is_decision_frame": True})
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", DAILY)
 def test_daily_work_succeeds_in_a_sandbox(
     name: str, start: Callable[..., Any], write: Callable[..., str]
@@ -212,6 +213,7 @@ class Agent:
 """
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("level", ["process", "sandbox"])
 def test_agent_gets_a_private_copy_of_the_numba_cache(
     level: str, start: Callable[..., Any], tmp_path: Path

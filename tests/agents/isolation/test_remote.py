@@ -34,7 +34,6 @@ from longplay.errors import (
 from longplay.stream import Mechanics, Stream
 from longplay.tracks.streaming import STREAMING
 from ordinary_user import open_parents
-from sampling import sampled
 
 FRAME = np.zeros((210, 160, 3), np.uint8)
 PROCESS = Isolation("process")
@@ -219,7 +218,8 @@ STEPS_THAT_FAIL = [
 ]
 
 
-@pytest.mark.parametrize("step", sampled(STEPS_THAT_FAIL, 2))
+@pytest.mark.few(6)
+@pytest.mark.parametrize("step", STEPS_THAT_FAIL)
 def test_error_is_described_as_in_process(step: str, write: Any) -> None:
     path = write(agent_source(step))
     here, there = load_agent(path).build(7), load_isolated_agent(path, PROCESS).build(7)
@@ -302,7 +302,8 @@ LOADS_THAT_FAIL = [
 ]
 
 
-@pytest.mark.parametrize(("source", "args"), sampled(LOADS_THAT_FAIL, 3))
+@pytest.mark.few(5)
+@pytest.mark.parametrize(("source", "args"), LOADS_THAT_FAIL)
 def test_refusal_to_load_is_the_same(source: str, args: Any, write: Any) -> None:
     path = write(source)
     write("", "beside.py")
@@ -381,7 +382,8 @@ DEATHS = [
 ]
 
 
-@pytest.mark.parametrize(("statement", "message"), sampled(DEATHS, 2))
+@pytest.mark.few(3)
+@pytest.mark.parametrize(("statement", "message"), DEATHS)
 def test_death_is_an_error_with_its_status(
     statement: str, message: str, start: Start
 ) -> None:
@@ -600,7 +602,7 @@ def test_folder_is_removed_however_it_is_nested(tmp_path: Path) -> None:
     open_parents(tmp_path)
     tmp_path.chmod(0o777)
     (tmp_path / "file").touch()
-    tests = str(Path(__file__).parents[2])
+    tests = str(Path(__file__).parents[2] / "kit")
     command = [sys.executable, "-c", TREE, tests, str(tmp_path)]
     subprocess.run(command, check=True, cwd="/")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -100,7 +100,7 @@ def test_two_agents_by_hand(tmp_path):
     assert beta.difference is not None
     assert beta.difference.mean == pytest.approx(-0.5)
     assert (beta.difference.n, beta.difference.method) == (3, "paired t")
-    assert beta.is_different
+    assert beta.difference.excludes_zero
     # Of 9 pairs beta wins 1, and 2 are ties.
     assert beta.improvement is not None
     assert beta.improvement.mean == pytest.approx(2 / 9)
@@ -629,7 +629,8 @@ def test_same_agent_under_two_names_is_rarely_called_different(anchors):
         runs = tuple(lucky_run(name, seed, rng) for name, seed in LUCKY)
         (suite,) = compare(FoundRuns(runs, ()), Request(anchors)).suites
         assert suite.lead == ("average" if anchors.suites else "headline")
-        called_different += suite.agents[1].is_different
+        difference = suite.agents[1].difference
+        called_different += difference is not None and difference.excludes_zero
     assert 1 <= called_different <= 16
 
 

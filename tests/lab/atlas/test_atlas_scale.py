@@ -26,6 +26,7 @@ print(int(status.split("VmHWM:")[1].split()[0]) / 1024, file=sys.stderr)
 """
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="peak memory is read from /proc"
 )

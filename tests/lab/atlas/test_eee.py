@@ -72,6 +72,7 @@ def scores_of(experiment: Path) -> list[Any]:
 # --- played experiments -------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.seed("001", "purpose-12")
 def test_totals_are_those_of_the_scores(experiment, tmp_path):
     files = export_eee(experiment, tmp_path, LAB)
@@ -99,6 +100,7 @@ def test_totals_are_those_of_the_scores(experiment, tmp_path):
         assert details["uncertainty"]["num_samples"] == len(values)
 
 
+@pytest.mark.few(1)
 def test_uncertainty_is_over_seeds(experiment, tmp_path):
     files = export_eee(experiment, tmp_path, LAB)
     rewards = [record.reward for record in iter_records(experiment)]

@@ -65,11 +65,12 @@ def test_by_hand() -> None:
         ("a", "visit-2", "visit-3", 1.0),
     ]
     assert [(p.game, p.amount.mean) for p in found.transfer] == [("b", 2.0)]
-    assert found.mean_forgetting is not None
-    assert found.mean_forgetting.mean == pytest.approx(5 / 3)
+    forgetting = found.mean("forgetting")
+    assert forgetting is not None
+    assert forgetting.mean == pytest.approx(5 / 3)
     # Branches of a: 2 + 1 and 4 + 1, of b 1 and 1; their mean is 5, the error is that
     # of a's 3 and 5, which is 1.
-    assert found.mean_forgetting.error == pytest.approx(1 / 3)
+    assert forgetting.error == pytest.approx(1 / 3)
     assert found.sums == (5.0, 16.0)
     assert found.share_forgotten == pytest.approx(5 / 16)
 
@@ -90,7 +91,7 @@ def test_adjacent_visits_of_one_game_cannot_forget_in_between() -> None:
     cells = {(state, "a"): [1.0, 2.0] for state in ("fresh", "visit-0", "visit-1")}
     found = find_memory(make_schedule("aa"), make_matrix(cells))
     assert found.forgetting == ()
-    assert found.mean_forgetting is None
+    assert found.mean("forgetting") is None
     assert found.share_forgotten is None
 
 

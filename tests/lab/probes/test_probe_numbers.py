@@ -141,6 +141,7 @@ def simulate_run(rng: np.random.Generator, seed: int) -> Probed:
     return make_probed(seed, GAMES, matrix)
 
 
+@pytest.mark.exhaustive
 def test_intervals_cover_as_often_as_they_say() -> None:
     """2,000 experiments of five runs, of a difference and of a ratio."""
     rng = np.random.default_rng(0)

@@ -179,6 +179,7 @@ def make_requests(run: str, count: int) -> Iterator[tuple[str, dict[str, object]
         yield address, options
 
 
+@pytest.mark.exhaustive
 def test_thousand_hostile_requests(finished_run, tmp_path, opened):
     viewer = open_viewer(finished_run)
     run = viewer.run_address(finished_run)
@@ -229,6 +230,7 @@ def list_addresses(viewer: Viewer, every: int) -> Iterator[str]:
         yield f"/compare?run={run_id}"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_forty_hostile_run_directories(hostile: Viewer, opened, every: int):
     (folder,) = {entry.path.parent for entry in hostile.site.index.read().runs.values()}

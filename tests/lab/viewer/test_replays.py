@@ -30,6 +30,7 @@ def test_png_keeps_every_pixel(is_small):
     np.testing.assert_array_equal(shown.reshape(pixels.shape), pixels)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["finished_run", "control_run"])
 def test_chunks_show_the_frames_of_a_bare_replay(name, request):
     """In order, backwards, across visits and at both ends."""

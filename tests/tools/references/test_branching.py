@@ -33,6 +33,7 @@ def play_to_the_end(console: BranchingAleConsole) -> None:
         pass
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.parametrize("game", ["qbert", "fishing_derby"])
 def test_a_game_that_was_just_reset_is_restored(game: str, is_first: bool) -> None:
@@ -53,6 +54,7 @@ def test_a_game_that_was_just_reset_is_restored(game: str, is_first: bool) -> No
     assert play(branching, 100) == play(straight, 100)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("game", ["pong", "breakout", "ms_pacman", "road_runner"])
 def test_play_after_restoring_is_unchanged(game: str) -> None:
     straight, branching = make_console(game), make_console(game)

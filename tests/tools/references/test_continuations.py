@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterator
 
@@ -10,9 +11,10 @@ import pytest
 
 from longplay.reference.library import DATA, REFERENCE_GAMES, load_reference
 from longplay.reference.streams import RecordedVisit, find_recorded_visit
-from longplay.seeds import continuation_seeds, emulator_seed
+from longplay.seeds import emulator_seed
 from references.continuations import (
     ReplayedVisit,
+    continuation_seeds,
     make_draws,
 )
 from references.stickiness import AleDraws, StickyDraws
@@ -102,6 +104,7 @@ def check_exactness(
     return changed
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("game", "changed"), [("qbert", 0), ("fishing_derby", 3)])
 def test_some_recorded_states_are_reached_exactly(game: str, changed: int) -> None:
     """Qbert ends games often; Fishing Derby starts one from ALE's generator."""
@@ -115,3 +118,15 @@ def test_a_continuation_with_the_recorded_draws_is_the_recording(
     game: str,
 ) -> None:
     assert check_exactness(game, seed=0, states=10, timesteps=200, until=4000) >= 5
+
+
+def test_continuations_have_different_seeds():
+    places = itertools.product(range(3), range(3), (0, 40, 80), range(4))
+    seeds = [seed for place in places for seed in continuation_seeds(*place)]
+    assert len(set(seeds)) == 2 * 3 * 3 * 3 * 4
+
+
+def test_the_seeds_of_a_continuation_are_pinned():
+    """Shipped rollout values were measured with it."""
+    pinned = (5551029653656548341, 3148717608979179412)
+    assert continuation_seeds(0, 0, 40, 1) == pinned

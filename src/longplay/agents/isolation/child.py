@@ -27,6 +27,8 @@ BOOT = (
     "from longplay.agents.isolation.child import main; main(setup)"
 )
 
+SOURCE_FIELDS = ("name", "spec", "module", "attribute", "file")
+
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
@@ -39,7 +41,7 @@ class Setup:
         folder: The folder of the process, which the keeper removes if the referee dies.
         files_folder: Where the agent's files are.
         rules: What Landlock allows; None for no sandbox.
-        source: Name, spec, module, attribute and file of an `AgentSource`.
+        source: `SOURCE_FIELDS` of an `AgentSource`.
         files: Paths of its files; None for built-in agents.
         modules, namespaces: As in `AgentFiles`.
         unlisted: Modules beside the agent that are not among its files.

@@ -25,7 +25,7 @@ from time import monotonic
 from typing import Any, NoReturn
 
 from longplay.agents.isolation import channel
-from longplay.agents.isolation.child import BOOT, Setup
+from longplay.agents.isolation.child import BOOT, SOURCE_FIELDS, Setup
 from longplay.agents.isolation.folders import AgentFolder, remove_tree
 from longplay.agents.isolation.landlock import Rule, set_dumpable
 from longplay.agents.isolation.levels import Isolation
@@ -140,13 +140,7 @@ class AgentProcess:
             folder=str(self.folder.path),
             files_folder=str(self.folder.files),
             rules=rules,
-            source={
-                "name": source.name,
-                "spec": source.spec,
-                "module": source.module,
-                "attribute": source.attribute,
-                "file": source.file,
-            },
+            source={name: getattr(source, name) for name in SOURCE_FIELDS},
             files=[file.path for file in files.files] if files else None,
             modules=dict(files.modules) if files else {},
             namespaces=dict(files.namespaces) if files else {},
@@ -184,7 +178,8 @@ class AgentProcess:
 
     def _spawn(self, setup: Setup, fds: tuple[int, ...]) -> subprocess.Popen[bytes]:
         setup_file = self.folder.path / _SETUP_FILE
-        setup_file.write_text(_to_json(setup), encoding="utf-8")
+        content = json.dumps(dataclasses.asdict(setup))
+        setup_file.write_text(content, encoding="utf-8")
         home = self.folder.home
         own = {
             "HOME": str(home),
@@ -405,10 +400,6 @@ def raise_failure(failure: channel.Failure) -> NoReturn:
     raise RemoteError.make(
         failure.type_name, failure.message, failure.description, failure.traceback
     )
-
-
-def _to_json(setup: Setup) -> str:
-    return json.dumps(dataclasses.asdict(setup))
 
 
 def _copy_checked(source: Path, target: Path, sha256: str) -> None:

@@ -19,7 +19,7 @@ from longplay.agents.protocol import StreamingAgent
 from longplay.agents.source.loading import BUILT_IN_AGENTS, LoadedAgent
 from longplay.contract.confidential import check_no_secrets
 from longplay.contract.config import AgentEntry
-from longplay.contract.documents import Document
+from longplay.contract.documents import Document, Sha256, optional
 from longplay.contract.files import describe_invalid
 from longplay.contract.fingerprint import agent_id
 from longplay.errors import AgentLoadError, ConfigError
@@ -28,10 +28,6 @@ from longplay.errors import AgentLoadError, ConfigError
 _REGISTRY: Mapping[str, str] = {
     target.replace(":", "."): name for name, target in BUILT_IN_AGENTS.items()
 }
-
-
-def _is_none(value: object) -> bool:
-    return value is None
 
 
 class AgentConfig(Document):
@@ -45,28 +41,13 @@ class AgentConfig(Document):
     args: dict[str, Any] = Field(
         default_factory=dict, description="Arguments it is built with; no seed."
     )
-    file: str | None = Field(
-        default=None,
-        exclude_if=_is_none,
-        description="Base name of the file it is in.",
+    file: str | None = optional("Base name of the file it is in.")
+    source_sha256: Sha256 | None = optional("SHA-256 of that file.")
+    files_sha256: Sha256 | None = optional(
+        "SHA-256 of the list of its files, if it is more than that file."
     )
-    source_sha256: str | None = Field(
-        default=None,
-        exclude_if=_is_none,
-        pattern="^[0-9a-f]{64}$",
-        description="SHA-256 of that file.",
-    )
-    files_sha256: str | None = Field(
-        default=None,
-        exclude_if=_is_none,
-        pattern="^[0-9a-f]{64}$",
-        description="SHA-256 of the list of its files, if it is more than that file.",
-    )
-    revision: int | None = Field(
-        default=None,
-        exclude_if=_is_none,
-        ge=1,
-        description="Of a learner of longplay's: raised when its behaviour changes.",
+    revision: int | None = optional(
+        "Of a built-in learner: raised when its behaviour changes.", ge=1
     )
 
     @model_validator(mode="after")

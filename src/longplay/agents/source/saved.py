@@ -7,16 +7,19 @@ names. Built-in agents need no spec.
 
 from __future__ import annotations
 
+import glob
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from longplay.agents.isolation.levels import Isolation
 from longplay.agents.isolation.server import SAVED_AGENT
 from longplay.agents.protocol import StreamingAgent
 from longplay.agents.source import loading
 from longplay.agents.source.config import AgentConfig
 from longplay.agents.source.loading import LoadedAgent
+from longplay.contract.config import RunConfig
 from longplay.contract.files import hash_tree, read_document
 from longplay.contract.layout import RUN_REQUEST, RunRequest
 from longplay.contract.rundir import (
@@ -91,21 +94,11 @@ def _find_state(run: RunDirectory, visit: int | None) -> Path:
     if folder.is_dir():
         _check_hash(run, folder)
         return folder / SAVED_AGENT
-    older = run.path / KEPT_AGENT
-    if visit is None and older.is_dir() and not (older / name_state(0)).is_dir():
-        return _find_older_state(run, older)
     raise DocumentError(
         f"{run.path}: expected the state of its agent in {KEPT_AGENT}/{name}/, found "
         "none; a run keeps the final one, by default below 100 MB, if the agent has "
         "save and load (--keep-agent final: any size; visits: one per visit, too)"
     )
-
-
-def _find_older_state(run: RunDirectory, folder: Path) -> Path:
-    """The final state of a run before 0.2, which kept no other."""
-    isolation = run.config.agent_isolation
-    is_isolated = isolation is not None and isolation.level != "none"
-    return folder / SAVED_AGENT if is_isolated else folder
 
 
 def _check_hash(run: RunDirectory, folder: Path) -> None:
@@ -126,6 +119,26 @@ def check_state(folder: Path, sha256: str) -> None:
             f"{folder}: expected the files that the run kept, with the hash "
             f"{sha256}, found others; they were changed after the run"
         )
+
+
+def load_recorded(
+    config: RunConfig, spec: str | None, isolation: Isolation
+) -> LoadedAgent:
+    """The agent of a run, with the files that its config.json lists.
+
+    Args:
+        config: It names an agent.
+        spec: The agent spec; built-in agents need none.
+        isolation: How it is isolated from the referee.
+
+    Raises:
+        AgentLoadError: The spec is missing, or names a different agent.
+    """
+    assert config.agent is not None
+    # A built-in agent has no files, and is found without a spec.
+    files = () if spec is None else config.agent_files or ()
+    patterns = [glob.escape(file.path) for file in files]
+    return AgentConfig.from_entry(config.agent).load(spec, patterns, isolation)
 
 
 def _read_patterns(run: RunDirectory) -> tuple[str, ...]:

@@ -80,16 +80,6 @@ def pair_outcomes(ours: Reals, theirs: Reals) -> Reals:
     return np.asarray((wins + 0.5 * ties).mean(axis=2))
 
 
-def probability_of_improvement(ours: Reals, theirs: Reals) -> float:
-    """Mean over games of P(X > Y) + ½ P(X = Y) over all pairs of runs.
-
-    Args:
-        ours: (m, games).
-        theirs: (n, games).
-    """
-    return float(pair_outcomes(ours, theirs).mean())
-
-
 def estimate_improvement(ours: Reals, theirs: Reals) -> Estimate | None:
     """The probability of improvement with its interval; None without games or runs.
 

@@ -141,11 +141,6 @@ class AgentNumbers(Document):
         "What was learned, kept and forgotten, where runs have probes."
     )
 
-    @property
-    def is_different(self) -> bool:
-        """Whether the interval of the difference excludes 0."""
-        return self.difference is not None and self.difference.excludes_zero
-
 
 class SuiteComparison(Document):
     """Agents on one suite, under one set of conditions."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,13 +133,4 @@ def shipped_results() -> Results:
     """The results shipped with the package."""
     folder = resources.files("longplay.lab.analysis") / "data"
     with resources.as_file(folder / RESULTS_FILE) as path:
-        return read_results(path)
-
-
-def read_results(path: Path) -> Results:
-    """Reads a file of results.
-
-    Raises:
-        DocumentError: It is not one.
-    """
-    return read_document(path, Results)
+        return read_document(path, Results)

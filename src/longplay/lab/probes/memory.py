@@ -30,8 +30,11 @@ Reals = NDArray[np.float64]
 # (state, game) -> (K,) results of its branches.
 Matrix = Mapping[tuple[str, str], Reals]
 
+# The kinds of pairs.
+KINDS = ("learned", "forgetting", "transfer")
+
 # The sum of learned must be above this many standard errors to be divided by.
-_SIGNIFICANT_ERRORS = 2.0
+SIGNIFICANT_ERRORS = 2.0
 
 
 @dataclass(frozen=True)
@@ -78,20 +81,13 @@ class Memory:
     forgetting: tuple[Pair, ...]
     transfer: tuple[Pair, ...]
 
-    @property
-    def mean_learned(self) -> Amount | None:
-        """Mean over pairs; None without any."""
-        return _mean_of(self.learned)
-
-    @property
-    def mean_forgetting(self) -> Amount | None:
-        """Mean over pairs; None without any."""
-        return _mean_of(self.forgetting)
-
-    @property
-    def mean_transfer(self) -> Amount | None:
-        """Mean over pairs; None without any."""
-        return _mean_of(self.transfer)
+    def mean(self, kind: str) -> Amount | None:
+        """The mean over pairs of a kind; None without any."""
+        pairs = getattr(self, kind)
+        if not pairs:
+            return None
+        total = _sum_up(pairs)
+        return Amount(total.mean / len(pairs), total.error / len(pairs))
 
     @property
     def sums(self) -> tuple[float, float]:
@@ -102,7 +98,7 @@ class Memory:
     def share_forgotten(self) -> float | None:
         """Sum of forgetting / sum of learned; None where too little was learned."""
         learned = _sum_up(self._learned_before())
-        if learned.mean <= _SIGNIFICANT_ERRORS * learned.error:
+        if learned.mean <= SIGNIFICANT_ERRORS * learned.error:
             return None
         return _sum_up(self.forgetting).mean / learned.mean
 
@@ -155,13 +151,6 @@ def _pair(
     return Pair(
         game, state, other, (one - two) / (1.0 if spans is None else spans[game])
     )
-
-
-def _mean_of(pairs: Sequence[Pair]) -> Amount | None:
-    if not pairs:
-        return None
-    total = _sum_up(pairs)
-    return Amount(total.mean / len(pairs), total.error / len(pairs))
 
 
 def _sum_up(pairs: Sequence[Pair]) -> Amount:

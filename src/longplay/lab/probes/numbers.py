@@ -32,7 +32,13 @@ from longplay.lab.analysis.records import (
     SuiteComparison,
 )
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun
-from longplay.lab.probes.memory import Memory, Pair, find_memory
+from longplay.lab.probes.memory import (
+    KINDS,
+    SIGNIFICANT_ERRORS,
+    Memory,
+    Pair,
+    find_memory,
+)
 from longplay.lab.probes.reading import (
     ProbeOpener,
     RunProbes,
@@ -41,10 +47,6 @@ from longplay.lab.probes.reading import (
 )
 from longplay.scoring.anchors import Anchors
 from longplay.scoring.normalisation import make_scale
-
-_KINDS = ("learned", "forgetting", "transfer")
-# The sum of learned must be above this many standard errors to be divided by.
-_SIGNIFICANT_ERRORS = 2.0
 
 # Why a number is not there.
 _NO_PAIR = "no pair of states was probed"
@@ -177,7 +179,7 @@ def estimate_memory(
 ) -> tuple[dict[str, Estimate], dict[str, str]]:
     """Numbers over runs; and why a number is not there."""
     numbers = _estimate_kinds(memories)
-    absent = {kind: _NO_PAIR for kind in _KINDS if kind not in numbers}
+    absent = {kind: _NO_PAIR for kind in KINDS if kind not in numbers}
     share, reason = _estimate_share(memories)
     if share is None:
         absent["share_forgotten"] = reason
@@ -189,7 +191,7 @@ def estimate_memory(
 def _estimate_kinds(memories: Sequence[Memory]) -> dict[str, Estimate]:
     """Number -> its mean over the runs that have it."""
     found = {}
-    for kind in _KINDS:
+    for kind in KINDS:
         means = [_mean_of(getattr(memory, kind)) for memory in memories]
         estimate = estimate_mean([mean for mean in means if mean is not None])
         if estimate is not None:
@@ -215,7 +217,7 @@ def _estimate_share(memories: Sequence[Memory]) -> tuple[Estimate | None, str]:
     forgotten, learned = zip(*pairs, strict=True)
     error = standard_error(learned)
     assert error is not None  # there are two
-    if sum(learned) / len(learned) <= _SIGNIFICANT_ERRORS * error:
+    if sum(learned) / len(learned) <= SIGNIFICANT_ERRORS * error:
         return None, _LITTLE
     return estimate_ratio(forgotten, learned), ""
 
@@ -225,31 +227,25 @@ def _only(memory: Memory, game: str) -> Memory:
     return Memory(
         *(
             tuple(pair for pair in getattr(memory, kind) if pair.game == game)
-            for kind in _KINDS
+            for kind in KINDS
         )
     )
 
 
 def _measure_run(run: Probed) -> RunMemory:
-    memory = run.memory
-    means = {
-        "learned": memory.mean_learned,
-        "forgetting": memory.mean_forgetting,
-        "transfer": memory.mean_transfer,
-    }
     return RunMemory(
         seed=run.seed,
         numbers={
-            name: Amount(mean=mean.mean, error=mean.error)
-            for name, mean in means.items()
-            if mean is not None
+            kind: Amount(mean=mean.mean, error=mean.error)
+            for kind in KINDS
+            if (mean := run.memory.mean(kind)) is not None
         },
-        share_forgotten=memory.share_forgotten,
+        share_forgotten=run.memory.share_forgotten,
     )
 
 
 def _list_pairs(run: Probed) -> Iterator[PairNumbers]:
-    for kind in _KINDS:
+    for kind in KINDS:
         for pair in getattr(run.memory, kind):
             yield PairNumbers(
                 seed=run.seed,

@@ -1,4 +1,4 @@
-"""The numbers of probes -> tables: over runs, per run, per pair, and the matrix."""
+"""The numbers of probes -> tables: over runs, per run, and per pair."""
 
 from __future__ import annotations
 
@@ -129,27 +129,6 @@ def _pairs_table(suite: SuiteComparison) -> TextTable:
     ]
     columns = ("agent", "seed", "number", "game", "states", "difference")
     return TextTable(f"{suite.title}, pairs of states", columns, tuple(rows), names=5)
-
-
-def make_matrix_table(
-    suite: SuiteComparison, label: str, seed: int | None
-) -> TextTable:
-    """R of one run: a row per state, a column per game."""
-    memory = next(agent.memory for agent in suite.agents if agent.label == label)
-    cells = {
-        (cell.state, cell.game): cell.amount
-        for cell in (() if memory is None else memory.matrix)
-        if cell.seed == seed
-    }
-    states = dict.fromkeys(state for state, _ in cells)
-    rows = tuple(
-        (
-            Cell(state, state),
-            *(_amount_cell(cells.get((state, game))) for game in suite.games),
-        )
-        for state in states
-    )
-    return TextTable(f"{label}, seed {seed}", ("state", *suite.games), rows)
 
 
 def _amount_cell(amount: Amount | None) -> Cell:

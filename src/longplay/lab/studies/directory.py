@@ -22,8 +22,7 @@ from longplay.errors import (
     RecordingError,
     RunFailed,
 )
-from longplay.experiments.experiment import keep_names
-from longplay.lab.studies.file import read_study_file
+from longplay.lab.studies.file import StudyFile, read_study_file
 from longplay.lab.studies.plan import Cell, StudyPlan
 from longplay.lab.studies.tuning import Point, choose_point, read_metric
 from longplay.plan import RunPlan, plan_again
@@ -65,8 +64,7 @@ class StudyDirectory:
         for seed in cell.seeds:
             if (key, seed) not in self._plans:
                 self._plans[key, seed] = plan_again(cell.config_given, seed)
-        plans = tuple(self._plans[key, seed] for seed in cell.seeds)
-        return keep_names(self.directory_of(cell), plans)
+        return tuple(self._plans[key, seed] for seed in cell.seeds)
 
     def view(self, cell: Cell) -> list[RunView]:
         """The progress of every run of a cell."""
@@ -114,10 +112,6 @@ class StudyDirectory:
             return None
         return dict(read_experiment_config(folder).agent.config.get("args", {}))
 
-    def is_decided(self, cell: Cell) -> bool:
-        """Whether the cell was started, so that its choice stands."""
-        return is_experiment(self.directory_of(cell))
-
     def read_points(self, cell: Cell) -> list[Point] | None:
         """The values of all candidates; None while a tuning run has not ended."""
         points = []
@@ -159,7 +153,9 @@ def read_study(path: Path, stall_timeout_s: float = STALL_TIMEOUT_S) -> StudyDir
     Raises:
         NotARunError: There is no study.
     """
-    directory = default_study_directory(path) if path.suffix == ".toml" else path
+    directory = path
+    if path.suffix == ".toml":
+        directory = default_study_directory(read_study_file(path)[0])
     if not is_study(directory):
         raise NotARunError(
             f"{directory}: expected a study, with {STUDY_FILE} in it; "
@@ -169,7 +165,6 @@ def read_study(path: Path, stall_timeout_s: float = STALL_TIMEOUT_S) -> StudyDir
     return StudyDirectory(directory, plan, stall_timeout_s)
 
 
-def default_study_directory(path: Path) -> Path:
+def default_study_directory(file: StudyFile) -> Path:
     """runs/<name of the study>, in the working directory."""
-    file, _ = read_study_file(path)
     return Path("runs") / folder_name(file.name)

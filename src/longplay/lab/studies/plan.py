@@ -66,6 +66,10 @@ class PlannedAgent(Document):
     sandbox_allow: tuple[str, ...] = ()
 
 
+# What of an agent's entry in the file is part of the plan.
+_PLANNED = set(PlannedAgent.model_fields)
+
+
 class PlannedTuning(Document):
     """How the arguments of agents are chosen."""
 
@@ -256,28 +260,17 @@ def plan_study(file: StudyFile, file_sha256: str, agents: StudyAgents) -> StudyP
         name=file.name,
         file_sha256=file_sha256,
         agents=tuple(
-            PlannedAgent(
-                name=name,
-                ref=given.ref,
-                args=given.args,
-                files=given.files,
-                isolate=given.isolate,
-                sandbox_allow=given.sandbox_allow,
-            )
+            PlannedAgent(**{**given.model_dump(include=_PLANNED), "name": name})
             for name, (given, _) in agents.by_name.items()
         ),
         suites=tuple(suite.model_dump(by_alias=True) for suite in file.suites),
         seeds=file.seeds,
-        tuning=_freeze_tuning(tuning),
+        tuning=None
+        if tuning is None
+        else PlannedTuning(rule=RULE, **tuning.model_dump()),
         cells=tuple(cells),
         tuning_cells=tuple(candidates),
     )
-
-
-def _freeze_tuning(tuning: StudyTuning | None) -> PlannedTuning | None:
-    if tuning is None:
-        return None
-    return PlannedTuning(rule=RULE, **tuning.model_dump())
 
 
 def _plan_suite(

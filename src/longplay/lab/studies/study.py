@@ -10,15 +10,13 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from longplay.contract.files import make_directory, read_document, write_document
-from longplay.contract.names import folder_name
+from longplay.contract.layout import is_experiment
 from longplay.contract.rundir import STUDY_FILE, is_study
 from longplay.errors import (
     ConfigError,
@@ -26,15 +24,16 @@ from longplay.errors import (
     LongplayError,
     OutputError,
 )
+from longplay.experiments.conclusion import hold_lock
 from longplay.experiments.experiment import Experiment
-from longplay.experiments.job import Job, RunResult, play_job
-from longplay.lab.studies.directory import StudyDirectory
+from longplay.experiments.job import Job, RayPlace, RunResult, play_job
+from longplay.lab.studies.directory import StudyDirectory, default_study_directory
 from longplay.lab.studies.file import read_study_file
 from longplay.lab.studies.plan import Cell, StudyAgents, StudyPlan, plan_study
-from longplay.runs.loop import Observer, Progress
+from longplay.runs.loop import Observer
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
 from longplay.runs.progress import showing_progress
-from longplay.runs.session import ignore_progress
+from longplay.runs.session import ignore_progress, name_progress
 from longplay.runs.status import STALL_TIMEOUT_S, RunView
 
 # Seconds to wait for other shards that check the same lock.
@@ -141,7 +140,7 @@ class Study(StudyDirectory):
         file, sha256 = read_study_file(path)
         agents = StudyAgents.load(file, path.parent)
         plan = plan_study(file, sha256, agents)
-        directory = out or Path("runs") / folder_name(file.name)
+        directory = out or default_study_directory(file)
         if is_study(directory):
             started = read_document(directory / STUDY_FILE, StudyPlan)
             started.check_same(plan)
@@ -216,20 +215,12 @@ def _check_new(directory: Path) -> None:
         )
 
 
-@contextlib.contextmanager
-def _hold(path: Path, wait_s: float = 0.0) -> Iterator[None]:
-    lock = FileLock(path)
-    try:
-        lock.acquire(timeout=wait_s)
-    except Timeout as error:
-        raise OutputError(
-            f"{path.parent}: another longplay process works on this study "
-            f"({path.name.removeprefix('.')}); wait for it, or stop it first"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
+def _hold(path: Path, wait_s: float = 0.0) -> contextlib.AbstractContextManager[None]:
+    busy = (
+        f"{path.parent}: another longplay process works on this study "
+        f"({path.name.removeprefix('.')}); wait for it, or stop it first"
+    )
+    return hold_lock(path, busy, wait_s)
 
 
 class OpenCells:
@@ -294,11 +285,14 @@ class OpenCells:
                 yield cell
 
     def _needed(self) -> Iterator[Cell]:
-        """The results, and the tuning cells of choices that were not made yet."""
+        """The results, and the tuning cells of choices that were not made yet.
+
+        The choice of a cell that was started stands.
+        """
         decided = {
             folder
             for cell in self.study.plan.cells
-            if cell.candidates and self.study.is_decided(cell)
+            if cell.candidates and is_experiment(self.study.directory_of(cell))
             for folder in cell.candidates
         }
         for cell in self.study.plan.all_cells:
@@ -407,28 +401,17 @@ def play_here(
 
     def play(cells: OpenCells) -> None:
         for job in cells.jobs():
-            watch = _naming(observer, cells.name_job(job))
+            watch = name_progress(cells.name_job(job), observer)
             result = play_job(job, cells.agent_of(job), watch, validation_workers)
             cells.finish(job, result)
 
     return play
 
 
-def _naming(observer: Observer, name: str) -> Observer:
-    def watch(progress: Progress) -> None:
-        observer(replace(progress, run=name))
-
-    return watch
-
-
 @contextlib.contextmanager
 def play_on_ray(
     study: Study,
-    workers: int | None = None,
-    *,
-    address: str | None = None,
-    retries: int = 1,
-    stall_timeout_s: float = STALL_TIMEOUT_S,
+    place: RayPlace,
     on_poll: Callable[[OpenCells, Sequence[Job]], None] = lambda cells, jobs: None,
 ) -> Iterator[Play]:
     """Plays jobs on Ray, those of many cells at a time.
@@ -439,7 +422,7 @@ def play_on_ray(
     """
     from longplay.experiments.ray_pool import RayPool
 
-    with RayPool(workers, address, retries, stall_timeout_s) as pool:
+    with RayPool(place) as pool:
         pool.check_needs(study.agents.needs)
 
         def play(cells: OpenCells) -> None:

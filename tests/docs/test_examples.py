@@ -21,10 +21,9 @@ from longplay.contract.config import RunConfig, ScoringDefaults
 from longplay.scoring.metrics import Rewards
 from longplay.scoring.play import Play, played_visits
 from longplay.scoring.streaming import compute_score
-from sampling import sampled
 from small_study import AGENT, STUDY
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 # Loops of their own are run below; what needs PyTorch is in `tests/learn`.
 EXAMPLES = sorted(
     path
@@ -36,6 +35,7 @@ AGENTS = [path for path in EXAMPLES if path not in PREDICTORS]
 SHORT = ("--set", "base_visit_frames=200", "--quiet", "--json")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("suite", ["stream-smoke-v1", "control-smoke-v1"])
 @pytest.mark.parametrize("example", AGENTS, ids=lambda path: path.stem)
 def test_example_runs(
@@ -47,7 +47,8 @@ def test_example_runs(
     assert answer.json["runs"][0]["validation"]["valid"]
 
 
-@pytest.mark.parametrize("example", sampled(PREDICTORS, 2), ids=lambda path: path.stem)
+@pytest.mark.few(2)
+@pytest.mark.parametrize("example", PREDICTORS, ids=lambda path: path.stem)
 def test_predictor_runs(
     example: Path, references: Path, invoke: Callable, tmp_path: Path
 ) -> None:
@@ -63,6 +64,7 @@ def test_smallest_example_has_twenty_lines() -> None:
     assert len(text.splitlines()) <= 20
 
 
+@pytest.mark.exhaustive
 def test_gymnasium_example_runs_and_records(tmp_path: Path) -> None:
     script = ROOT / "examples" / "gym_loop.py"
     command = [sys.executable, "-W", "error", script, "--record", tmp_path, "--seed=3"]
@@ -186,6 +188,7 @@ def array_task(tmp_path: Path) -> Callable[[int], subprocess.Popen[bytes]]:
     return start
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the script is for bash")
 def test_job_array_plays_a_study(array_task: Callable, tmp_path: Path) -> None:
     """Two arrays of two tasks each, as the script's first lines say."""
@@ -203,6 +206,7 @@ def test_job_array_plays_a_study(array_task: Callable, tmp_path: Path) -> None:
     assert not (tmp_path / "scontrol.txt").exists()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the script is for bash")
 def test_task_near_its_time_limit_is_requeued(
     array_task: Callable, tmp_path: Path

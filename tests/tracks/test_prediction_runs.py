@@ -20,7 +20,7 @@ from rows import read_rows
 
 SUITE = "prediction-smoke-v1"
 SHORT = {"games": ["pong", "breakout"], "base_visit_frames": 120}
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 TD = str(EXAMPLES / "prediction_td_lambda.py")
 ZERO = str(EXAMPLES / "prediction_zero.py")
 
@@ -128,6 +128,7 @@ def test_a_forged_target_is_found_by_verify(run_dir: Path) -> None:
     assert (difference.field, difference.last_frame_idx) == ("target", 17)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "value", "kind"),
     [

@@ -18,7 +18,7 @@ from longplay.suites import SUITES
 from schemas import EVAL_LOG, RUN_DIRECTORY, SchemaSet, render_schema
 from site_links import BrokenLinkError, link_to_repository
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def read(name: str | Path) -> str:

@@ -24,7 +24,7 @@ import pytest
 import longplay
 from longplay.errors import RunFailed
 from longplay.verify.pack import pack_run
-from longplay.verify.verification import certify
+from longplay.verify.verification import verify_run, write_verification
 from playing import play_run
 
 GIB = 2**30
@@ -113,7 +113,7 @@ def make_place(folder: Path) -> Place:
     """A complete run, a stopped one and a pack; to be copied."""
     experiment, stopped = folder / "experiment", folder / "stopped"
     run = play_run("stream-smoke-v1", "random", out=experiment, overrides=TINY).run_dir
-    certify(run, "replayed")
+    write_verification(verify_run(run))
     (run / "agent_output.txt").touch()
     agent = folder / "stopping_agent.py"
     agent.write_text(STOPPING_AGENT)

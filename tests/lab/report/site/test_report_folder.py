@@ -140,6 +140,7 @@ def test_twenty_runs_are_small(folder):
     assert size < 3_000_000
 
 
+@pytest.mark.exhaustive
 def test_report_that_was_killed_does_not_block_the_next(
     compared, tmp_path, monkeypatch, folder
 ):

@@ -9,7 +9,7 @@ from longplay.cli.catalogue import list_settings
 from longplay.lab.studies.file import read_study_file
 from longplay.suites import SUITES
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/studies.md").read_text(encoding="utf-8")
 
 

@@ -40,7 +40,7 @@ from made_up_anchors import NO_ANCHORS
 PLAY_KINDS = ("curves", "games", "profile", "retention", "stream", "improvement")
 # Those of probes have tests of their own.
 KINDS = (*PLAY_KINDS, "predictions")
-GOLDEN = Path(__file__).parents[2] / "golden"
+GOLDEN = Path(__file__).parents[3] / "golden"
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +200,7 @@ def test_random_is_grey_and_takes_no_colour(compared):
 # --- matplotlib -----------------------------------------------------------------
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_same_drawing_gives_the_same_bytes(kind, compared, predictions):
     drawing = make_drawing(kind, compared, predictions)

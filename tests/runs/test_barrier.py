@@ -372,6 +372,7 @@ class Hoarder(Vandal):
         return answer
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("agent", [Vandal, Hoarder])
 def test_agent_that_overwrites_its_arguments_does_not_change_the_run(
     agent: type, testimony: Testimony, kind: str, life_loss: bool, tmp_path: Path

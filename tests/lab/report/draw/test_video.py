@@ -50,6 +50,7 @@ def decode(path: Path) -> list[Picture]:
 # --- Pixels ---------------------------------------------------------------------
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scale", (1, 3))
 def test_lossless_video_has_every_frame_and_pixel(
     run: Path, screens: list[Picture], tmp_path: Path, invoke: Invoke, scale: int
@@ -80,6 +81,7 @@ def test_pack_gives_the_same_video_as_its_run(
     assert (tmp_path / "a.mp4").read_bytes() == (tmp_path / "b.mp4").read_bytes()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "options", ([], pytest.param(["--lossless"], marks=pytest.mark.exhaustive))
 )
@@ -137,6 +139,7 @@ def test_caption_covers_no_pixel(
 # --- Which frames, how fast -----------------------------------------------------
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [

@@ -24,7 +24,7 @@ def become_ordinary_user() -> None:
     """Changes user and groups; does nothing for an ordinary user."""
     if os.geteuid() != 0:
         return
-    _open_way_to([Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parents[1]])
+    _open_way_to([Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parents[2]])
     os.setgroups([])
     os.setgid(_NOBODY)
     os.setuid(_NOBODY)

@@ -377,6 +377,7 @@ def test_run_is_replayed_once(packed, control_run, tmp_path, monkeypatch):
     assert judge.judge(one(control_run)) == verdict
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("copy_is_first", [True, False])
 def test_copy_with_other_answers_has_a_verdict_of_its_own(
     packed, tmp_path, copy_is_first
@@ -393,6 +394,7 @@ def test_copy_with_other_answers_has_a_verdict_of_its_own(
     assert found[copy].problem is not None
 
 
+@pytest.mark.exhaustive
 def test_verdict_is_about_the_bytes_that_were_replayed(packed, tmp_path, monkeypatch):
     """The pack is replaced by a forged copy while it is replayed."""
     contents = open_contents(packed)
@@ -412,6 +414,7 @@ def test_verdict_is_about_the_bytes_that_were_replayed(packed, tmp_path, monkeyp
     assert judge.recall(one(packed)).level == "claimed"
 
 
+@pytest.mark.exhaustive
 def test_own_word_of_a_run_is_not_trusted(packed, tmp_path):
     """Its verification.json says *replayed*, but this machine has not replayed it."""
     judge = Judge(tmp_path / "verdicts")
@@ -421,6 +424,7 @@ def test_own_word_of_a_run_is_not_trusted(packed, tmp_path):
     assert judge.recall(one(packed)).level == "replayed"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("level", ["re-executed", "re-executed (unconfined)"])
 def test_verdict_that_the_judge_cannot_reach_is_not_believed(packed, tmp_path, level):
     judge = Judge(tmp_path / "verdicts")

@@ -23,7 +23,6 @@ from longplay.lab.report.draw.paper import render_paper
 from longplay.lab.report.memory_tables import (
     describe_memory,
     list_memory_tables,
-    make_matrix_table,
     memory_to_latex,
 )
 from longplay.lab.report.tables import comparison_to_csv
@@ -132,8 +131,6 @@ def test_tables_show_the_numbers(probed: Compared) -> None:
     assert len(games.rows) == len(suite.games)
     assert len(pairs.rows) == len(memory.pairs)
     assert any("unit: z" in line for line in describe_memory(suite))
-    table = make_matrix_table(suite, suite.agents[0].label, 0)
-    assert [row[0].text for row in table.rows][:2] == ["fresh", "visit-0"]
 
 
 def test_csv_and_latex_have_the_numbers(probed: Compared, compared: Compared) -> None:
