@@ -40,6 +40,7 @@ from longplay.probes import (
     name_origin,
     read_origin,
 )
+from longplay.runs.checkpoint import remove_checkpoints
 from longplay.runs.loop import Observer
 from longplay.runs.probe_states import (
     MADE_STATES,
@@ -242,7 +243,9 @@ class ProbedRun:
                     f"{run_dir} has another probe: {difference}; choose another folder "
                     "with -o"
                 )
-            if view_run(plan, run_dir).state != "COMPLETED":
+            if view_run(plan, run_dir).state == "COMPLETED":
+                remove_checkpoints(run_dir)  # its process may have been killed earlier
+            else:
                 yield job
 
 
