@@ -60,7 +60,7 @@ test-view: $(INSTALLED_DEV) $(INSTALLED_DOCS) ## open the pages in Chromium (Deb
 
 # Loops of other packages; --no-deps, because theirs ask for other versions.
 $(INSTALLED_LOOPS): $(INSTALLED_LEARN)
-	$(PIP) install -c constraints.txt opencv-python-headless pandas
+	$(PIP) install -c constraints.txt opencv-python-headless pandas polars
 	$(PIP) install -c constraints.txt --no-deps stable-baselines3
 	@touch $@
 

@@ -1,9 +1,16 @@
-"""What pyproject.toml promises: extras that hints name, versions that are safe."""
+"""What pyproject.toml promises: extras, safe versions, and a wheel that works alone."""
 
 from __future__ import annotations
 
+import ast
+import os
 import re
+import signal
+import subprocess
+import sys
 import tomllib
+import urllib.request
+import venv
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from longplay.errors import MissingExtraError
+from longplay.learners.templates import TEMPLATES
 
 ROOT = Path(__file__).parent.parent
 SOURCES = [*(ROOT / "src").rglob("*.py"), *ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]
@@ -82,3 +90,89 @@ def test_supported_pythons_are_the_same_everywhere(project: dict[str, Any]) -> N
     workflow = (ROOT / ".github/workflows/ci.yml").read_text()
     versions = ", ".join(f'"{version}"' for version in classified)
     assert f"python: [{versions}]" in workflow
+
+
+# --- without a clone ----------------------------------------------------------------
+
+
+def test_templates_say_where_the_docs_are(project: dict[str, Any]) -> None:
+    for path in TEMPLATES.values():
+        text = path.read_text(encoding="utf-8")
+        assert "docs/" not in text or project["urls"]["Documentation"] in text, path
+
+
+def test_no_message_asks_for_a_clone() -> None:
+    """Users of the wheel have no Makefile; docstrings are for those who have."""
+    hint = re.compile(rf"\bmake ({'|'.join(list_targets())})\b")
+    found = [
+        f"{path.name}: {node.value}"
+        for path in (ROOT / "src").rglob("*.py")
+        for node in find_messages(ast.parse(path.read_text(encoding="utf-8")))
+        if hint.search(node.value)
+    ]
+    assert found == []
+
+
+def list_targets() -> list[str]:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.findall(r"^([a-z-]+):.*##", makefile, re.MULTILINE)
+    assert "doctor-traces" in targets
+    return targets
+
+
+def find_messages(tree: ast.Module) -> list[ast.Constant]:
+    """The texts of a module that are not docstrings."""
+    docstrings = {
+        id(statement.value)
+        for statement in ast.walk(tree)
+        if isinstance(statement, ast.Expr)
+    }
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in docstrings
+    ]
+
+
+@pytest.fixture(scope="module")
+def bin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The commands of an environment with the wheel, its dependencies and no clone."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = ("-m", "pip", "-q", "--disable-pip-version-check")
+    build = [sys.executable, *pip, "wheel", "--no-deps", "-w", folder, ROOT]
+    subprocess.run(build, check=True)
+    (wheel,) = folder.glob("*.whl")
+    venv.create(folder / "env", with_pip=True)
+    python = folder / "env" / "bin" / "python"
+    install = [python, *pip, "install", "-c", ROOT / "constraints.txt"]
+    subprocess.run([*install, f"longplay[view] @ {wheel.as_uri()}"], check=True)
+    return python.parent
+
+
+@pytest.mark.exhaustive
+def test_the_wheel_works_in_an_empty_environment(
+    bin_folder: Path, tmp_path: Path
+) -> None:
+    """From a template to a first score, a report, and its pages in the viewer."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    command: dict[str, Any] = {"cwd": tmp_path, "env": environment}
+
+    def run(*words: str) -> None:
+        subprocess.run([bin_folder / "longplay", *words], check=True, **command)
+
+    run("run", "control-smoke-v1", "--agent", "random", "--out", "random")
+    run("new-agent", "my_agent.py")
+    run("check-agent", "my_agent.py")
+    run("run", "control-smoke-v1", "--agent", "my_agent.py", "--out", "mine")
+    run("report", "random", "mine", "-o", "report")
+    assert "my_agent" in (tmp_path / "report/index.html").read_text(encoding="utf-8")
+    view = [bin_folder / "longplay", "view", ".", "--no-open", "--port", "0"]
+    with subprocess.Popen(view, stdout=subprocess.PIPE, text=True, **command) as viewer:
+        assert viewer.stdout is not None
+        address = viewer.stdout.readline().split()[0]
+        with urllib.request.urlopen(address, timeout=60) as page:
+            assert "my_agent" in page.read().decode()
+        viewer.send_signal(signal.SIGINT)
+        assert viewer.wait(timeout=60) == 0

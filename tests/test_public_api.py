@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import io
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 import longplay
 from longplay import errors, eval_log
 from longplay.contract.rundir import RunDirectory
-from longplay.errors import DocumentError, NotARunError
+from longplay.errors import DocumentError, MissingExtraError, NotARunError
 from playing import play_run
 from rows import read_rows
 
@@ -41,12 +42,11 @@ def imported_by(statement: str) -> list[str]:
 # --- names ----------------------------------------------------------------------
 
 
-FUNCTIONS = """get_suite load_agent probe read_experiment read_run run score_run
-    validate_run
-    verify_run""".split()
-RECORDS = """ControlScore Experiment ExperimentDirectory ExperimentResult LoadedAgent
-    PredictionScore ProbeResult Report RunDirectory RunResult Score Suite Table
-    Verification""".split()
+FUNCTIONS = """compare get_suite load_agent plot probe read_experiment read_run report
+    run score_run study validate_run verify_run""".split()
+RECORDS = """Comparison ControlScore Experiment ExperimentDirectory ExperimentResult
+    Figure LoadedAgent PredictionScore ProbeResult Report RunDirectory RunResult Score
+    StudyResult Suite Table Verification""".split()
 ERRORS = [
     name
     for name, value in vars(errors).items()
@@ -180,6 +180,14 @@ def test_arrow_columns_hold_the_rows(finished_run, name):
     reader = getattr(longplay.read_run(finished_run), name).arrow(*rows[0])
     assert reader.schema.names == list(rows[0])
     assert reader.read_all().to_pylist() == rows
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_missing_library_of_data_frames_is_named(finished_run, library, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)  # an import of it raises
+    events = longplay.read_run(finished_run).events
+    with pytest.raises(MissingExtraError, match=f"pip install {library}"):
+        getattr(events, f"to_{library}")("reward")
 
 
 @pytest.mark.parametrize("kind", ["numpy", "arrow"])
@@ -341,3 +349,81 @@ def test_run_tells_an_observer(tmp_path):
     assert {progress.frames_total for progress in seen} == {result.score.frames}
     # Told after the slow frame at the latest.
     assert 9 in [progress.frame for progress in seen]
+
+
+# --- notebooks and terminals ----------------------------------------------------
+
+
+def test_notebooks_show_runs_experiments_and_suites(tmp_path):
+    out = tmp_path / "out"
+    result = longplay.run("stream-smoke-v1", "random", out=out, overrides=TINY)
+    run = longplay.read_run(out)
+    for shown in (run, result.runs[0]):
+        page = shown._repr_html_()
+        for fact in ("stream-smoke-v1+", "random", "1000", "COMPLETED", "final score"):
+            assert fact in page
+    page = result._repr_html_()
+    for fact in ("1000", "COMPLETED", "valid", f"{run.score.headline:.5g}"):
+        assert f">{fact}</td>" in page
+    page = longplay.read_experiment(out)._repr_html_()
+    for fact in ("1000", "COMPLETED", f"{run.score.headline:.5g}"):
+        assert f">{fact}</td>" in page
+    windows = longplay.read_experiment(out).windows
+    assert windows._repr_html_().count("<tr>") == 11
+    page = longplay.get_suite("control-v1")._repr_html_()
+    assert "longplay/Control-v1" in page
+    assert "0, 1, 2, 3, 4" in page
+
+
+def test_notebooks_show_what_is_wrong_with_a_run(tmp_path):
+    (tmp_path / "config.json").write_text("<b>not JSON</b>")
+    page = longplay.read_run(tmp_path)._repr_html_()
+    assert "config.json: not readable as JSON" in page
+    assert "<b>" not in page
+
+
+class Stream(io.StringIO):
+    """A stream that looks like a terminal, or is called as Jupyter's is."""
+
+    def __init__(self, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+class JupyterStream(Stream):
+    __module__ = "ipykernel.iostream"
+
+
+def play_slowly(out: Path, **options: Any) -> None:
+    longplay.run("stream-smoke-v1", Slow, out=out, overrides=TINY, **options)
+
+
+@pytest.mark.parametrize(
+    ("stream", "progress", "is_shown"),
+    [
+        (Stream(is_terminal=True), None, True),
+        (JupyterStream(is_terminal=False), None, True),
+        (Stream(is_terminal=False), None, False),
+        (Stream(is_terminal=False), True, True),
+        (Stream(is_terminal=True), False, False),
+        (JupyterStream(is_terminal=False), False, False),
+    ],
+)
+def test_run_shows_its_progress(stream, progress, is_shown, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stream)
+    play_slowly(tmp_path / "e", progress=progress)
+    shown = stream.getvalue()
+    assert ("pong · visit 0/1" in shown) is is_shown
+    # A line that is rewritten is gone at the end.
+    is_rewritten = is_shown and (stream.isatty() or progress is None)
+    assert shown.endswith("\r") is is_rewritten
+
+
+def test_an_observer_is_called_beside_the_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Stream(is_terminal=True))
+    seen: list[Any] = []
+    play_slowly(tmp_path / "e", observer=seen.append, progress=True)
+    assert seen

@@ -21,7 +21,9 @@ PAGE = Path(__file__).parents[1] / "api.md"
 
 GROUPS = {
     "Running": ("run", "Experiment", "ExperimentResult", "RunResult"),
+    "Studies": ("study", "StudyResult"),
     "Probing": ("probe", "ProbeResult"),
+    "Comparing": ("compare", "plot", "report", "Comparison", "Figure"),
     "Reading": (
         "read_run",
         "read_experiment",
@@ -57,6 +59,10 @@ tracks and consoles. Anything else is internal. This page is generated from the 
 
 `longplay.__version__` is the installed version.
 """
+_STARS = {
+    inspect.Parameter.VAR_POSITIONAL: "*",
+    inspect.Parameter.VAR_KEYWORD: "**",
+}
 _LINE_WIDTH = 88
 _SECTIONS = re.compile(r"^(Args|Returns|Raises|Yields|Attributes):$", re.MULTILINE)
 
@@ -110,6 +116,7 @@ def _list_parameters(signature: inspect.Signature) -> Iterator[str]:
     """The parameters as source text; all annotations are strings in longplay."""
     has_star = False
     for parameter in signature.parameters.values():
+        has_star = has_star or parameter.kind is parameter.VAR_POSITIONAL
         if parameter.kind is parameter.KEYWORD_ONLY and not has_star:
             has_star = True
             yield "*"
@@ -117,7 +124,7 @@ def _list_parameters(signature: inspect.Signature) -> Iterator[str]:
         if parameter.default is not parameter.empty:
             value = parameter.default
             default = f" = {getattr(value, '__name__', repr(value))}"
-        stars = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+        stars = _STARS.get(parameter.kind, "")
         yield f"{stars}{parameter.name}: {parameter.annotation}{default}"
 
 

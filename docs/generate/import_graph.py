@@ -23,6 +23,7 @@ PAGE = ROOT / "docs/architecture.md"
 # In the order of imports. The benchmark, then learners and the lab, then the commands.
 BENCHMARK = (
     "errors",
+    "tables",
     "plugins",
     "contract",
     "provenance",
@@ -54,7 +55,7 @@ LAB = (
     "lab/report",
     "lab/viewer",
 )
-ROOMS = (*BENCHMARK, "learners", "tables", *LAB, "cli")
+ROOMS = (*BENCHMARK, "learners", *LAB, "cli")
 
 # They stand outside the order: one names the public API, the other starts the program.
 _OUTSIDE = ("__init__", "__main__")

@@ -107,6 +107,20 @@ class Suite(Document):
             if name != "shuffle_games" or value != usual
         }
 
+    def _repr_html_(self) -> str:
+        """The suite as a notebook shows it."""
+        from longplay.tables import TextTable, render_html
+
+        facts = {
+            "purpose": self.purpose,
+            "official seeds": ", ".join(map(str, self.official_seeds)),
+            "Gymnasium": self.env_id,
+            **{name: json.dumps(value) for name, value in self.settings.items()},
+        }
+        return render_html(
+            TextTable.of(self.suite_id, ("", ""), facts.items(), texts=[1])
+        )
+
 
 class ControlSuite(Suite):
     """A suite of the control track: timesteps of several emulator frames."""

@@ -1,7 +1,8 @@
-"""One table -> text for a terminal, CSV, LaTeX and Markdown.
+"""One table -> text for a terminal, CSV, LaTeX, Markdown and notebooks.
 
 A table is a value, a `TextTable` of `Cell`s: commands print it, files are written from
-it, and pages show it with the macro `table` of `lab/report/site/templates/parts.html`.
+it, notebooks show it, and pages show it with the macro `table` of
+`lab/report/site/templates/parts.html`.
 On a terminal it has no lines, text on the left and numbers on the right. A table of
 numbers that is too wide becomes several, each with the columns of names; text is
 wrapped instead.
@@ -10,6 +11,7 @@ wrapped instead.
 from __future__ import annotations
 
 import csv
+import html
 import io
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -288,6 +290,34 @@ def render_markdown(table: TextTable) -> str:
         for cells in (table.columns, *rows)
     ]
     return "\n".join([f"| {lines[0]} |", rule, *(f"| {x} |" for x in lines[1:]), ""])
+
+
+def render_html(table: TextTable) -> str:
+    """A table for a notebook, in its own style; all text is escaped."""
+    sides = ["left" if table.is_left(n) else "right" for n in range(len(table.columns))]
+    rows = [[cell.text for cell in row] for row in table.rows]
+    head, *body = (
+        "".join(
+            f'<{tag} style="text-align:{side}">{_escape_html(text)}</{tag}>'
+            for side, text in zip(sides, cells, strict=True)
+        )
+        for tag, cells in [("th", table.columns), *(("td", row) for row in rows)]
+    )
+    lines = [
+        "<table>",
+        f"<caption>{_escape_html(table.title)}</caption>" if table.title else "",
+        f"<thead><tr>{head}</tr></thead>" if any(table.columns) else "",
+        "<tbody>",
+        *(f"<tr>{row}</tr>" for row in body),
+        "</tbody>",
+        "</table>",
+        *(f"<p>{_escape_html(note)}</p>" for note in table.notes),
+    ]
+    return "\n".join(filter(None, lines))
+
+
+def _escape_html(text: str) -> str:
+    return html.escape(escape_lines(text))
 
 
 def render_latex(table: TextTable) -> str:

@@ -207,6 +207,49 @@ def test_dry_run_writes_nothing(invoke, tmp_path, monkeypatch, option, agent):
     assert list_files(tmp_path) == []
 
 
+# Two agent files: one that cannot be built, one that cannot be imported.
+UNBUILT = """
+def init(observation_shape, num_actions, seed):
+    return missing
+
+
+def step(state, previous_observation, observation, reward):
+    return state, 0
+"""
+UNLOADED = "import a_module_that_is_not_there"
+
+
+@pytest.mark.parametrize(
+    ("agent", "message"),
+    [
+        (("--agent", "randm"), "did you mean"),
+        (("--agent", "nowhere.py"), "no such file"),
+        (("--agent", "unbuilt.py"), "NameError"),
+        (("--agent", "unloaded.py"), "a_module_that_is_not_there"),
+        (("--agent", "random", "--agent-arg", "epsilon=1"), "epsilon"),
+        (("--agent", "random", "--agent-arg", "api_key=1"), "api_key"),
+        (("--agent", "random", "--out", "taken"), "taken exists already"),
+    ],
+)
+def test_dry_run_refuses_what_the_run_refuses(
+    invoke, tmp_path, monkeypatch, agent, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "unbuilt.py").write_text(UNBUILT)
+    (tmp_path / "unloaded.py").write_text(UNLOADED)
+    (tmp_path / "taken").mkdir()
+    dry, real = (
+        invoke("run", "stream-smoke-v1", *agent, *option)
+        for option in (("--dry-run",), ())
+    )
+    assert dry.exit_code == real.exit_code == 2
+    assert message in dry.stderr
+    assert dry.stderr == real.stderr
+    assert dry.stdout == ""
+    found = {path.name for path in list_files(tmp_path)}
+    assert found == {"unbuilt.py", "unloaded.py", "taken"}
+
+
 def test_dry_run_for_people(invoke):
     answer = invoke("run", "stream-smoke-v1", "--dry-run", "--seed", "7")
     text = " ".join(answer.stdout.split())

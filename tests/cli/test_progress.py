@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from longplay.cli.progress import ProgressLine, _live_line, describe_progress
+from longplay.cli.progress import ProgressLine, _live_line
 from longplay.runs.loop import Progress
+from longplay.runs.progress import describe_progress
 from longplay.runs.status import StatusWriter
 
 PROGRESS = Progress(

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import time
-import venv
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,11 +24,11 @@ from longplay.scoring.streaming import compute_score
 from small_study import AGENT, STUDY
 
 ROOT = Path(__file__).parents[2]
-# Those in PyTorch are played by `tests/learn/test_torch_agents.py`.
+# Loops of their own are run below; what needs PyTorch is in `tests/learn`.
 EXAMPLES = sorted(
     path
     for path in (ROOT / "examples").glob("*.py")
-    if path.stem != "gym_loop" and not path.stem.endswith("_torch")
+    if not path.stem.startswith("gym_") and not path.stem.endswith("_torch")
 )
 PREDICTORS = [path for path in EXAMPLES if path.stem.startswith("prediction")]
 AGENTS = [path for path in EXAMPLES if path not in PREDICTORS]
@@ -73,6 +72,20 @@ def test_gymnasium_example_runs_and_records(tmp_path: Path) -> None:
     assert longplay.validate_run(tmp_path).is_valid
     score = longplay.read_run(tmp_path).score
     assert printed == f"collected {score.headline:g}\n"
+
+
+def test_example_with_four_seeds_records_four_runs(tmp_path: Path) -> None:
+    script = ROOT / "examples" / "gym_vector_loop.py"
+    command = [sys.executable, "-W", "error", script, "--record", tmp_path]
+    printed = subprocess.check_output(command, text=True)
+    runs = longplay.read_experiment(tmp_path).runs
+    assert sorted(runs) == [1000, 1001, 1002, 1003]
+    scores = [runs[seed].score.headline for seed in sorted(runs)]
+    assert printed.split() == ["collected", *(f"{score:g}" for score in scores)]
+    for run in runs.values():
+        assert longplay.validate_run(run.path).is_valid
+        assert "mean_squared_error" in (run.path / "metrics.jsonl").read_text()
+        assert run.config.agent.config["args"] == {"epsilon": 0.1, "step_size": 0.02}
 
 
 def test_example_of_the_scoring_page() -> None:
@@ -135,18 +148,6 @@ def test_printed_functions_run(invoke: Callable, tmp_path: Path) -> None:
         "run", "control-smoke-v1", "--agent", agent, "--out", tmp_path / "e", *SHORT
     )
     assert answer.exit_code == 0
-
-
-@pytest.mark.exhaustive
-def test_wheel_alone_runs_the_smoke_suite(tmp_path: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "-q", "wheel", "--no-deps"]
-    subprocess.run([*pip, "-w", str(tmp_path), str(ROOT)], check=True)
-    (wheel,) = tmp_path.glob("*.whl")
-    venv.create(tmp_path / "venv", with_pip=True)
-    python = tmp_path / "venv" / "bin" / "python"
-    subprocess.run([python, "-m", "pip", "-q", "install", wheel], check=True)
-    command = [python, "-m", "longplay", "run", "stream-smoke-v1", "--agent", "random"]
-    subprocess.run([*command, "--out", tmp_path / "run"], check=True, cwd=tmp_path)
 
 
 # --- the job array --------------------------------------------------------------------

@@ -22,6 +22,7 @@ import longplay.gym
 from longplay.contract.rundir import ROW_FILES
 from longplay.errors import (
     AgentError,
+    AgentLoadError,
     ConfigError,
     OutputError,
     RecordingError,
@@ -29,6 +30,7 @@ from longplay.errors import (
 )
 from longplay.suites import SUITES
 from playing import play_run
+from rows import read_rows
 
 ENV_IDS = tuple(longplay.gym.ENV_SUITES)
 CONTROL, STREAM = "longplay/ControlSmoke-v1", "longplay/StreamSmoke-v1"
@@ -459,16 +461,148 @@ def test_another_experiment_is_not_mixed_in(
             env.step(0)  # type: ignore[arg-type]
 
 
-def test_no_second_stream_is_recorded_unasked(tmp_path: Path) -> None:
-    with make(record=tmp_path / "gym") as env:
+# --- after the end of a recorded stream ---------------------------------------------
+
+
+def test_a_recorded_stream_stays_at_its_end(tmp_path: Path) -> None:
+    with make(record=tmp_path) as env:
+        last = drive(env)[-1]
+        with pytest.warns(UserWarning, match="the recorded stream has ended") as said:
+            steps = [env.step(0) for _ in range(3)]  # type: ignore[arg-type]
+            observation, info = env.reset()  # as vector environments do
+            steps.append(env.step(0))  # type: ignore[arg-type]
+        assert len(said) == 1
+        np.testing.assert_array_equal(observation, last[0])
+        assert info == {"terminated": False, "truncated": False}
+        for step in steps:
+            np.testing.assert_array_equal(step[0], last[0])
+            assert step[1:4] == (0.0, False, True)
+            assert step[4] == {"terminated": False, "truncated": True}
+            step[0][:] = 0  # the loop's own
+    (run,) = longplay.read_experiment(tmp_path).runs.values()
+    assert run.status is not None
+    assert run.status.state == "COMPLETED"
+    assert len(run.events.numpy("reward")["reward"]) == 180
+
+
+def test_only_a_seed_begins_another_recorded_stream(tmp_path: Path) -> None:
+    with make(record=tmp_path) as env:
         drive(env)
-        observation, _ = env.reset()  # as vectorised environments do
-        assert observation.shape == (210, 160, 3)
-        with pytest.raises(ResetNeeded, match=r"reset\(seed=...\) begins another"):
-            env.step(0)  # type: ignore[arg-type]
+        env.reset()
         env.reset(seed=5)
+        assert not env.step(0)[3]  # type: ignore[arg-type]
+    assert list(longplay.read_experiment(tmp_path).runs) == [0, 5]
+
+
+def test_episodes_of_games_stay_at_the_end_too(tmp_path: Path) -> None:
+    with longplay.gym.GameEpisodes(make(record=tmp_path)) as env:
+        env.reset(seed=1000)
+        is_over = [False]
+        with pytest.warns(UserWarning, match="the recorded stream has ended"):
+            for i in range(200):  # of 180
+                if is_over[-1]:
+                    env.reset()
+                is_over.append(any(env.step(choose(i))[2:4]))
+        assert is_over[-20:] == [True] * 20
+    assert list(longplay.read_experiment(tmp_path).runs) == [1000]
+
+
+@pytest.mark.parametrize("mode", list(gymnasium.vector.AutoresetMode)[:2])
+def test_vector_environments_record_one_run_per_seed(mode: Any, tmp_path: Path) -> None:
+    """They reset by themselves; streams of other lengths end earlier."""
+    envs = gymnasium.make_vec(
+        STREAM,
+        num_envs=3,
+        vectorization_mode="sync",
+        vector_kwargs={"autoreset_mode": mode},
+        overrides=SHORT | {"jitter_pct": 0.2},
+        record=tmp_path,
+    )
+    envs.reset(seed=1000)
+    with pytest.warns(UserWarning, match="the recorded stream has ended"):
+        for i in range(600):
+            envs.step(np.full(3, choose(i)))
+    envs.close()
+    runs = longplay.read_experiment(tmp_path).runs
+    assert sorted(runs) == [1000, 1001, 1002]
+    assert len({run.config.total_frames for run in runs.values()}) > 1
+    for run in runs.values():
+        assert longplay.validate_run(run.path).is_valid
+
+
+# --- what the loop says about itself ------------------------------------------------
+
+
+def test_agent_has_arguments(tmp_path: Path) -> None:
+    agent = {"name": "dqn-0.1", "args": {"step_size": 0.1, "sizes": [32, 64]}}
+    with make(record=tmp_path, agent=agent) as env:
+        drive(env)
+    run = longplay.read_run(tmp_path)
+    assert run.config.agent is not None
+    assert run.config.agent.config == {"_type": "dqn-0.1", "args": agent["args"]}
+    assert longplay.compare(tmp_path).suites[0].agents[0].label == "dqn-0.1"
+
+
+@pytest.mark.parametrize(
+    ("agent", "message"),
+    [
+        ({"args": {}}, 'expected a name or {"name"'),
+        ({"name": "a", "arguments": {}}, "'arguments'"),
+        ({"name": "a", "args": [1]}, "found {'name': 'a', 'args'"),
+        ("", "expected a name"),
+        ({"name": "a", "args": {"net": object}}, "JSON"),
+        ({"name": "a", "args": {"api_key": "x"}}, "api_key"),
+    ],
+)
+def test_bad_agents_are_refused(agent: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises((ConfigError, AgentLoadError), match=re.escape(message)):
+        make(record=tmp_path, agent=agent)
+
+
+def test_metrics_of_a_loop_are_recorded(tmp_path: Path) -> None:
+    """Means of the steps of a visit, as an agent's own."""
+    with make(record=tmp_path) as env:
+        stream_env: Any = env.unwrapped
+        env.reset(seed=1000)
+        stream_env.log({"loss": 100.0})  # before the first step: dropped
+        for frame in range(180):
+            env.step(choose(frame))  # type: ignore[arg-type]
+            stream_env.log({"loss": float(frame), "best": float("nan")})
+    rows = read_rows(longplay.read_run(tmp_path).path / "metrics.jsonl")
+    assert [(row["global_frame_idx"], row["loss"]) for row in rows] == [
+        (89, 44.0),  # 0 … 88; what is logged after a visit's last step is the next's
+        (179, 133.5),  # 89 … 178
+    ]
+    assert {(row["best"], row["best.non_finite"]) for row in rows} == {
+        (None, 89.0),
+        (None, 90.0),
+    }
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        ({"loss": "low"}, "log['loss']: expected a number, found 'low'"),
+        ({"visit_idx": 1.0}, "'visit_idx' is reserved"),
+        (3.0, "log must be a dict"),
+    ],
+)
+def test_bad_metrics_are_refused_and_nothing_of_them_is_kept(
+    metrics: Any, message: str, tmp_path: Path
+) -> None:
+    with make(record=tmp_path) as env:
+        stream_env: Any = env.unwrapped
+        env.reset(seed=1000)
         env.step(0)  # type: ignore[arg-type]
-    assert list(longplay.read_experiment(tmp_path / "gym").runs) == [0, 5]
+        with pytest.raises(AgentError, match=re.escape(message)):
+            stream_env.log(metrics)
+
+
+def test_logging_without_a_record_does_nothing() -> None:
+    with make() as env:
+        env.reset(seed=1000)
+        env.step(0)  # type: ignore[arg-type]
+        env.unwrapped.log({"loss": 1.0})  # type: ignore[attr-defined]
 
 
 def test_every_suite_with_actions_has_an_id() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import subprocess
@@ -13,10 +14,31 @@ CELLS = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
 CODE = [cell for cell in CELLS if cell["cell_type"] == "code"]
 
 
+# What a kernel does with the value of a cell, for the two kinds of value there are.
+SHOW = """
+def show(value):
+    if hasattr(value, "_repr_html_"):
+        print(value._repr_html_())
+    else:
+        print("picture", value._repr_png_()[:4] == b"\\x89PNG")
+"""
+
+
+def make_program() -> str:
+    """The cells as one program, which shows the values of cells as a kernel does."""
+    parts = [SHOW]
+    for cell in CODE:
+        tree = ast.parse("".join(cell["source"]))
+        last = tree.body[-1]
+        if isinstance(last, ast.Expr) and not isinstance(last.value, ast.Call):
+            tree.body[-1] = ast.parse(f"show({ast.unparse(last)})").body[0]
+        parts.append(ast.unparse(tree))
+    return "\n\n".join(parts)
+
+
 def test_cells_run_in_order(tmp_path: Path) -> None:
-    """As one program: a kernel does nothing else with plain cells."""
     program = tmp_path / "first_hour.py"
-    program.write_text("\n\n".join("".join(cell["source"]) for cell in CODE))
+    program.write_text(make_program())
     printed = subprocess.check_output(
         [sys.executable, "-W", "error", program],
         cwd=tmp_path,
@@ -24,8 +46,13 @@ def test_cells_run_in_order(tmp_path: Path) -> None:
         text=True,
     )
     assert "2400 timesteps" in printed
-    assert "linear-sarsa - random" in printed
-    assert (tmp_path / "first_hour.png").read_bytes().startswith(b"\x89PNG")
+    assert printed.count("COMPLETED</td>") == 3
+    assert "P(better)</th>" in printed
+    assert "linear-sarsa - random: " in printed
+    assert "picture True" in printed
+    for name in ("first_hour.png", "own_figure.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "runs/first_hour_report/index.html").is_file()
 
 
 def test_no_output_is_stored() -> None:

@@ -20,7 +20,7 @@ from longplay.cli.toolkit import (
     print_tables,
 )
 from longplay.contract.files import write_document, write_file
-from longplay.errors import ConfigError, NotARunError
+from longplay.errors import ConfigError
 from longplay.tables import count, indent
 
 if TYPE_CHECKING:
@@ -333,14 +333,11 @@ def _print_refusals(board: Leaderboard) -> None:
 def _compare(
     found: FoundRuns, baselines: bool, suite: str | None, versus: str | None
 ) -> Comparison:
-    from longplay.lab.analysis.comparison import Request, compare
-    from longplay.lab.probes.numbers import add_memory
-    from longplay.lab.report.site.verdicts import open_probe
+    from longplay.lab.analysis.comparison import Request
+    from longplay.lab.report.comparing import compare_runs
     from longplay.scoring.anchors import shipped_anchors
 
-    request = Request(shipped_anchors(), suite, versus, baselines)
-    comparison = compare(found, request)
-    return add_memory(comparison, found, request.anchors, open_probe)
+    return compare_runs(found, Request(shipped_anchors(), suite, versus, baselines))
 
 
 def _style(comparison: Comparison, path: Path | None) -> dict[str, Style]:
@@ -358,14 +355,10 @@ def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
     Raises:
         NotARunError: No run at the paths is complete.
     """
+    from longplay.lab.report.comparing import require_runs
+
     with _showing_progress(quiet=quiet) as show:
-        found = _make_reader(show).read(paths)
-    if not found.runs:
-        reasons = "; ".join(f"{left.path}: {left.reason}" for left in found.left_out)
-        raise NotARunError(
-            f"expected at least one complete run, found none ({reasons})"
-        )
-    return found
+        return require_runs(_make_reader(show).read(paths))
 
 
 @contextmanager

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
 
-from longplay.cli.progress import describe_learning
 from longplay.cli.score_tables import describe_random_changes, describe_results
 from longplay.contract.documents import Score
 from longplay.contract.rundir import RunDirectory
 from longplay.lab.analysis.intervals import FEWEST_FOR_INTERVAL, estimate_mean
+from longplay.runs.progress import describe_learning
 from longplay.scoring.baselines import random_baseline
 from longplay.scoring.prediction_baselines import prediction_baselines
 from longplay.tables import TextTable, count, format_number, indent, make_cell

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from longplay.cli.comparing import print_memory_of
 from longplay.cli.options import IsolationOptions, PlaceOptions
-from longplay.cli.progress import ProgressLine, format_seconds
+from longplay.cli.progress import ProgressLine
 from longplay.cli.running import TheAgent
 from longplay.cli.supervision import announce_directory
 from longplay.cli.toolkit import (
@@ -30,6 +30,7 @@ from longplay.cli.toolkit import (
 )
 from longplay.contract.rundir import is_pack
 from longplay.errors import RunCancelled, RunPreempted
+from longplay.runs.progress import format_seconds
 from longplay.tables import NOTHING, TextTable
 
 if TYPE_CHECKING:
@@ -112,6 +113,9 @@ def probe(
     )
     runs = find_probed_runs(paths, request, print_warning)
     if dry_run:
+        with stdout_kept_clean():
+            for run in runs:
+                run.load_agent()
         _show_plan(runs, as_json)
         return
     for run in runs:

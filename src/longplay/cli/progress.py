@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,13 @@ from rich.table import Table
 from rich.text import Text
 
 from longplay.cli.toolkit import SafeConsole
-from longplay.errors import escape_controls
 from longplay.runs.loop import Progress
+from longplay.runs.progress import (
+    describe_learning,
+    describe_line,
+    describe_progress,
+    format_seconds,
+)
 from longplay.runs.status import RunView
 
 if TYPE_CHECKING:
@@ -25,66 +30,6 @@ if TYPE_CHECKING:
 _PLAIN_EVERY_S = 5.0
 _BAR_CELLS = 20
 _ROOM_FOR_WORDS = 125
-_LONGEST_NAME = 24
-# Reward rate and metrics at the end of a plain line.
-_PLAIN_NUMBERS = 5
-# The first seconds of a run import, compile and fill buffers: they predict nothing.
-_ESTIMATE_AFTER_S = 5.0
-
-
-def format_seconds(seconds: float) -> str:
-    """`1:02:03`, or `2:03` below an hour."""
-    minutes, seconds = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
-
-
-def describe_progress(progress: Progress, *, is_short: bool = False) -> dict[str, str]:
-    """The parts of a progress line, in order; abbreviated if it is short."""
-    fps = progress.fps or 0.0
-    has_estimate = fps > 0 and progress.elapsed_s >= _ESTIMATE_AFTER_S
-    left = (progress.frames_total - progress.frame) / fps if has_estimate else None
-    last = "–" if progress.last_return is None else f"{progress.last_return:g}"
-    visit, cycle, frame, returned = (
-        ("v", "c", "", "ret ")
-        if is_short
-        else ("visit ", "cycle ", f"{progress.frame_noun} ", "last return ")
-    )
-    return {
-        "run": progress.run,
-        "game": progress.game_id,
-        "visit": f"{visit}{progress.visit_idx}/{progress.visits_total}",
-        "cycle": f"{cycle}{progress.cycle_idx}",
-        "frame": f"{frame}{progress.frame:,}/{progress.frames_total:,}",
-        "return": f"{returned}{last}",
-        "fps": f"{fps:,.0f} fps",
-        "left": "" if left is None else f"{format_seconds(left)} left",
-    }
-
-
-def format_metric(value: float | None) -> str:
-    """A metric with three digits; – if it had no finite value."""
-    return "–" if value is None else f"{value:.3g}"
-
-
-def describe_learning(
-    reward_rate: float | None, metrics: Mapping[str, float | None], frame_noun: str = ""
-) -> list[str]:
-    """`reward 0.012 per frame`, then the agent's metrics as `loss 1.5`.
-
-    Args:
-        reward_rate: Delivered reward per frame of the visit.
-        metrics: What the agent reported; the names can be any text.
-        frame_noun: What a frame is called; "" for abbreviated text.
-    """
-    shown = [
-        f"{escape_controls(name)[:_LONGEST_NAME]} {format_metric(value)}"
-        for name, value in metrics.items()
-    ]
-    if reward_rate is None:
-        return shown
-    rate = f"{reward_rate:.3g}"
-    return [f"reward {rate} per {frame_noun}" if frame_noun else f"rew {rate}", *shown]
 
 
 def describe_replay(progress: ReplayProgress) -> str:
@@ -160,7 +105,7 @@ class ProgressLine:
             self._print(progress.notice)
         self._show(
             lambda: _live_line(progress, self._console.width),
-            lambda: _plain_line(progress),
+            lambda: describe_line(progress),
         )
 
     def show_replay(self, progress: ReplayProgress) -> None:
@@ -206,14 +151,6 @@ def _describe_runs(views: Sequence[RunView]) -> str:
             at = f"{view.status.frame:,}/{view.status.frames_total:,}"
             parts.append(f"seed {view.plan.seed} {view.status.game_id} {at}")
     return " · ".join(parts)
-
-
-def _plain_line(progress: Progress) -> str:
-    parts = filter(None, describe_progress(progress).values())
-    numbers = describe_learning(
-        progress.reward_rate, progress.metrics, progress.frame_noun
-    )
-    return " · ".join([*parts, *numbers[:_PLAIN_NUMBERS]])
 
 
 def _live_line(progress: Progress, width: int) -> Table:

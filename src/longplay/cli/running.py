@@ -138,7 +138,10 @@ def run(
         ),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the plan and write nothing.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Check the agent, print the plan and write nothing."
+        ),
     ] = False,
     debug: Debug = False,
     quiet: Quiet = False,
@@ -165,7 +168,7 @@ def run(
     if seeds is not None:
         all_seeds = parse_seeds(seeds)
     plans = plan_seeds(suite, all_seeds, overrides, stop_after)
-    if dry_run:
+    if dry_run and agent is None:
         _show_plans(plans, as_json)
         return
     if agent is None:
@@ -186,6 +189,11 @@ def run(
     )
     if resume:
         experiment = experiment.open_or_create()
+    if dry_run:
+        with stdout_kept_clean():
+            experiment.check_start()
+        _show_plans(plans, as_json)
+        return
     are_given = seed is not None or seeds is not None
     note = describe_seeds(plans[0].suite_name, all_seeds, are_given=are_given)
     if stop_after is not None and are_given:

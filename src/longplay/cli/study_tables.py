@@ -14,11 +14,11 @@ from rich.text import Text
 
 from longplay.cli.catalogue import plan_cost
 from longplay.cli.experiment_tables import STATE_STYLES, headlines_of
-from longplay.cli.progress import format_seconds
 from longplay.cli.toolkit import error_to_json, print_runs, print_tables
 from longplay.contract.names import describe_args
 from longplay.errors import IncompleteRunError, LongplayError, NotARunError
 from longplay.lab.analysis.intervals import Estimate, estimate_mean
+from longplay.runs.progress import format_seconds
 from longplay.tables import (
     TextTable,
     Value,

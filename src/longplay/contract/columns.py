@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from io import BytesIO
 from itertools import islice, repeat
 from multiprocessing import get_context
@@ -36,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
-from longplay.errors import DocumentError
+from longplay.errors import DocumentError, MissingExtraError
 
 _PART_BYTES = 1024 * 1024
 # Below this, starting processes takes longer than reading.
@@ -271,6 +272,27 @@ def read_columns(
             )
             for name in names
         }
+
+
+def make_frame(library: Literal["pandas", "polars"], columns: Mapping[str, Any]) -> Any:
+    """Columns -> a data frame of a library, if it is installed.
+
+    Raises:
+        MissingExtraError: It is not.
+    """
+    try:
+        frames = import_module(library)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"to_{library}() needs {library}: pip install {library}"
+        ) from error
+    if library == "pandas":
+        return frames.DataFrame(dict(columns))
+    # Text as lists, as polars keeps arrays of objects; NaN as null, as Arrow has it.
+    return frames.DataFrame(
+        {n: c.tolist() if c.dtype.kind in "OU" else c for n, c in columns.items()},
+        nan_to_null=True,
+    )
 
 
 @cache

@@ -54,7 +54,10 @@ def name_agent(config: Mapping[str, Any]) -> str:
     """The name of an agent as it is shown: its file, or that of a built-in agent."""
     if file := config.get("file"):
         return show_name(Path(str(file)).stem)
-    *modules, name = str(config.get("_type", "agent")).split(".")
+    given = str(config.get("_type", "agent"))
+    *modules, name = given.split(".")
+    if name[:1].isdigit():
+        return show_name(given)  # not a class: a loop's own name, such as `dqn-0.1`
     # `longplay.learners.stream_q.module` is `stream-q`.
     is_ours = modules[:1] == ["longplay"]
     return show_name(modules[-1].replace("_", "-") if is_ours else name)

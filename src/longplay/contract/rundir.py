@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from longplay.contract.columns import read_columns
+from longplay.contract.columns import make_frame, read_columns
 from longplay.contract.config import RunConfig
 from longplay.contract.curves import (
     CURVES_FILE,
@@ -35,6 +35,7 @@ from longplay.contract.documents import (
     VerificationRecord,
 )
 from longplay.contract.files import hash_file, read_bounded, read_document
+from longplay.contract.names import name_agent
 from longplay.contract.rows import EpisodeRow, EventRow, RequiredEventRow, SegmentRow
 from longplay.contract.rules import sum_events
 from longplay.errors import DocumentError, MissingExtraError, NotARunError
@@ -134,6 +135,23 @@ class Rows:
         first = next(batches)
         everything = itertools.chain([first], batches)
         return pyarrow.RecordBatchReader.from_batches(first.schema, everything)
+
+    def to_pandas(self, *names: str) -> Any:
+        """Reads some columns, or all, as a `pandas.DataFrame`.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+            DocumentError: The file is missing, or a line is not a row.
+        """
+        return make_frame("pandas", self.numpy(*names))
+
+    def to_polars(self, *names: str) -> Any:
+        """The same as a `polars.DataFrame`."""
+        return make_frame("polars", self.numpy(*names))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """All columns for any library that reads Arrow: `polars.DataFrame(rows)`."""
+        return self.arrow().__arrow_c_stream__(requested_schema)
 
     def _read(self, names: Sequence[str]) -> Iterator[dict[str, NDArray[Any]]]:
         names = names or self.columns
@@ -258,6 +276,34 @@ class RunDirectory:
         """Frames spent on tuning the agent, by episode_record.json; None if unknown."""
         record = self._read_own("episode_record.json", _TuningDeclaration)
         return None if record is None else record.tuning_frames
+
+    def _repr_html_(self) -> str:
+        """The run as a notebook shows it."""
+        from longplay.tables import TextTable, render_html
+
+        try:
+            facts = self._list_facts()
+        except DocumentError as error:
+            facts = [("problem", str(error))]
+        return render_html(TextTable.of(str(self.path), ("", ""), facts, texts=[1]))
+
+    def _list_facts(self) -> list[tuple[str, str]]:
+        config, status, score = self.config, self.status, self.score
+        agent = None if config.agent is None else name_agent(config.agent.config)
+        state = None if status is None else status.state
+        value = None if score is None else score.headline
+        name = "score" if score is None else score.HEADLINE.replace("_", " ")
+        facts = {
+            "suite": config.suite,
+            "agent": agent,
+            "seed": config.seed,
+            "state": state,
+            "frames": f"{config.total_frames:,}",
+            name: None if value is None else f"{value:.5g}",
+        }
+        return [
+            (name, "–" if fact is None else str(fact)) for name, fact in facts.items()
+        ]
 
     def hash_verified_files(self, *, reads_rows: bool = True) -> dict[str, str]:
         """SHA-256 of the files that a verification covers, where they exist.

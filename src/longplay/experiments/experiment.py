@@ -79,6 +79,7 @@ from longplay.plan import (
 from longplay.runs.checkpoint import remove_checkpoints
 from longplay.runs.loop import Observer
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
+from longplay.runs.progress import showing_progress
 from longplay.runs.session import Session, ignore_progress, name_progress
 from longplay.runs.status import STALL_TIMEOUT_S, RunView, archive_try, view_run
 from longplay.suites import FIRST_TUNING_SEED, describe_seeds
@@ -130,6 +131,22 @@ class ExperimentResult:
 
     directory: Path
     runs: tuple[RunResult, ...]
+
+    def _repr_html_(self) -> str:
+        """The results as a notebook shows them: a line per run."""
+        from longplay.tables import TextTable, render_html
+
+        rows = [
+            (
+                str(run.seed),
+                run.state,
+                {True: "valid", False: "not valid", None: None}[run.is_valid],
+                None if run.score is None else run.score.headline,
+            )
+            for run in self.runs
+        ]
+        columns = ("seed", "state", "validation", "score")
+        return render_html(TextTable.of(str(self.directory), columns, rows, 3))
 
 
 @dataclass(frozen=True)
@@ -418,6 +435,17 @@ class Experiment:
                 f"{free_mb:,.0f} MB free; free some, or choose another folder for --out"
             )
 
+    def check_start(self) -> None:
+        """Refuses what playing would refuse before its first frame; writes nothing.
+
+        Raises:
+            OutputError: The folder exists, or the disk is too small.
+            AgentLoadError: The agent cannot be built.
+        """
+        if not self._is_planned:
+            self.check_output()
+        self._open_first(ignore_progress).close()
+
     def _is_empty(self) -> bool:
         """Whether the folder has no plan yet; it may have a lock or temporary files."""
         if not self.directory.is_dir():
@@ -624,6 +652,7 @@ def run(
     agent_files: Sequence[str] = (),
     isolate: IsolationLevel | Isolation = "none",
     observer: Observer = ignore_progress,
+    progress: bool | None = None,
 ) -> ExperimentResult:
     """Runs an agent on a suite, once per seed, and scores and validates the runs.
 
@@ -641,6 +670,8 @@ def run(
         isolate: `none`, `process` or `sandbox`; or an `Isolation` with its options.
             With `none` the agent runs in this process, and can end it.
         observer: Called with the progress a few times per second.
+        progress: Whether to show a line of progress; by default on a terminal and in a
+            notebook.
 
     Returns:
         The directory, and the directory, score and validation report of each run.
@@ -666,7 +697,8 @@ def run(
     suite_name = experiment.plans[0].suite_name
     if note := describe_seeds(suite_name, played, are_given=seeds is not None):
         sys.stderr.write(f"longplay: {note}\n")
-    results = experiment.run_sequentially(observer)
+    with showing_progress(progress, observer) as watch:
+        results = experiment.run_sequentially(watch)
     for result in results:
         if result.exception is not None:
             raise result.exception

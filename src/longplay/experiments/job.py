@@ -74,6 +74,10 @@ class RunResult:
         """Whether validation passed; None if the run was not validated."""
         return None if self.report is None else self.report.is_valid
 
+    def _repr_html_(self) -> str:
+        """The run as a notebook shows it."""
+        return RunDirectory(self.run_dir)._repr_html_()
+
 
 @dataclass(frozen=True)
 class Needs:

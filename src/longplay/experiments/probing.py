@@ -48,6 +48,7 @@ from longplay.runs.probe_states import (
     locate_state,
     read_made_states,
 )
+from longplay.runs.progress import showing_progress
 from longplay.runs.session import ignore_progress, name_progress
 from longplay.runs.status import RunView, view_run
 from longplay.verify.pack import unpack_run
@@ -412,6 +413,7 @@ def probe(
     isolate: IsolationLevel | Isolation | None = None,
     out: str | Path | None = None,
     observer: Observer = ignore_progress,
+    progress: bool | None = None,
 ) -> tuple[ProbeResult, ...]:
     """Measures how well saved states of agents play the games of their runs.
 
@@ -426,6 +428,8 @@ def probe(
         out: Folder of the probes; by default `probes/` of the experiment, or beside a
             run or pack alone.
         observer: Called with the progress a few times per second.
+        progress: Whether to show a line of progress; by default on a terminal and in a
+            notebook.
 
     Returns:
         For each run, its probes. Probes that were complete are not played again.
@@ -439,7 +443,8 @@ def probe(
     folder = None if out is None else Path(out)
     request = ProbeRequest(games, branches, frames, agent, isolation, folder)
     runs = find_probed_runs([Path(path) for path in paths], request)
-    results = Probing(runs, observer).play()
+    with showing_progress(progress, observer) as watch:
+        results = Probing(runs, watch).play()
     for result in results:
         for played in result.probes:
             if played.state != "COMPLETED":

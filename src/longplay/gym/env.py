@@ -5,11 +5,15 @@ One episode of the environment is one whole stream, seeded by `reset(seed=)` as
 is always False, and `truncated` is True only on the stream's last step, so that
 no loop resets the stream early. The stream's own flags are `info["terminated"]` and
 `info["truncated"]`; nothing in `info` names the game.
+
+A recorded stream that has ended stays at its end: loops that round up their steps, and
+vector environments, which reset by themselves, end normally and record nothing more.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -38,7 +42,8 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         record: An experiment directory, new or of the same suite and agent. Every
             stream that is stepped is recorded there as a run: COMPLETED and scored at
             its end, CANCELLED if it is reset or closed before.
-        agent: Name of the agent in the recorded runs.
+        agent: The agent in the recorded runs: its name, or
+            `{"name": …, "args": {…}}` with its arguments, plain JSON values.
         render_mode: None, or `rgb_array` for the last observation.
     """
 
@@ -52,15 +57,16 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         suite: str,
         overrides: Mapping[str, Any] | None = None,
         record: str | Path | None = None,
-        agent: str = "gymnasium-loop",
+        agent: str | Mapping[str, Any] = "gymnasium-loop",
         render_mode: str | None = None,
     ) -> None:
         self._suite_id, self._overrides = suite, dict(overrides or {})
         self._experiment = None
         if record is not None:
             self._experiment = RecordedExperiment(Path(record), agent)
-        # Whether the next stream needs a seed before it is recorded.
-        self._needs_seed = False
+        # Whether the stream was recorded to its end: only a seed begins another one.
+        self._stays_at_end = False
+        self._has_warned = False
         # What was said about seeds.
         self._notes: set[str] = set()
         self.render_mode = render_mode
@@ -86,20 +92,28 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Starts a new stream.
+        """Starts a new stream, or continues a recorded one.
 
         Without a seed, the first one has tuning seed 1000; the seeds of others are
-        drawn from `np_random`, and are never official ones.
+        drawn from `np_random`, and are never official ones. After a stream that was
+        recorded to its end, nothing starts without a seed: loops that reset by
+        themselves would record a second stream unasked.
 
-        After a stream that was recorded to its end, a new one can only be played with
-        a seed: loops that reset by themselves would record a second stream unasked.
+        Args:
+            seed: The run seed.
+            options: `{"resume": frame}` continues the recorded run of this seed before
+                that frame: the frames before it are replayed and checked, recorded
+                frames from it on are discarded. See `sync`.
+
+        Raises:
+            ResumeError: The run cannot be continued there; nothing was changed.
         """
+        if self._stays_at_end and seed is None and self._stream is not None:
+            return self._perceive(self._stream)
         is_given = seed is not None
         if not is_given and self._np_random is None:
             seed = FIRST_TUNING_SEED
         super().reset(seed=seed)
-        if is_given:
-            self._needs_seed = False
         run_seed = seed
         if run_seed is None:
             drawn = self.np_random.integers(FIRST_TUNING_SEED, MAX_SEED + 1)
@@ -108,8 +122,25 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         self._plan = plan_run(self._suite_id, run_seed, self._overrides)
         if seed is not None:
             self._explain_seed(seed, is_given)
-        self._stream = make_stream(self._plan.config)
-        return self._perceive(self._stream)
+        self._stream = stream = make_stream(self._plan.config)
+        self._stays_at_end = self._has_warned = False
+        if options is not None and "resume" in options:
+            self._resume(stream, options["resume"])
+        return self._perceive(stream)
+
+    def _resume(self, stream: Stream, frame: object) -> None:
+        """Brings a new stream to a frame of its recorded run."""
+        if self._experiment is None:
+            raise ConfigError(
+                "resume: only a recorded stream can be continued; make the environment "
+                "with record=DIR"
+            )
+        if not isinstance(frame, int) or isinstance(frame, bool) or frame < 0:
+            raise ConfigError(
+                f"resume: expected the number of frames played, found {frame!r}"
+            )
+        self._recording = self._experiment.resume(self._plan, stream, frame)
+        self._stays_at_end = stream.done
 
     def _explain_seed(self, seed: int, is_given: bool) -> None:
         """Says once what the seed means, if it is official or was not given."""
@@ -128,19 +159,17 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
             AgentError: The action on a decision frame is not valid; nothing was played.
         """
         stream = self._stream
-        if stream is None or stream.done:
+        if stream is None or (stream.done and not self._stays_at_end):
             raise ResetNeeded("no stream is active: call reset() first")
-        if self._needs_seed:
-            raise ResetNeeded(
-                "the recorded stream has ended: reset(seed=...) begins another one"
-            )
+        if stream.done:
+            return self._stay_at_end(stream)
         try:
             if self._experiment is not None and self._recording is None:
                 self._recording = self._experiment.begin(self._plan, stream)
             event = stream.advance(action)
             if self._recording is not None:
                 self._recording.write(event)
-                self._needs_seed = stream.done
+                self._stays_at_end = stream.done
         except AgentError:
             raise  # the loop may try another action
         except RunFailed as error:
@@ -149,6 +178,46 @@ class StreamEnv(gymnasium.Env[Observation, np.int64]):
         observation, info = self._perceive(stream)
         info["terminated"], info["truncated"] = event.terminated, event.truncated
         return observation, event.reward, False, stream.done, info
+
+    def _stay_at_end(
+        self, stream: Stream
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """A step after the end of a recorded stream: nothing is played or recorded."""
+        if not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                "the recorded stream has ended: more steps play and record nothing, "
+                "and return its last observation, reward 0 and truncated=True; "
+                "reset(seed=...) begins another stream",
+                stacklevel=3,
+            )
+        observation, info = self._perceive(stream)
+        info["truncated"] = True
+        return observation, 0.0, False, True, info
+
+    def log(self, metrics: Mapping[str, float]) -> None:
+        """Records numbers of the loop, such as its losses, in the run's metrics.jsonl.
+
+        The means of every 1,000 decisions are recorded there, as for agents that report
+        metrics; what is logged before the first step and after the last one is dropped.
+        Without `record`, nothing happens, so that a loop is the same with and without.
+
+        Raises:
+            AgentError: A value is not a number, or a name is reserved.
+        """
+        if self._recording is not None:
+            self._recording.log(metrics)
+
+    def sync(self) -> int:
+        """Waits until everything that was recorded is on the disk.
+
+        Returns:
+            The number of frames played. A loop that saves itself now, with this number,
+            can continue later with `reset(seed=…, options={"resume": number})`.
+        """
+        if self._recording is not None:
+            self._recording.sync()
+        return 0 if self._stream is None else self._stream.global_frame_idx
 
     def _perceive(self, stream: Stream) -> tuple[Observation, dict[str, Any]]:
         """The next observation; after the last frame, the final screen."""

@@ -1,36 +1,43 @@
 """A stream driven by the user's loop -> a run of an experiment directory.
 
 The files are those of `longplay run`, written by the same recorder. They are created at
-the first step; every stream with another seed adds a run to the experiment.
+the first step; every stream with another seed adds a run to the experiment. Where the
+loop can go back to a frame, so can its recorded run: `resuming` replays what it keeps.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
+from longplay.agents.metrics import MeanMetrics, check_metrics
 from longplay.agents.protocol import StreamingAgent
-from longplay.agents.source.loading import LoadedAgent
-from longplay.contract.config import AgentEntry
+from longplay.agents.source.loading import LoadedAgent, make_entry
+from longplay.contract.confidential import check_no_secrets
 from longplay.contract.documents import RunState
-from longplay.contract.files import make_directory, write_document
-from longplay.contract.fingerprint import agent_id
+from longplay.contract.files import make_directory, shorten, write_document
 from longplay.contract.layout import is_experiment, run_dir_of
 from longplay.contract.rows import EventRow
 from longplay.errors import (
     AgentLoadError,
+    ConfigError,
     LongplayError,
     OutputError,
+    ResumeError,
     RunCancelled,
     RunFailed,
 )
 from longplay.experiments.experiment import Experiment, read_plans
+from longplay.gym.resuming import check_resumable, replay_rows
 from longplay.plan import RunPlan
 from longplay.runs.loop import Progress
+from longplay.runs.metric_rows import WINDOW_DECISIONS, check_names
 from longplay.runs.recorder import Recorder
-from longplay.runs.status import HEARTBEAT_S
+from longplay.runs.status import HEARTBEAT_S, view_run
 from longplay.runs.writer import (
     RunWriter,
     complete_config,
@@ -38,6 +45,7 @@ from longplay.runs.writer import (
     write_run_score,
 )
 from longplay.stream import Stream
+from longplay.tracks.catalogue import track_of
 
 # Seconds to wait for other environments that record to the same folder.
 _WAIT_S = 60.0
@@ -46,9 +54,9 @@ _WAIT_S = 60.0
 class RecordedExperiment:
     """The experiment directory of an environment: a run for each recorded stream."""
 
-    def __init__(self, directory: Path, agent_name: str) -> None:
+    def __init__(self, directory: Path, agent: str | Mapping[str, Any]) -> None:
         self._directory = directory
-        self._agent = _describe_agent(agent_name)
+        self._agent = _describe_agent(agent)
 
     def begin(self, plan: RunPlan, stream: Stream) -> Recording:
         """Adds a run to the experiment and starts to record it.
@@ -61,7 +69,8 @@ class RecordedExperiment:
         if run_dir.exists():
             raise OutputError(
                 f"{run_dir}: expected a new folder, found a run of the same seed; "
-                "record to another folder, or reset with another seed"
+                "record to another folder, reset with another seed, or continue the "
+                'run with reset(seed=..., options={"resume": frame})'
             )
         make_directory(self._directory, exist_ok=True)
         experiment = Experiment((plan,), self._agent, self._directory)
@@ -72,6 +81,50 @@ class RecordedExperiment:
             experiment = replace(experiment, plans=plans)
             experiment.write_plan()
         return Recording.start(experiment, plan, stream)
+
+    def resume(self, plan: RunPlan, stream: Stream, frame: int) -> Recording | None:
+        """Continues a stopped run before one of its frames.
+
+        Args:
+            plan: The run.
+            stream: Its stream, new; it is played up to the frame.
+            frame: Number of frames to keep; more than the run has keep all of it.
+
+        Returns:
+            None if the run is complete, or nothing was recorded and nothing is kept.
+
+        Raises:
+            ResumeError: The run cannot be continued there; nothing was changed.
+            ConfigError: The folder has another experiment.
+        """
+        experiment = Experiment((plan,), self._agent, self._directory)
+        run_dir = experiment.run_dir(plan)
+        if not run_dir.exists():
+            if frame == 0:
+                return None
+            raise ResumeError(
+                f"resume: expected a recorded run in {run_dir}, found none; "
+                "without this option, reset begins one"
+            )
+        experiment.check_same(("config_given", "agent"))
+        frame = min(frame, plan.total_frames)
+        view, config = view_run(plan, run_dir), complete_config(plan, self._agent)
+        check_resumable(view, config, frame)
+        state = replay_rows(view, stream, frame)
+        if view.state == "COMPLETED":
+            return None
+        with experiment.lock(_WAIT_S):
+            # Another process may have begun to continue it meanwhile.
+            check_resumable(view_run(plan, run_dir), config, frame)
+            experiment = replace(experiment, plans=read_plans(self._directory))
+            request = request_run(plan, self._agent)
+            writer = RunWriter.create(plan, request, run_dir, view.retries)
+            writer.begin(frame, stream.visit.game_id)
+        recorder = Recorder.restore(run_dir, state)
+        recording = Recording(experiment, plan, stream, writer, recorder)
+        if stream.done:  # stopped between its last frame and its score
+            recording.complete()
+        return recording
 
     def _read_plans(self, new: RunPlan) -> list[RunPlan]:
         """The runs that the experiment has already."""
@@ -97,8 +150,12 @@ class Recording:
         self._writer, self._recorder = writer, recorder
         self._started_s = monotonic()
         self._next_heartbeat_s = self._started_s + HEARTBEAT_S
+        self._first_frame = stream.global_frame_idx
         self._is_visit_open = False
         self._is_complete = False
+        # What the loop logged since the last row of metrics, and in this visit.
+        self._window, self._visit = MeanMetrics(), MeanMetrics()
+        self._decisions = 0
 
     @classmethod
     def start(cls, experiment: Experiment, plan: RunPlan, stream: Stream) -> Recording:
@@ -117,17 +174,47 @@ class Recording:
         if not self._is_visit_open:
             recorder.begin_visit(stream.visit, stream.console.actions)
             self._is_visit_open = True
+            self._decisions = recorder.visit_decisions
         recorder.write_frame(event, stream)
+        self._write_metrics(event)
         if event.truncated:
-            recorder.end_visit({})
+            recorder.end_visit(self._visit.take())
             self._is_visit_open = False
         if stream.done:
-            recorder.sync()
-            self._writer.complete(recorder, write_run_score)
-            self._is_complete = True
-            self._conclude()
+            self.complete()
         elif monotonic() >= self._next_heartbeat_s:
             self._beat()
+
+    def log(self, metrics: Mapping[str, float]) -> None:
+        """Takes metrics of the loop, which are recorded as means.
+
+        Raises:
+            AgentError: A value is not a number, or a name is reserved.
+        """
+        if not self._is_complete:
+            check_names(check_metrics("log", metrics))
+            self._window.add(metrics)
+            self._visit.add(metrics)
+
+    def _write_metrics(self, event: EventRow) -> None:
+        """Writes a row every 1,000 decisions of a visit, and at its end."""
+        self._decisions += event.is_decision_frame
+        is_full = event.is_decision_frame and not self._decisions % WINDOW_DECISIONS
+        if is_full or event.truncated:
+            self._recorder.metric_rows.write(event, self._window.take())
+
+    def sync(self) -> None:
+        """Waits until every row is on the disk."""
+        if not self._is_complete:
+            self._recorder.flush()
+            self._recorder.sync()
+
+    def complete(self) -> None:
+        """Scores the run after its last frame."""
+        self._recorder.sync()
+        self._writer.complete(self._recorder, write_run_score)
+        self._is_complete = True
+        self._conclude()
 
     def _beat(self) -> None:
         self._next_heartbeat_s = monotonic() + HEARTBEAT_S
@@ -143,6 +230,10 @@ class Recording:
                 cycle_idx=visit.cycle_idx,
                 last_return=self._recorder.last_return,
                 elapsed_s=monotonic() - self._started_s,
+                first_frame=self._first_frame,
+                frame_noun=track_of(config).frame_noun,
+                reward_rate=self._recorder.reward_rate,
+                metrics=self._recorder.metric_rows.last,
             )
         )
 
@@ -167,12 +258,25 @@ class Recording:
             replace(self._experiment, plans=plans).conclude()
 
 
-def _describe_agent(name: str) -> LoadedAgent:
-    """Describes an agent that only the user's loop can build."""
+def _describe_agent(given: str | Mapping[str, Any]) -> LoadedAgent:
+    """Describes an agent that only the user's loop can build.
+
+    Raises:
+        ConfigError: It is neither a name nor a name with arguments, or an argument
+            looks like a password.
+        AgentLoadError: The arguments are not plain JSON.
+    """
+    parts: dict[str, Any] = {"name": given} if isinstance(given, str) else dict(given)
+    name, args = parts.pop("name", None), parts.pop("args", {})
+    if parts or not isinstance(name, str) or not name or not isinstance(args, Mapping):
+        raise ConfigError(
+            'agent: expected a name or {"name": ..., "args": {...}}, found '
+            f"{shorten(given)}"
+        )
 
     def refuse(*args: object, **kwargs: object) -> StreamingAgent:
         raise AgentLoadError(f"{name} runs in its own loop; it cannot be started here")
 
-    config = {"_type": name, "args": {}}
-    entry = AgentEntry(config=config, agent_id=agent_id(config))
-    return LoadedAgent(name, name, entry, refuse, "a loop of its own")
+    config = {"_type": name, "args": dict(args)}
+    check_no_secrets(config, "agent")
+    return LoadedAgent(name, name, make_entry(config), refuse, "a loop of its own")

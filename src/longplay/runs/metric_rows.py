@@ -9,6 +9,7 @@ It is bit-identical for the same suite, seed and agent if the agent is determini
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,19 @@ WINDOW_DECISIONS = 1000
 
 _RESERVED = ("global_frame_idx", "visit_idx")
 _encode = msgspec.json.Encoder().encode
+
+
+def check_names(metrics: Mapping[str, object]) -> None:
+    """Rejects the names of keys that every row has.
+
+    Raises:
+        AgentError: A metric has a reserved name.
+    """
+    for name in _RESERVED:
+        if name in metrics:
+            raise AgentError(
+                f"metrics: {name!r} is reserved, because every row has this key"
+            )
 
 
 class MetricRows:
@@ -62,11 +76,7 @@ class MetricRows:
         """
         if not metrics:
             return
-        for name in _RESERVED:
-            if name in metrics:
-                raise AgentError(
-                    f"metrics: {name!r} is reserved, because every row has this key"
-                )
+        check_names(metrics)
         self.last = dict(metrics)
         place = {name: getattr(event, name) for name in _RESERVED}
         self._append(_encode({**place, **metrics}) + b"\n")

@@ -126,6 +126,11 @@ class Session:
         self._checkpoints: CheckpointWriter | None = None
         self._reserve = DiskReserve(run_dir)
 
+    def close(self) -> None:
+        """Closes the agent of a session that is not played."""
+        with self._output.capture(), self._randomness.in_use():
+            self._participant.close()
+
     # --- run and resume ---------------------------------------------------------
 
     def run(self, retries: int = 0) -> None:
@@ -232,12 +237,7 @@ class Session:
             recorded = RunDirectory(self._run_dir).config
         except DocumentError as error:
             raise ResumeError(f"{error}; the run cannot be resumed") from error
-        for name, was, now in _compare_identity(recorded, self._config):
-            if was != now:
-                raise ResumeError(
-                    f"{name}: the run was started with {was}, found {now} here; a run "
-                    f"resumes only with the same {name}"
-                )
+        check_identity(recorded, self._config)
         self._config = recorded
 
     # --- shared by run and resume -------------------------------------------------
@@ -386,6 +386,20 @@ def _check_usage(given: dict[str, Any] | None) -> dict[str, Any] | None:
     except ValidationError as error:
         raise AgentError(f"usage(): {describe_invalid(error)}") from error
     return given
+
+
+def check_identity(recorded: RunConfig, here: RunConfig) -> None:
+    """Checks that a run would be continued by the same agent on the same emulator.
+
+    Raises:
+        ResumeError: Names the first difference.
+    """
+    for name, was, now in _compare_identity(recorded, here):
+        if was != now:
+            raise ResumeError(
+                f"{name}: the run was started with {was}, found {now} here; a run "
+                f"resumes only with the same {name}"
+            )
 
 
 def _compare_identity(

@@ -186,7 +186,7 @@ def _examine_game(game_id: str, expected: GameTrace | None) -> Symptom:
     except ConfigError as error:
         return Symptom(game_id, "differs", "no ROM", "a ROM", str(error))
     if expected is None:
-        meaning = "longplay ships no trace for it; run `make doctor-traces`"
+        meaning = "this longplay has no trace of the game to compare with"
         return Symptom(game_id, "differs", _describe(found), "a trace", meaning)
     meaning = _explain(found, expected)
     state: State = "differs" if meaning else "ok"

@@ -14,9 +14,11 @@ from typing import Any
 import paying_console
 import pytest
 
+import longplay
 from longplay.contract.layout import find_run_groups
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
+    AgentError,
     ConfigError,
     DocumentError,
     LongplayError,
@@ -447,3 +449,24 @@ def test_an_agent_that_cannot_be_built_does_not_stop_the_others(study_file, tmp_
     errors = [run.error for cell, run in result.results if cell.agent == "random"]
     assert ["sped" in error for error in errors] == [True, True]
     assert "cells/button/5/1" in run_dirs(tmp_path / "out")
+
+
+# --- from Python ---------------------------------------------------------------------
+
+
+def test_a_study_is_played_and_continued_from_python(
+    study_file: Path, tmp_path: Path
+) -> None:
+    seen: list[Any] = []
+    result = longplay.study(study_file, out=tmp_path / "out", observer=seen.append)
+    assert result.directory == tmp_path / "out"
+    assert len(result.results) == 3 * 2 + 2 * 2
+    assert len(longplay.compare(result.directory).suites[0].agents) == 2
+    again = longplay.study(str(study_file), out=tmp_path / "out")
+    assert again.results == []
+
+
+def test_a_failed_run_of_a_study_raises(study_file: Path, tmp_path: Path) -> None:
+    change(study_file.parent / "button.py", "return self.action", "return 1 / 0")
+    with pytest.raises(AgentError, match="ZeroDivisionError"):
+        longplay.study(study_file, out=tmp_path / "out")

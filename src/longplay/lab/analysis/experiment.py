@@ -54,6 +54,23 @@ class ExperimentDirectory:
         """The reward of the complete runs as columns, a row per window of a visit."""
         return read_table(self.path)
 
+    def _repr_html_(self) -> str:
+        """The experiment as a notebook shows it: a line per planned seed."""
+        from longplay.tables import TextTable, render_html
+
+        rows = [
+            (str(seed), *self._describe_run(self.runs.get(seed)))
+            for seed in self.config.seeds
+        ]
+        title = f"{self.config.experiment_name}: {self.path}"
+        return render_html(TextTable.of(title, ("seed", "state", "score"), rows, 2))
+
+    def _describe_run(self, run: RunDirectory | None) -> tuple[str, float | None]:
+        if run is None:
+            return "not started", None
+        state = "COMPLETED" if run.status is None else run.status.state
+        return state, None if run.score is None else run.score.headline
+
 
 def read_experiment(directory: str | Path) -> ExperimentDirectory:
     """Opens an experiment: its plan, runs, scores and columns.

@@ -9,13 +9,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from longplay.contract.columns import make_frame
 from longplay.contract.curves import WINDOWS, ratio
 from longplay.contract.files import write_file
 from longplay.errors import ConfigError, MissingExtraError
@@ -26,6 +26,8 @@ from longplay.scoring.normalisation import make_scale
 if TYPE_CHECKING:
     import pyarrow
 
+# Rows that a notebook shows.
+_SHOWN_ROWS = 10
 
 _COLUMNS = {
     "run": np.int64,
@@ -50,12 +52,12 @@ _COLUMNS = {
 class Table:
     """Columns of one length.
 
-    `run` counts the runs from 0, `visit` the visits of the game from 0, `window` the
-    windows of the visit from 0 (it is missing if a row is a whole visit). `arguments`
-    are the agent's, as JSON; `seed` is -1 for a run of another tool. `visit_idx` is the
-    position in the schedule, `frame` the first frame of the row, `rate` its reward per
-    frame, NaN if it has no frame, and `z` the rate between the anchors of the game, NaN
-    without them.
+    Of runs: `run` counts the runs from 0, `visit` the visits of the game from 0,
+    `window` the windows of the visit from 0 (it is missing if a row is a whole visit).
+    `arguments` are the agent's, as JSON; `seed` is -1 for a run of another tool.
+    `visit_idx` is the position in the schedule, `frame` the first frame of the row,
+    `rate` its reward per frame, NaN if it has no frame, and `z` the rate between the
+    anchors of the game, NaN without them.
     """
 
     columns: dict[str, NDArray[Any]]
@@ -83,7 +85,7 @@ class Table:
         return self.columns[name]
 
     def __len__(self) -> int:
-        return len(self.columns["run"])
+        return len(next(iter(self.columns.values())))
 
     def arrow(self) -> pyarrow.Table:
         """The same as an Arrow table; a number that is NaN is null there."""
@@ -99,11 +101,27 @@ class Table:
 
     def to_pandas(self) -> Any:
         """The same as a `pandas.DataFrame`; pandas must be installed."""
-        return import_module("pandas").DataFrame(self.columns)
+        return make_frame("pandas", self.columns)
 
     def to_polars(self) -> Any:
         """The same as a `polars.DataFrame`; polars must be installed."""
-        return import_module("polars").DataFrame(self.columns)
+        return make_frame("polars", self.columns)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The same for any library that reads Arrow: `polars.DataFrame(table)`."""
+        return self.arrow().__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        """The first rows, as a notebook shows them."""
+        from longplay.tables import TextTable, count, make_cell, render_html
+
+        first = [column[:_SHOWN_ROWS].tolist() for column in self.columns.values()]
+        rows = tuple(
+            tuple(make_cell(None if _is_nan(value) else value) for value in row)
+            for row in zip(*first, strict=True)
+        )
+        title = count(len(self), "row")
+        return render_html(TextTable(title, tuple(self.columns), rows, names=0))
 
     def write(self, path: Path) -> None:
         """Writes *.csv or *.parquet; a number that is NaN is empty, or null.

@@ -359,14 +359,26 @@ def _numbers_to_csv(
     suites: Sequence[SuiteComparison],
     keeps: Callable[[str], bool] = lambda _: True,
 ) -> str:
-    rows = [
+    return write_csv(CSV_COLUMNS, list_numbers(suites, keeps))
+
+
+def list_numbers(
+    suites: Sequence[SuiteComparison],
+    keeps: Callable[[str], bool] = lambda _: True,
+) -> list[list[object]]:
+    """Every number of some suites as a row of `CSV_COLUMNS`.
+
+    Args:
+        suites: The suites.
+        keeps: Whether numbers of a game are kept; "" for those of no game.
+    """
+    return [
         _csv_row(suite, agent, game, metric, estimate)
         for suite in suites
         for agent in suite.agents
         for game, metric, estimate in _list_estimates(agent)
         if keeps(game)
     ]
-    return write_csv(CSV_COLUMNS, rows)
 
 
 def _list_estimates(agent: AgentNumbers) -> Iterator[tuple[str, str, Estimate]]:

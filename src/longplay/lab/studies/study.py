@@ -32,6 +32,7 @@ from longplay.lab.studies.file import read_study_file
 from longplay.lab.studies.plan import Cell, StudyAgents, StudyPlan, plan_study
 from longplay.runs.loop import Observer
 from longplay.runs.options import DEFAULT_OPTIONS, RunOptions
+from longplay.runs.progress import showing_progress
 from longplay.runs.session import ignore_progress, name_progress
 from longplay.runs.status import STALL_TIMEOUT_S, RunView
 
@@ -80,6 +81,7 @@ class StudyResult:
     """What `Study.run` did.
 
     Attributes:
+        directory: The study directory.
         results: Cell and result of each run that was played.
         waiting: Cells whose arguments cannot be chosen yet.
         problems: Why arguments of other cells cannot be chosen at all.
@@ -87,6 +89,7 @@ class StudyResult:
         left: The number of such runs of other processes.
     """
 
+    directory: Path
     results: list[tuple[Cell, RunResult]] = field(default_factory=list)
     waiting: list[Cell] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -228,7 +231,7 @@ class OpenCells:
 
     def __init__(self, study: Study, shard: Shard) -> None:
         self.study = study
-        self.result = StudyResult()
+        self.result = StudyResult(study.path)
         self._shard = shard
         self._tried: set[Path] = set()
         self._next: list[tuple[Cell, Experiment]] = []
@@ -426,3 +429,37 @@ def play_on_ray(
             pool.run(cells.jobs(), cells.finish, lambda jobs: on_poll(cells, jobs))
 
         yield play
+
+
+def study(
+    file: str | Path,
+    *,
+    out: str | Path | None = None,
+    observer: Observer = ignore_progress,
+    progress: bool | None = None,
+) -> StudyResult:
+    """Plays a study, or the rest of it: many agents on many suites, with tuning.
+
+    Args:
+        file: The study, *.toml.
+        out: Study directory; by default `runs/NAME`.
+        observer: Called with the progress a few times per second.
+        progress: Whether to show a line of progress; by default on a terminal and in a
+            notebook.
+
+    Raises:
+        ConfigError: The file is not valid, or the study in its directory was started
+            with another one.
+        RunCancelled: Ctrl-C; the same call continues.
+        RunFailed: A run failed. The others were played anyway.
+        IncompleteRunError: Tuning could not choose arguments.
+    """
+    planned = Study.from_file(Path(file), None if out is None else Path(out))
+    with showing_progress(progress, observer) as watch:
+        result = planned.run(play_here(watch))
+    for _, run in result.results:
+        if run.exception is not None:
+            raise run.exception
+    if result.problems:
+        raise IncompleteRunError("; ".join(result.problems))
+    return result

@@ -8,7 +8,8 @@ Seeds from 1000 on are for development, a suite's official seeds for results.
 
 It remembers what each action has earned lately; make it look at the screen. `init` and
 `step` are described in docs/agents.md, "The control track"; docs/learners.md shows what
-`longplay.learners` offers: vision, replay, networks, exploration.
+`longplay.learners` offers: vision, replay, networks, exploration. These pages are at
+https://github.com/longplay/longplay/tree/main/docs.
 """
 
 from dataclasses import dataclass

@@ -9,7 +9,8 @@ Seeds from 1000 on are for development, a suite's official seeds for results.
 A fixed policy plays; `step` answers with the discounted sum of rewards that it expects
 from here to the end of the game. This one answers with the mean over all it has seen;
 make it look at the screen. docs/agents.md, "The prediction track", describes both
-functions; docs/learners.md shows what `longplay.learners` offers.
+functions; docs/learners.md shows what `longplay.learners` offers. These pages are at
+https://github.com/longplay/longplay/tree/main/docs.
 """
 
 import json

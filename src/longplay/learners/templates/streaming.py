@@ -7,7 +7,8 @@
 Seeds from 1000 on are for development, a suite's official seeds for results.
 
 It remembers which action was worth most lately; make it look at the screen. `step` is
-described in docs/agents.md, "The streaming track".
+described in docs/agents.md, "The streaming track", at
+https://github.com/longplay/longplay/tree/main/docs.
 """
 
 import json

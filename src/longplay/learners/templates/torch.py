@@ -7,7 +7,8 @@
 Seeds from 1000 on are for development, a suite's official seeds for results.
 
 Double DQN with n-step returns, a dueling network and a replay of the last decisions.
-`init` and `step` are described in docs/agents.md, "The control track".
+`init` and `step` are described in docs/agents.md, "The control track", at
+https://github.com/longplay/longplay/tree/main/docs.
 """
 
 from dataclasses import dataclass
