@@ -55,7 +55,7 @@ test: $(INSTALLED_DEV) ## run the fast tests (minutes)
 test-learn: $(INSTALLED_LEARN) ## test training with torch and numba (seconds)
 	$(BIN)/python -m pytest tests/learn
 
-test-view: $(INSTALLED_DEV) ## open the pages in Chromium (Debian: apt install chromium)
+test-view: $(INSTALLED_DEV) $(INSTALLED_DOCS) ## open the pages in Chromium (Debian: apt install chromium)
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/view
 
 # Loops of other packages; --no-deps, because theirs ask for other versions.

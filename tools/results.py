@@ -20,7 +20,7 @@ import argparse
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import repeat
@@ -28,6 +28,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from filelock import FileLock
 from pydantic import Field
 
@@ -39,12 +40,13 @@ from longplay.contract.rundir import RunDirectory
 from longplay.errors import LongplayError
 from longplay.lab.analysis.results import (
     NON_LEARNERS,
+    RATES,
     RESULTS_FILE,
+    ByGame,
     ResultRun,
     Results,
-    record_result,
 )
-from longplay.lab.analysis.runs import RunReader
+from longplay.lab.analysis.runs import MeasuredRun, RunReader
 from longplay.lab.report.site.verdicts import (
     Judge,
     Verdict,
@@ -57,6 +59,7 @@ from longplay.verify.pack import pack_run, replayed_pack
 from measured_runs import ROOT, Job, measure, run_longplay
 
 RESULTS = ROOT / "results"
+_ERRORS = ("nmse", "value_nmse")
 SHIPPED = Path(longplay.lab.analysis.__file__).parent / "data" / RESULTS_FILE
 
 LEARNERS = ("linear-sarsa", "stream-q", "stream-q-l2init", "dqn")
@@ -375,6 +378,39 @@ def collect(results: Path) -> None:
 def _measure_pack(packed: PackedRun, results: Path) -> ResultRun:
     (run,) = RunReader(open_pack).read([results / packed.path]).runs
     return record_result(run, packed.path, packed.sha256)
+
+
+def record_result(run: MeasuredRun, pack: str, pack_sha256: str) -> ResultRun:
+    """The numbers of a run whose rows are there."""
+    games, predicts = run.config.games, run.track.predicts
+    rates = run.measure()
+    assert run.seed is not None
+    return ResultRun(
+        pack=pack,
+        pack_sha256=pack_sha256,
+        suite=run.conditions.suite,
+        agent=run.agent.name,
+        agent_id=run.agent.agent_id,
+        seed=run.seed,
+        emulator=run.conditions.emulator,
+        roms=run.conditions.roms,
+        references=run.conditions.references,
+        rollouts=getattr(run.score, "rollouts_sha256", None),
+        headline=run.score.headline,
+        rates={}
+        if predicts
+        else {name: _by_game(games, getattr(rates, name)) for name in RATES},
+        errors={
+            name: dict(errors)
+            for name in _ERRORS
+            if predicts and (errors := getattr(run.score, f"per_game_{name}"))
+        },
+    )
+
+
+def _by_game(games: Sequence[str], values: Iterable[float]) -> ByGame:
+    pairs = zip(games, values, strict=True)
+    return {game: None if np.isnan(value) else float(value) for game, value in pairs}
 
 
 def verify(

@@ -1,9 +1,10 @@
-"""Takes the pictures of docs/viewer.md: pages of the viewer in Chromium.
+"""Takes the pictures of pages in docs/: the viewer and a report in Chromium.
 
-    python benchmarks/viewer_pictures.py [--folder DIR]
+    python tools/viewer_pictures.py [--folder DIR]
 
     viewer-run.png        the timeline of a learning run
     viewer-episode.png    one of its episodes, with the delay of actions
+    report.png            the report of the shipped packs of one suite
 
 The run is played here. The seed is a tuning seed: no official score is seen. Chromium
 is that of the system, or the one that LONGPLAY_CHROMIUM names.
@@ -35,6 +36,7 @@ from longplay.lab.viewer.index import identify
 ROOT = Path(__file__).parent.parent
 SUITE, AGENT, SEED = "stream-smoke-v1", "linear-sarsa", 1000
 OVERRIDES = {"base_visit_frames": 12_000}
+REPORTED = ROOT / "results" / "control-6x3-v1"
 # Frame of an episode, counted from its start.
 SHOWN_FRAME = 400
 WIDTH = 1024
@@ -124,6 +126,20 @@ def shoot_episode(browser: Browser, address: str, frame: int) -> bytes:
     return _shoot(page, caption["y"] + caption["height"] + TITLE_PX)
 
 
+def write_report(folder: Path, *paths: Path) -> Path:
+    """A report of packs or runs -> its page."""
+    command = [sys.executable, "-m", "longplay", "report", *map(str, paths)]
+    subprocess.run([*command, "-o", str(folder), "--quiet"], check=True)
+    return folder / "index.html"
+
+
+def shoot_report(browser: Browser, path: Path) -> bytes:
+    """The top of a report, down to its first table."""
+    page = open_page(browser, path.as_uri())
+    table = _box(page.locator("section .table").first)
+    return _shoot(page, table["y"] + table["height"] + TITLE_PX)
+
+
 def _box(place: Locator) -> FloatRect:
     box = place.bounding_box()
     assert box is not None
@@ -188,6 +204,8 @@ def main() -> None:
             run_dir = play(Path(name))
             with launch() as browser:
                 taken = take_pictures(browser, run_dir, Path(name) / "cache")
+                page = write_report(Path(name) / "report", REPORTED)
+                taken["report.png"] = shoot_report(browser, page)
         for picture, content in taken.items():
             write_file(options.folder / picture, content)
             print(f"wrote {options.folder / picture}")

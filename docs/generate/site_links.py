@@ -1,7 +1,8 @@
-"""A hook of mkdocs: links from pages to source files lead to the repository.
+"""Hooks of mkdocs: links to source files lead to the repository; the search has a name.
 
 On GitHub `../examples/x.py` works as it is; on the docs site there is no such file. A
-link to a file that does not exist fails the build.
+link to a file that does not exist fails the build. The theme leaves its search dialog
+without a name, which screen readers would read out.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+_SEARCH = 'data-md-component="search" role="dialog"'
 _LINK = re.compile(r"\]\(\.\./([^)#\s]+)")
 
 
@@ -33,3 +35,8 @@ def link_to_repository(markdown: str, page: str, repo_url: str) -> str:
         return f"]({repo_url.rstrip('/')}/blob/main/{target}"
 
     return _LINK.sub(rewrite, markdown)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Names the search dialog of a finished page; mkdocs calls it by this name."""
+    return output.replace(_SEARCH, f'{_SEARCH} aria-label="Search"')

@@ -330,11 +330,6 @@ def add_suite(suite: Suite) -> None:
     SUITES[suite.suite_id] = suite
 
 
-def remove_suite(suite: Suite) -> None:
-    """Undoes `add_suite`."""
-    del SUITES[suite.suite_id]
-
-
 def find_suite(suite_id: str) -> Suite | None:
     """A suite of the catalogue or of an installed package; None if it is unknown.
 

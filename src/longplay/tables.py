@@ -323,13 +323,11 @@ def _escape_html(text: str) -> str:
 def render_latex(table: TextTable) -> str:
     """A `tabular` for the package booktabs."""
     heads = " & ".join(map(_latex_head, table.columns))
-    rows = [
-        " & ".join(escape_latex(cell.text) for cell in row) + r" \\"
-        for row in table.rows
-    ]
+    rows = [" & ".join(map(_latex_cell, row)) + r" \\" for row in table.rows]
     numbers = len(table.columns) - table.names
+    comments = (f"% {line}".replace("\n", " ") for line in (table.title, *table.notes))
     lines = [
-        f"% {table.title}".replace("\n", " "),
+        *comments,
         rf"\begin{{tabular}}{{{'l' * table.names}{'r' * numbers}}}",
         r"\toprule",
         rf"{heads} \\",
@@ -339,6 +337,11 @@ def render_latex(table: TextTable) -> str:
         r"\end{tabular}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _latex_cell(cell: Cell) -> str:
+    text = escape_latex(cell.text)
+    return rf"\textbf{{{text}}}" if cell.style == "bold" else text
 
 
 def _latex_head(text: str) -> str:

@@ -326,8 +326,7 @@ class _Validation:
         if origin is None:
             self._findings.add(note_missing_origin())
             return
-        for finding in check_origin(config, origin):
-            self._findings.add(finding)
+        self._add_all(check_origin(config, origin))
 
     def _check_schedule_form(self, config: RunConfig) -> None:
         for position, visit in enumerate(config.schedule):

@@ -72,6 +72,48 @@ def test_files(invoke, runs, tmp_path):
     assert comparison.suites[0].agents[0].label == "alpha"
 
 
+def test_chosen_columns(invoke, runs, tmp_path):
+    latex = tmp_path / "a.tex"
+    answer = invoke("compare", runs, "--metrics", "improvement, runs", "--latex", latex)
+    assert answer.exit_code == 0
+    assert "agent P(better) runs" in " ".join(answer.stdout.split())
+    assert r"agent & $P$(better) & runs \\" in latex.read_text()
+    answer = invoke("compare", runs, "--metrics", "speed")
+    assert answer.exit_code == 2
+    assert "'speed'" in answer.stderr
+
+
+def test_figures_of_some_agents_and_games(invoke, runs, tmp_path):
+    styles = tmp_path / "styles.toml"
+    styles.write_text('[beta]\ncolour = "#123456"')
+    figure, data = tmp_path / "figure.svg", tmp_path / "figure.csv"
+    options = ("--agents", "beta", "--games", "qbert,centipede", "--bins", "5")
+    files = ("--styles", styles, "-o", figure, "--csv", data)
+    assert invoke("plot", runs, *options, "--smooth", "1", *files).exit_code == 0
+    rows = list(csv.DictReader(data.read_text().splitlines()))
+    assert {row["series"] for row in rows} == {"beta"}
+    assert {row["panel"] for row in rows} == {"centipede", "qbert"}
+    assert len(rows) == 2 * 2 * 5
+    assert "#123456" in figure.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--bins", "7"), "--bins: expected a divisor of 60"),
+        (("--agents", "gamma"), "unknown agent among the runs 'gamma'"),
+        (("--games", "pong"), "unknown game of the suite 'pong'"),
+        (("--kind", "average", "--games", "qbert"), "is about all games of the suite"),
+        (("--kind", "lifetime"), "nothing to draw: anchors-1 has no anchors"),
+    ],
+)
+def test_figures_that_make_no_sense(invoke, runs, tmp_path, options, message):
+    answer = invoke("plot", runs, "-o", tmp_path / "figure.pdf", *options)
+    assert answer.exit_code == 2
+    assert message in " ".join(answer.stderr.split())
+    assert not (tmp_path / "figure.pdf").exists()
+
+
 def test_same_runs_give_the_same_bytes_wherever_they_lie(invoke, runs, tmp_path):
     first = invoke("compare", runs, "--json").json
     moved = runs.rename(tmp_path / "elsewhere")

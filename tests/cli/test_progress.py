@@ -129,6 +129,11 @@ def test_before_the_first_return_and_second() -> None:
     assert parts["left"] == ""
 
 
+def test_time_left_is_not_estimated_from_the_first_seconds() -> None:
+    assert describe_progress(replace(PROGRESS, elapsed_s=4.9))["left"] == ""
+    assert describe_progress(replace(PROGRESS, elapsed_s=5.0))["left"] == "0:15 left"
+
+
 def test_terminal_that_goes_away_does_not_stop_the_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from longplay.contract.rundir import ROW_FILES, RunDirectory
 from longplay.experiments import tracking
-from longplay.experiments.experiment import plan_experiment
+from longplay.experiments.experiment import plan_experiment, plan_seeds
 from longplay.runs.loop import Progress
 from longplay.runs.options import RunOptions
 
@@ -61,6 +61,17 @@ def test_tensorboard_reads_the_score(tmp_path, untracked, monkeypatch):
     expected = RunDirectory(run_dir).score.final_score
     assert (score.step, score.value) == (400, pytest.approx(expected))
     assert events.Scalars("visit")[0].value == 0
+    # A point per episode and per sixtieth of the visit, at the frames of the rows.
+    run = RunDirectory(run_dir)
+    episodes = run.episodes.numpy("end_global_frame_idx", "return")
+    returns = events.Scalars("return/qbert")
+    assert [point.step for point in returns] == list(episodes["end_global_frame_idx"])
+    assert [point.value for point in returns] == pytest.approx(list(episodes["return"]))
+    rates = events.Scalars("reward_rate/qbert")
+    assert [point.step for point in rates][:3] == [6, 13, 19]  # windows of 7, 7, 6
+    assert (len(rates), rates[-1].step) == (60, 399)
+    expected = run.curves.rewards[0] / run.curves.frames[0]
+    assert [point.value for point in rates] == pytest.approx(list(expected))
 
 
 def test_wandb_works_offline(tmp_path, untracked, monkeypatch):
@@ -100,7 +111,7 @@ class Written:
         pass
 
 
-def make_progress(frame: int) -> Progress:
+def make_progress(frame: int, first_frame: int = 0) -> Progress:
     return Progress(
         frame=frame,
         frames_total=100,
@@ -110,29 +121,41 @@ def make_progress(frame: int) -> Progress:
         cycle_idx=0,
         last_return=None,
         elapsed_s=2.0,
-        reward_rate=0.5,
-        metrics={"loss": 0.25},
+        first_frame=first_frame,
     )
 
 
-def test_at_most_one_write_per_second(monkeypatch):
+def start_tracking(run_dir: Path) -> tuple[tracking.Tracking, Written]:
+    (plan,) = plan_seeds("stream-smoke-v1", [1000], SHORT)
+    written = Written()
+    return tracking.Tracking(written, tracking.RunRows(run_dir, plan)), written
+
+
+def test_at_most_one_write_per_second(tmp_path, monkeypatch):
     clock = iter([0.0, 0.5, 0.999, 1.0, 1.5, 2.5])
     monkeypatch.setattr(tracking.time, "monotonic", lambda: next(clock))
-    written = Written()
+    tracked, written = start_tracking(tmp_path)
     seen: list[int] = []
-    watch = tracking.Tracking(written).watch(
-        lambda progress: seen.append(progress.frame)
-    )
+    watch = tracking.watch_both(lambda progress: seen.append(progress.frame), tracked)
     for frame in range(6):
         watch(make_progress(frame))
     assert seen == [0, 1, 2, 3, 4, 5]
     assert [frame for frame, _ in written.rows] == [0, 3, 5]
-    assert written.rows[1][1] == {
-        "reward_rate": 0.5,
-        "fps": 1.5,
-        "visit": 0.0,
-        "agent/loss": 0.25,
-    }
+    assert written.rows[1][1] == {"fps": 1.5, "visit": 0.0}
+
+
+def test_rows_are_sent_once_and_whole_and_not_those_before_a_resume(tmp_path):
+    tracked, written = start_tracking(tmp_path)
+    rows = tmp_path / "metrics.jsonl"
+    line = '{{"global_frame_idx":{},"visit_idx":0,"loss":{}}}\n'.format
+    rows.write_text(line(9, 1.0) + line(19, 2.0) + line(29, "null") + line(39, 4.0)[:9])
+    tracked.observe(make_progress(40, first_frame=10))
+    rows.write_text(rows.read_text()[:-9] + line(39, 4.0))
+    tracked.send_rows()
+    sent = [
+        (frame, row["agent/loss"]) for frame, row in written.rows if "fps" not in row
+    ]
+    assert sent == [(19, 2.0), (39, 4.0)]
 
 
 def test_another_tracker_is_refused(invoke):

@@ -61,6 +61,8 @@ _SUITES = (
     "prediction-v1",
 )
 _FIGURES = {
+    "average": "control-6x3-v1",
+    "lifetime": "control-6x3-v1",
     "curves": "stream-3x2-v1",
     "games": "control-v1",
     "profile": "control-6x3-v1",

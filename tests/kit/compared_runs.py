@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,13 +41,27 @@ def compare_path(path: Path, anchors: Anchors) -> Compared:
     return Compared(path, found, compare(found, Request(anchors)), anchors)
 
 
-def make_compared(path: Path, names: dict[str, float], seeds: int = 3) -> Compared:
-    """Agents by name; reward per frame grows by `gain` over each visit."""
+def make_compared(
+    path: Path,
+    names: dict[str, float],
+    seeds: int = 3,
+    rewards: Sequence[float] | None = None,
+) -> Compared:
+    """Agents by name; reward per frame grows by `gain` over each visit.
+
+    Args:
+        path: Where their runs are written.
+        names: Agent -> gain.
+        seeds: Number of runs of each agent.
+        rewards: Reward of the first frame of a visit, one per seed; by default 1.0,
+            1.1, 1.2, …
+    """
+    rewards = rewards or [1.0 + 0.1 * seed for seed in range(seeds)]
     for position, (name, gain) in enumerate(names.items()):
-        for seed in range(seeds):
+        for seed, first in enumerate(rewards):
             config = make_config(seed=seed, overrides=SHORT, agent=name)
             frame = np.arange(config.total_frames) % 60
-            rewards = np.round(1.0 + gain * frame / 60 + 0.1 * seed, 6)
-            write_run(path / str(position) / str(seed), config, rewards)
+            made = np.round(first + gain * frame / 60, 6)
+            write_run(path / str(position) / str(seed), config, made)
     games = dict.fromkeys(("centipede", "ms_pacman", "qbert"), make_game())
     return compare_path(path, make_anchors(SUITE, **games))

@@ -144,16 +144,6 @@ def test_a_kill_after_the_last_frame_loses_nothing(agent, tmp_path, monkeypatch)
     assert not (run_dir / "checkpoint").exists()
 
 
-def test_the_flat_layout_of_older_runs_is_read(agent, run_dir, tmp_path):
-    older = tmp_path / "older"
-    shutil.copytree(run_dir, older)
-    shutil.rmtree(older / "agent")
-    shutil.copytree(run_dir / "agent/final/agent", older / "agent")
-    assert longplay.load_agent(str(agent), state=older).build(seed=0).frames == 140
-    with pytest.raises(DocumentError, match="agent/visit-0/"):
-        longplay.load_agent(str(agent), state=older, visit=0)
-
-
 # --- a state after every visit --------------------------------------------------------
 
 # Three visits of 40 frames. The agent draws from a global generator, too.

@@ -15,7 +15,7 @@ import results
 from longplay.agents.source.loading import load_agent
 from longplay.contract.files import read_document
 from longplay.errors import ConfigError
-from longplay.lab.analysis.results import Results, record_result
+from longplay.lab.analysis.results import Results
 from longplay.lab.analysis.runs import RunReader
 from longplay.lab.report.site.verdicts import open_pack
 from longplay.suites import SUITES, get_suite
@@ -262,7 +262,7 @@ def test_shipped_numbers_are_those_of_the_packs() -> None:
     paths = [results.RESULTS / packed.path for packed in packs]
     read = RunReader(open_pack).read(paths).runs
     made = {
-        run.path: record_result(run, packed.path, packed.sha256)
+        run.path: results.record_result(run, packed.path, packed.sha256)
         for packed, path in zip(packs, paths, strict=True)
         for run in read
         if run.path == path

@@ -48,7 +48,14 @@ def test_without_chromium_it_says_how_to_get_it(monkeypatch, tmp_path):
         find_chromium()
 
 
-@pytest.mark.parametrize("name", ["viewer-run.png", "viewer-episode.png"])
-def test_pictures_in_the_docs_are_small_and_shown(name: str):
-    assert f"](pictures/{name})" in (ROOT / "docs" / "viewer.md").read_text()
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [
+        ("viewer.md", "viewer-run.png"),
+        ("viewer.md", "viewer-episode.png"),
+        ("analysis.md", "report.png"),
+    ],
+)
+def test_pictures_in_the_docs_are_small_and_shown(page: str, name: str):
+    assert f"](pictures/{name})" in (ROOT / "docs" / page).read_text()
     assert Path(ROOT / "docs" / "pictures" / name).stat().st_size < 100_000

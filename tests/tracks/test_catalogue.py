@@ -14,15 +14,20 @@ from longplay.contract.registry import CONTRACT_VERSIONS
 from longplay.errors import ConfigError, ContractVersionError, UnknownNameError
 from longplay.plan import plan_run
 from longplay.stream import INFO_KEYS
-from longplay.suites import SUITES, add_suite, remove_suite
+from longplay.suites import SUITES, add_suite
 from longplay.tracks.catalogue import (
     TRACKS,
     add_track,
     get_track,
-    remove_track,
     track_of,
 )
 from toy_track import AGENT, GUESS_SUITE, GUESSING, TOY_MACHINE
+
+
+def forget_toys() -> None:
+    del SUITES[GUESS_SUITE.suite_id]
+    del TRACKS[GUESSING.name]
+    del CONTRACT_VERSIONS[GUESSING.contract.name]
 
 
 @pytest.fixture
@@ -31,8 +36,7 @@ def toy_suite() -> Iterator[str]:
     add_track(GUESSING)
     add_suite(GUESS_SUITE)
     yield GUESS_SUITE.suite_id
-    remove_suite(GUESS_SUITE)
-    remove_track(GUESSING)
+    forget_toys()
     remove_machine(TOY_MACHINE)
 
 
@@ -121,8 +125,7 @@ def test_registered_names_are_refused() -> None:
 
 
 def test_removed_track_and_suite_are_unknown(toy_suite: str) -> None:
-    remove_suite(GUESS_SUITE)
-    remove_track(GUESSING)
+    forget_toys()
     assert "guessing" not in TRACKS
     assert "guessing-v1" not in CONTRACT_VERSIONS
     assert toy_suite not in SUITES
@@ -175,8 +178,7 @@ def test_version_of_another_package_is_refused_where_it_is_not_registered(
 ) -> None:
     score = invoke("score", toy_run, "--json").json
     assert score["benchmark_contract_version"] == "guessing-v1"
-    remove_suite(GUESS_SUITE)
-    remove_track(GUESSING)
+    forget_toys()
     try:
         refused = invoke("score", toy_run)
     finally:

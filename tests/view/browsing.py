@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Error, Page
 
 from longplay.lab.viewer.index import identify
@@ -17,10 +18,11 @@ _PATIENCE_MS = 120_000
 
 @dataclass(frozen=True)
 class Served:
-    """A viewer in a process, and the runs it shows, by name."""
+    """A viewer in a process, and what it shows: runs by name, and a study."""
 
     address: str
     runs: dict[str, Path]
+    study: Path
 
     def of(self, name: str) -> str:
         return f"{self.address}/runs/{identify(self.runs[name].resolve())}"
@@ -91,3 +93,27 @@ def wait_until_drawn(page: Page) -> None:
         page.locator("canvas[data-shown]").wait_for()
     if page.locator(".plot").count():
         page.locator(".plot svg.main-svg").first.wait_for()
+
+
+def find_barriers(page: Page, *, is_ours: bool = True) -> list[str]:
+    """What axe-core finds on a page that keeps people from using it.
+
+    Args:
+        page: An open page.
+        is_ours: Also finds what is only moderate, as wrong levels of headings are.
+
+    Returns:
+        A line per rule, with the first element that breaks it.
+    """
+    impacts = {"serious", "critical"} | ({"moderate"} if is_ours else set())
+    # Without fetching style sheets again, which a page from disk may not do.
+    options = {"resultTypes": ["violations"], "preload": False}
+    # Rows of a table are alike, and most of the time would go into them.
+    parts = {"exclude": [["tbody tr:nth-child(n+9)"]]}
+    found = Axe().run(page, parts, options).response
+    return [
+        f"{rule['impact']}: {rule['id']}, {len(rule['nodes'])} times, "
+        f"first {rule['nodes'][0]['html'][:200]}"
+        for rule in found["violations"]
+        if rule["impact"] in impacts
+    ]

@@ -15,6 +15,7 @@ from compared_runs import make_compared
 from longplay.errors import ConfigError
 from longplay.verify.pack import pack_run
 from playing import play_run
+from small_study import play_study
 
 
 @pytest.fixture(scope="session")
@@ -42,7 +43,7 @@ def served(
     control_run: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Served:
-    """A viewer of runs of all tracks, a pack, and two agents with three runs each."""
+    """A viewer of runs of all tracks, a pack, a study, and two agents with runs."""
     folder = tmp_path_factory.mktemp("agents")
     make_compared(folder, {"alpha": 2.0, "<b>beta</b>": 0.5})
     out = tmp_path_factory.mktemp("prediction") / "experiment"
@@ -60,6 +61,7 @@ def served(
         "alpha": folder / "0" / "0",
         "beta": folder / "1" / "0",
     }
+    study = play_study(tmp_path_factory.mktemp("study"))
     played = (finished_run, control_run, prediction_run)
     experiments = (run.parent.parent for run in played)
-    return Served(serve(folder, pack, *experiments), runs)
+    return Served(serve(folder, pack, study, *experiments), runs, study)

@@ -85,7 +85,7 @@ def test_episode_plays_and_listens_to_keys(browser: Browser, served):
     assert link is not None
     assert link.endswith(f"?frame={shown}")
     page.locator("#around svg.main-svg").first.wait_for()
-    page.get_by_text("Numbers as a table").click()
+    page.get_by_text("Numbers as a table").first.click()
     page.locator("tr.current").wait_for()
     page.reload()
     is_at(int(shown or 0))

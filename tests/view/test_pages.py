@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from browsing import open_page
+from browsing import find_barriers, open_page
 from playwright.sync_api import Page
 
 from compared_runs import Compared, make_compared
 from longplay.lab.analysis.runs import RunReader
+from longplay.lab.report.site.board_pages import write_leaderboard
 from longplay.lab.report.site.leaderboard import (
     judge_runs,
     make_leaderboard,
-    write_leaderboard,
 )
 from longplay.lab.report.site.report import ReportInput, write_report
 from longplay.lab.report.site.verdicts import Verdict, open_pack
@@ -49,7 +49,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = RunReader(open_pack=open_pack).read([folder / "in"])
     verdicts = judge_runs(found, lambda _: Verdict(level="claimed"))
     leaderboard = make_leaderboard(found, NO_ANCHORS, verdicts, folder / "in")
-    write_leaderboard(folder / "site", leaderboard, found.runs)
+    write_leaderboard(folder / "site", leaderboard, found.runs, NO_ANCHORS)
     return folder / "site" / "index.html"
 
 
@@ -108,7 +108,7 @@ def test_names_are_text_and_not_markup(browser, report):
 
 def test_tables_sort_both_ways(browser, report):
     page = open_page(browser, report.as_uri()).page
-    heading = page.locator("table.sortable").first.locator("th").nth(3)
+    heading = page.locator("table.sortable").first.locator("th").nth(1)
     assert heading.inner_text() == "average"
     heading.locator("button").click()
     rising = first_column(page)
@@ -148,7 +148,13 @@ def test_leaderboard(browser, board, tmp_path):
     assert first_column(page, 1) == ["beta", "alpha"]
     page.locator("table.sortable th button").nth(1).click()
     assert first_column(page, 1) == ["alpha", "beta"]
-    assert "bad.longplay" in page.locator("#refused").inner_text()
+    refused = page.locator("#refused")
+    assert refused.inner_text() == "1 run refused"
+    refused.locator("summary").click()
+    assert "bad.longplay" in refused.inner_text()
+    heads = page.locator("table.sortable").first.locator("th")
+    assert heads.nth(2).inner_text() == "cumulative reward (ranks)"
+    page.locator(".plot svg.main-svg").first.wait_for()
     page.screenshot(path=tmp_path / "board.png", full_page=True)
     assert opened.complaints == []
     assert [u for u in opened.fetched if not u.startswith(("file:", "data:"))] == []
@@ -159,3 +165,40 @@ def test_page_fits_a_phone(browser, report):
     page.set_viewport_size({"width": 390, "height": 800})
     page.wait_for_timeout(300)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_page_of_an_agent(browser, board):
+    opened = open_page(browser, board.as_uri())
+    page = opened.page
+    page.get_by_role("link", name="beta").click()
+    assert page.locator("h1").inner_text() == "beta"
+    runs = page.get_by_role("table", name="runs", exact=True)
+    assert runs.locator("tbody tr").count() == 5
+    assert (
+        "longplay run control-smoke-v1 --agent beta" in page.locator("pre").inner_text()
+    )
+    assert find_barriers(page) == []
+    assert opened.complaints == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["report", "board"])
+def test_pages_are_accessible(browser, name, theme, request):
+    path = request.getfixturevalue(name)
+    page = open_page(browser, path.as_uri(), color_scheme=theme).page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # draws every figure
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert find_barriers(page) == []
+
+
+def test_paper_is_light_and_nothing_is_cut(browser, report):
+    page = open_page(browser, report.as_uri(), color_scheme="dark").page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 720, "height": 1000})
+    back = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert back == "rgb(255, 255, 255)"
+    for plot in page.locator(".plot").all():
+        box = plot.locator("svg.main-svg").first.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= 720

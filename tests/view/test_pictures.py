@@ -1,4 +1,4 @@
-"""The pictures of docs/viewer.md, taken of a short run."""
+"""The pictures of pages in docs/, taken of a short run."""
 
 from __future__ import annotations
 
@@ -26,3 +26,11 @@ def test_pictures_have_the_colours_of_the_pages(browser, tmp_path, monkeypatch):
         assert count >= 12 * 12, game  # the square of the legend
     assert {picture.shape[1] for picture in pixels.values()} == {1024}
     assert min(picture.shape[0] for picture in pixels.values()) > 500
+
+
+def test_picture_of_a_report(browser, finished_run, tmp_path):
+    page = viewer_pictures.write_report(tmp_path / "report", finished_run)
+    content = viewer_pictures.shoot_report(browser, page)
+    width, height = Image.open(io.BytesIO(content)).size
+    assert width == 1024
+    assert 400 < height < 1600

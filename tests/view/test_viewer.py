@@ -7,9 +7,10 @@ import re
 from itertools import pairwise
 
 import pytest
-from browsing import Served, open_page, wait_for, wait_until_drawn
+from browsing import Served, find_barriers, open_page, wait_for, wait_until_drawn
 from playwright.sync_api import Browser, Page
 
+from longplay.contract.documents import Score
 from longplay.lab.viewer.index import identify
 
 LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
@@ -20,9 +21,11 @@ def list_pages(served: Served) -> dict[str, str]:
         f"run={identify(served.runs[name].resolve())}" for name in ("alpha", "beta")
     )
     experiment = identify(served.runs["streaming"].parent.parent.resolve())
+    study = identify(served.study.resolve())
     return {
         "runs": served.address + "/",
         "grouped": f"{served.address}/?group=agent",
+        "study": f"{served.address}/studies/{study}",
         "experiment": f"{served.address}/experiments/{experiment}",
         "run": served.of("streaming"),
         "prediction run": served.of("prediction"),
@@ -30,6 +33,7 @@ def list_pages(served: Served) -> dict[str, str]:
         "episode": f"{served.of('streaming')}/episodes/1",
         "prediction episode": f"{served.of('prediction')}/visits/1",
         "comparison": f"{served.address}/compare?{compared}",
+        "nothing": f"{served.address}/runs/0",
     }
 
 
@@ -48,6 +52,10 @@ def test_every_page_is_sound(browser: Browser, served, width, theme, tmp_path):
             page.wait_for_load_state("networkidle")
             page.reload()
             wait_until_drawn(page)
+        if width == LOOKS[0][0]:
+            assert find_barriers(page) == [], name
+        if name == "nothing":  # the browser names its status
+            opened.complaints.clear()
         assert opened.complaints == [], name
     others = [u for u in opened.fetched if not u.startswith(served.address)]
     assert [u for u in others if not u.startswith(("data:", "blob:"))] == []
@@ -64,8 +72,10 @@ def test_pages_show_the_score(browser: Browser, served):
             for row in table.locator("tbody tr").all()
         ]
         shown = dict(rows)
+        rewards = set(Score.model_fields) - {"fps"} if name == "prediction" else set()
+        assert ("final score" in shown) == (name != "prediction")
         for key, value in score.items():
-            if isinstance(value, float):
+            if isinstance(value, float) and key not in rewards:
                 assert shown[key.replace("_", " ")] == f"{value:.5g}", (name, key)
         page.close()
 
@@ -79,7 +89,7 @@ def test_list_sorts_filters_and_compares(browser: Browser, served):
     opened = open_page(browser, served.address)
     page = opened.page
     everything = shown_agents(page)
-    assert len(everything) == 10
+    assert len(everything) == 12
     page.locator("#run-table th button", has_text="agent").click()
     assert shown_agents(page) == sorted(everything, key=str.lower)
     page.locator("#run-table th button", has_text="agent").press("Enter")
@@ -88,19 +98,21 @@ def test_list_sorts_filters_and_compares(browser: Browser, served):
     assert shown_agents(page) == ["<b>beta</b>"] * 3
     page.reload()
     assert shown_agents(page) == ["<b>beta</b>"] * 3
+    page.get_by_label("Tick all runs shown").press("Space")  # the other agent stays
     page.get_by_label("Filter").fill("")
-    for agent in ("alpha", "<b>beta</b>"):
-        boxes = page.locator("#run-table tr", has=page.get_by_role("link", name=agent))
-        for box in boxes.get_by_role("checkbox").all():
-            box.press("Space")
+    assert page.locator("tbody input:checked").count() == 3
+    boxes = page.locator("#run-table tr", has=page.get_by_role("link", name="alpha"))
+    for box in boxes.get_by_role("checkbox").all():
+        box.press("Space")
     page.get_by_role("button", name="Compare the ticked runs").press("Enter")
     page.wait_for_url("**/compare?run=*")
     assert page.locator("h1").inner_text() == "Comparison"
     assert page.locator(".plot").count() == 4
-    page.get_by_text("Numbers as a table").first.click()
+    assert page.locator("h3").first.inner_text() == "Games"  # the lead figure
+    page.get_by_text("Numbers as a table").nth(1).click()
     assert page.locator("details[open] tbody tr").count() > 100
     page.go_back()
-    assert len(shown_agents(page)) == 10
+    assert len(shown_agents(page)) == 12
     assert opened.complaints == []
 
 
@@ -159,6 +171,12 @@ def test_zoom_by_keyboard_shows_every_frame_and_a_table(browser: Browser, served
         at = page.evaluate(f"{rate}.x.indexOf({first})")
         shown = page.evaluate(f"{rate}.y.slice({at}, {at + 40})")
         assert shown == rewards[first : first + 40]
+        low, high = page.evaluate(f"{plot}.layout.yaxis.range")
+        levels = page.evaluate(
+            f"{plot}.data.filter(t => !t.meta && t.yaxis === 'y').flatMap(t => t.y)"
+        )
+        highest = max(*shown, *(level for level in levels if level is not None))
+        assert low < 0 < max(shown) < high < 1.2 * highest  # not that of the whole run
 
     is_zoomed()
     page.get_by_text("Numbers as a table").press("Enter")

@@ -246,16 +246,13 @@ def table_suites(plans: Sequence[RunPlan]) -> TextTable:
         ("suite", lambda plan: plan.suite_name),
         ("games", lambda plan: len(plan.suite.games)),
         ("cycles", lambda plan: plan.suite.num_cycles),
-        ("frames", lambda plan: plan_cost(plan)["frames"]),
+        ("frames or\ntimesteps", lambda plan: plan_cost(plan)["frames"]),
         ("time", lambda plan: _minutes(plan_cost(plan)["expected_seconds"])),
         ("disk", lambda plan: _megabytes(plan_cost(plan)["expected_bytes"])),
         ("purpose", lambda plan: plan.suite.purpose),
         texts=(6,),
     )
-    notes = (
-        "frames: timesteps on control and prediction suites",
-        "time: measured on one core, without the agent's own computation",
-    )
+    notes = ("time: measured on one core, without the agent's own computation",)
     return replace(table, unbroken=(0,), notes=notes)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +26,7 @@ from longplay.tables import count, indent
 if TYPE_CHECKING:
     from longplay.lab.analysis.records import Comparison, SuiteComparison
     from longplay.lab.analysis.runs import FoundRuns, RunReader
+    from longplay.lab.report.draw.colours import Style
     from longplay.lab.report.site.leaderboard import Leaderboard
 
 Paths = Annotated[
@@ -42,6 +43,10 @@ Versus = Annotated[
     str | None,
     typer.Option(metavar="AGENT", help="Compare with this agent instead of the first."),
 ]
+Styles = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Colours and markers of agents, *.toml."),
+]
 
 
 def compare(
@@ -50,6 +55,13 @@ def compare(
     suite: OnlySuite = None,
     versus: Versus = None,
     games: Annotated[bool, typer.Option("--games", help="Show every game.")] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,…",
+            help="Only these columns, e.g. runs,average,difference,improvement.",
+        ),
+    ] = None,
     csv: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all numbers as CSV.")
     ] = None,
@@ -65,17 +77,23 @@ def compare(
 ) -> None:
     """Compare agents: score differences with confidence intervals."""
     from longplay.lab.report.memory_tables import memory_to_latex
-    from longplay.lab.report.tables import comparison_to_csv, comparison_to_latex
+    from longplay.lab.report.tables import (
+        check_columns,
+        comparison_to_csv,
+        comparison_to_latex,
+    )
 
     check_output("--csv", csv)
     check_output("--latex", latex)
     check_output("--output", output)
     found = read_runs(paths, quiet=quiet or as_json)
     comparison = _compare(found, baselines, suite, versus)
+    chosen = [] if metrics is None else [name.strip() for name in metrics.split(",")]
+    check_columns(comparison, chosen)
     if csv is not None:
         write_file(csv, comparison_to_csv(comparison).encode())
     if latex is not None:
-        text = comparison_to_latex(comparison, with_games=games)
+        text = comparison_to_latex(comparison, with_games=games, chosen=chosen)
         text += memory_to_latex(comparison, with_games=games)
         write_file(latex, text.encode())
     if output is not None:
@@ -83,7 +101,7 @@ def compare(
     if as_json:
         print_json(comparison.model_dump(mode="json"))
     else:
-        _print_comparison(comparison, with_games=games)
+        _print_comparison(comparison, with_games=games, chosen=chosen)
 
 
 def table(
@@ -94,14 +112,24 @@ def table(
     windows: Annotated[
         bool, typer.Option("--windows", help="A row per sixtieth of a visit.")
     ] = False,
+    probes: Annotated[
+        bool, typer.Option("--probes", help="A row per branch of a probe.")
+    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Write the rewards of runs as a table, one row per visit."""
     from longplay.lab.analysis.table import make_table as tabulate
+    from longplay.lab.probes.table import tabulate_probes
+    from longplay.lab.report.site.verdicts import open_probe
 
     check_output("--output", output)
+    if windows and probes:
+        raise ConfigError("--windows: cannot be combined with --probes")
     found = read_runs(paths, quiet=quiet)
-    made = tabulate(found.runs, windows=windows)
+    if probes:
+        made = tabulate_probes(found.runs, open_probe=open_probe)
+    else:
+        made = tabulate(found.runs, windows=windows)
     made.write(output)
     if not quiet:
         rows, runs = count(len(made), "row"), count(len(found.runs), "run")
@@ -116,13 +144,35 @@ def plot(
     kind: Annotated[
         str,
         typer.Option(
-            help="curves, games, profile, retention, stream, improvement, predictions, "
-            "memory, matrix."
+            help="average, lifetime, curves, games, profile, retention, stream, "
+            "improvement, predictions, memory, matrix."
         ),
     ] = "curves",
     baselines: Baselines = False,
     suite: OnlySuite = None,
     versus: Versus = None,
+    agents: Annotated[
+        str | None,
+        typer.Option(metavar="A,B,…", help="Only these agents, by their labels."),
+    ] = None,
+    games: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,…|N",
+            help="Only these games, or the N in which agents differ most.",
+        ),
+    ] = None,
+    bins: Annotated[
+        int,
+        typer.Option(metavar="N", help="Points of a curve in a visit; divides 60."),
+    ] = 20,
+    smooth: Annotated[
+        int,
+        typer.Option(
+            min=0, metavar="N", help="Average a point with N points on either side."
+        ),
+    ] = 0,
+    styles: Styles = None,
     columns: Annotated[
         int,
         typer.Option(min=1, max=2, help="Width in columns of a paper.", metavar="1|2"),
@@ -134,14 +184,15 @@ def plot(
 ) -> None:
     """Draw one figure for a paper."""
     from longplay.lab.analysis.comparison import runs_by_label
-    from longplay.lab.report.draw.drawings import Shown, drawing_to_csv
-    from longplay.lab.report.draw.kinds import draw
+    from longplay.lab.report.draw.drawings import Resolution, Shown, drawing_to_csv
+    from longplay.lab.report.draw.kinds import choose_agents, choose_games, draw
     from longplay.lab.report.draw.paper import render_paper
     from longplay.scoring.anchors import shipped_anchors
     from longplay.scoring.normalisation import make_scale
 
     check_output("--output", output)
     check_output("--csv", csv)
+    resolution = Resolution(bins, smooth)
     found = read_runs(paths, quiet=quiet)
     comparison = _compare(found, baselines, suite, versus)
     if len(comparison.suites) > 1:
@@ -149,7 +200,18 @@ def plot(
         raise ConfigError(f"--suite: expected one suite, found {names}; choose one")
     (table,) = comparison.suites
     scale = make_scale(shipped_anchors(), table.suite, table.games, table.emulator)
-    drawing = draw(kind, Shown(table, runs_by_label(found, table), scale))
+    shown = Shown(
+        table,
+        runs_by_label(found, table),
+        scale,
+        styles=_style(comparison, styles),
+        resolution=resolution,
+    )
+    if agents is not None:
+        shown = choose_agents(shown, agents)
+    if games is not None:
+        shown = choose_games(shown, kind, games)
+    drawing = draw(kind, shown)
     file_format = output.suffix.removeprefix(".")
     write_file(output, render_paper(drawing, file_format, 2 if columns == 2 else 1))
     if csv is not None:
@@ -164,6 +226,7 @@ def report(
     baselines: Baselines = False,
     suite: OnlySuite = None,
     versus: Versus = None,
+    styles: Styles = None,
     quiet: Quiet = False,
 ) -> None:
     """Write an HTML report: figures, tables and all numbers, readable offline."""
@@ -176,8 +239,17 @@ def report(
     options = ["--baselines"] if baselines else []
     for name, value in (("--suite", suite), ("--versus", versus)):
         options += [] if value is None else [name, shlex.quote(value)]
+    if styles is not None:
+        options += ["--styles", shlex.quote(styles.name)]
     comparison = _compare(found, baselines, suite, versus)
-    given = ReportInput(found, comparison, shipped_anchors(), read_trust, options)
+    given = ReportInput(
+        found,
+        comparison,
+        shipped_anchors(),
+        read_trust,
+        options,
+        _style(comparison, styles),
+    )
     write_report(output, given)
     typer.echo(output / "index.html")
 
@@ -213,11 +285,8 @@ def leaderboard(
     as_json: Json = False,
 ) -> None:
     """Write a leaderboard, a static site, from a folder of packs and experiments."""
-    from longplay.lab.report.site.leaderboard import (
-        judge_runs,
-        make_leaderboard,
-        write_leaderboard,
-    )
+    from longplay.lab.report.site.board_pages import write_leaderboard
+    from longplay.lab.report.site.leaderboard import judge_runs, make_leaderboard
     from longplay.lab.report.site.verdicts import (
         Judge,
         check_verdict_folder,
@@ -241,8 +310,9 @@ def leaderboard(
             judged = judge_runs(found, judge.judge, show_replay)
         else:
             judged = judge_runs(found, judge.recall)
-    board = make_leaderboard(found, shipped_anchors(), judged, folder)
-    write_leaderboard(output, board, found.runs)
+    anchors = shipped_anchors()
+    board = make_leaderboard(found, anchors, judged, folder)
+    write_leaderboard(output, board, found.runs, anchors)
     if as_json:
         print_json(board.model_dump(mode="json"))
     else:
@@ -268,6 +338,15 @@ def _compare(
     from longplay.scoring.anchors import shipped_anchors
 
     return compare_runs(found, Request(shipped_anchors(), suite, versus, baselines))
+
+
+def _style(comparison: Comparison, path: Path | None) -> dict[str, Style]:
+    """The styles of all agents, by the names and a file."""
+    from longplay.lab.report.draw.colours import read_styles, style_agents
+
+    given = None if path is None else read_styles(path)
+    labels = {agent.label for suite in comparison.suites for agent in suite.agents}
+    return style_agents(labels, given)
 
 
 def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
@@ -334,7 +413,9 @@ def _print_memory(suite: SuiteComparison, *, with_games: bool) -> None:
     print_tables(*map(indent, describe_memory(suite)))
 
 
-def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
+def _print_comparison(
+    comparison: Comparison, *, with_games: bool, chosen: Sequence[str]
+) -> None:
     from longplay.lab.report.tables import (
         describe_suite,
         make_agents_table,
@@ -342,7 +423,7 @@ def _print_comparison(comparison: Comparison, *, with_games: bool) -> None:
     )
 
     for suite in comparison.suites:
-        print_tables(make_agents_table(suite))
+        print_tables(make_agents_table(suite, chosen))
         if with_games:
             print_tables(make_games_table(suite))
         print_tables(*map(indent, describe_suite(suite)))

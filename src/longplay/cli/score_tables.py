@@ -239,13 +239,13 @@ def shipped_to_json(config: RunConfig) -> dict[str, Any] | None:
 def _describe_run(config: RunConfig) -> str:
     if config.agent is None:
         return "run of another tool"
-    agent = show_name(str(config.agent.config.get("_type")))
-    return f"{show_name(config.suite or '')}, seed {config.seed}, {agent}"
+    suite = show_name(config.suite or "")
+    return f"{suite}, seed {config.seed}, {config.agent.shown_name}"
 
 
 def _caption_rates(score: Score, config: RunConfig) -> Iterator[str]:
     window = config.scoring_defaults.window_frames
-    yield f"score: reward per frame, last {window:,} frames of a game's last visit"
+    yield f"score: final reward rate, last {window:,} frames of a game's last visit"
     baseline = random_baseline(config.suite or "")
     if baseline is not None:
         differs = "" if _own_baseline(config) else ", other settings"

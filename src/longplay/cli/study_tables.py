@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from rich.text import Text
 from longplay.cli.catalogue import plan_cost
 from longplay.cli.experiment_tables import STATE_STYLES, headlines_of
 from longplay.cli.toolkit import error_to_json, print_runs, print_tables
+from longplay.contract.names import describe_args
 from longplay.errors import IncompleteRunError, LongplayError, NotARunError
 from longplay.lab.analysis.intervals import Estimate, estimate_mean
 from longplay.runs.progress import format_seconds
@@ -37,11 +37,6 @@ if TYPE_CHECKING:
     from longplay.runs.status import RunView
 
 _SHOWN_ERRORS = 10
-
-
-def describe_args(args: Mapping[str, Any]) -> str:
-    """`epsilon=0.1 hidden=32`."""
-    return " ".join(f"{name}={json.dumps(value)}" for name, value in args.items())
 
 
 def _nouns_of(study: StudyDirectory) -> str:
@@ -308,7 +303,7 @@ def study_to_json(study: StudyDirectory) -> dict[str, Any]:
 def _result_to_json(study: StudyDirectory, cell: Cell) -> dict[str, Any]:
     views = study.view(cell)
     headline = track_of(views[0].plan.config).headline
-    estimate = _estimate(views)
+    estimate = estimate_mean(headlines_of(views))
     return {
         "folder": cell.folder,
         "agent": cell.agent,
@@ -319,10 +314,6 @@ def _result_to_json(study: StudyDirectory, cell: Cell) -> dict[str, Any]:
         "headline": headline,
         "estimate": None if estimate is None else estimate.model_dump(mode="json"),
     }
-
-
-def _estimate(views: Sequence[RunView]) -> Estimate | None:
-    return estimate_mean(headlines_of(views))
 
 
 def _iter_points(study: StudyDirectory) -> Iterator[dict[str, Any]]:
@@ -377,7 +368,8 @@ def _results_table(study: StudyDirectory) -> TextTable:
     rows = []
     for cell in study.plan.cells:
         views = study.view(cell)
-        estimate, tuning_frames = _estimate(views), study.count_tuning_frames(cell)
+        estimate = estimate_mean(headlines_of(views))
+        tuning_frames = study.count_tuning_frames(cell)
         row: list[Value] = [cell.agent, cell.suite, _args_cell(study.read_args(cell))]
         row += [_Progress.add_up(views).runs, estimate.mean if estimate else None]
         row.append(_describe_interval(estimate))

@@ -19,12 +19,14 @@ from longplay.contract.documents import (
     Sha256,
     optional,
 )
+from longplay.contract.names import name_agent
 from longplay.contract.registry import (
     CONTRACT_VERSIONS,
     ContractVersion,
     get_contract_version,
 )
 from longplay.contract.rows import EventRow, RequiredEventRow
+from longplay.errors import show_name
 
 GLOBAL_ACTION_SET = tuple(range(18))
 
@@ -91,6 +93,14 @@ class AgentEntry(Document):
 
     config: dict[str, Any] = Field(description="`_type` and arguments; no seed.")
     agent_id: str = Field(description="SHA-256 of the config's sorted JSON.")
+    name: str | None = optional(
+        "The name that a study gives it; not hashed.", min_length=1
+    )
+
+    @property
+    def shown_name(self) -> str:
+        """Its name in tables, figures and pages."""
+        return name_agent(self.config) if self.name is None else show_name(self.name)
 
 
 class AgentFileEntry(Document):

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -60,3 +61,8 @@ def name_agent(config: Mapping[str, Any]) -> str:
     # `longplay.learners.stream_q.module` is `stream-q`.
     is_ours = modules[:1] == ["longplay"]
     return show_name(modules[-1].replace("_", "-") if is_ours else name)
+
+
+def describe_args(args: Mapping[str, Any]) -> str:
+    """The arguments of an agent as they are shown: `epsilon=0.1 hidden=32`."""
+    return " ".join(f"{name}={json.dumps(value)}" for name, value in args.items())

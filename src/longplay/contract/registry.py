@@ -88,8 +88,3 @@ def add_contract_version(version: ContractVersion) -> None:
     if version.name in CONTRACT_VERSIONS:
         raise ConfigError(f"contract version {version.name!r} is already registered")
     CONTRACT_VERSIONS[version.name] = version
-
-
-def remove_contract_version(version: ContractVersion) -> None:
-    """Undoes `add_contract_version`."""
-    del CONTRACT_VERSIONS[version.name]

@@ -31,7 +31,6 @@ from longplay.contract.layout import (
     find_experiment,
     read_experiment_config,
 )
-from longplay.contract.names import name_agent
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import DocumentError
 from longplay.eval_log.evidence import Evidence, read_evidence
@@ -104,7 +103,7 @@ class Trajectory:
             "task_id": task.task_id,
             "seed": task.seed,
             "agent_id": entry and entry.agent_id,
-            "agent_name": entry and name_agent(entry.config),
+            "agent_name": entry and entry.shown_name,
             "tuning_frames": self._tuning_frames,
         }
 

@@ -239,6 +239,7 @@ class Experiment:
             )
         agent_config = AgentConfig.from_entry(config.agent)
         agent = agent_config.load(spec, config.agent_files, isolation)
+        agent = agent.with_name(config.agent.name)
         selected = None if experiment_dir == directory else directory.absolute().name
         return cls(
             read_plans(experiment_dir),

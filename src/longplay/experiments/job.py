@@ -22,7 +22,7 @@ from longplay.errors import (
     RunCancelled,
     RunPreempted,
 )
-from longplay.experiments.tracking import track_run
+from longplay.experiments.tracking import track_run, watch_both
 from longplay.experiments.tuned_score import write_tuning
 from longplay.plan import RunPlan
 from longplay.runs.checkpoint import read_checkpoint
@@ -192,7 +192,11 @@ class Job:
         """The agent, in a process that has not loaded it yet."""
         config = AgentConfig.from_entry(self.request.agent)
         isolation = Isolation.from_record(self.request.agent_isolation)
-        return config.load(self.agent_spec, self.request.agent_files, isolation)
+        agent = config.load(self.agent_spec, self.request.agent_files, isolation)
+        return agent.with_name(self.request.agent.name)
+
+    def check(self) -> None:
+        """Refuses a job whose inputs were changed, before anything is written."""
 
     def can_resume(self) -> bool:
         """Whether the run on disk can be resumed; archives it otherwise."""
@@ -263,11 +267,11 @@ def play_job(
         RunCancelled, RunPreempted: The run was asked to stop.
     """
     with track_run(job.plan, job.request.agent, job.run_dir, job.options) as tracking:
-        watch = tracking.watch(observer)
+        watch = watch_both(observer, tracking)
         if session is not None:
             session.observer = watch
         result = _play_tracked(job, agent, watch, validation_workers, session)
-        if result.score is not None:
+        if tracking is not None and result.score is not None:
             tracking.write_score(job.plan.total_frames, result.score)
         return result
 
@@ -279,6 +283,10 @@ def _play_tracked(
     validation_workers: int,
     session: Session | None = None,
 ) -> RunResult:
+    try:
+        job.check()
+    except LongplayError as error:
+        return job.fail(error)
     is_start = not job.can_resume()
     folder = None
     if is_start or not job.resume_only:

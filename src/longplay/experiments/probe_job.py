@@ -62,6 +62,11 @@ class ProbeJob(Job):
             origin=origin,
         )
 
+    def check(self) -> None:
+        """Refuses a state whose files are not those that were kept."""
+        if self.state is not None:
+            check_state(*self.state)
+
     def can_resume(self) -> bool:
         """Whether the probe on disk has a checkpoint; removes it otherwise.
 
@@ -74,10 +79,7 @@ class ProbeJob(Job):
 
     def open_session(self, agent: LoadedAgent, observer: Observer) -> Session:
         """The session that plays it, from the state it names."""
-        folder = None
-        if self.state is not None:
-            check_state(*self.state)
-            folder = self.state[0]
+        folder = None if self.state is None else self.state[0]
         return ProbeSession(
             self.plan, agent, self.run_dir, folder, observer, self.options
         )

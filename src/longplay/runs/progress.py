@@ -15,6 +15,8 @@ from longplay.runs.loop import Observer, Progress
 _LONGEST_NAME = 24
 # Reward rate and metrics at the end of a line.
 _MOST_NUMBERS = 5
+# The first seconds of a run import, compile and fill buffers: they predict nothing.
+_ESTIMATE_AFTER_S = 5.0
 # Seconds between two lines where a line cannot be rewritten.
 _PLAIN_EVERY_S = 5.0
 
@@ -29,7 +31,8 @@ def format_seconds(seconds: float) -> str:
 def describe_progress(progress: Progress, *, is_short: bool = False) -> dict[str, str]:
     """The parts of a progress line, in order; abbreviated if it is short."""
     fps = progress.fps or 0.0
-    left = (progress.frames_total - progress.frame) / fps if fps else None
+    has_estimate = fps > 0 and progress.elapsed_s >= _ESTIMATE_AFTER_S
+    left = (progress.frames_total - progress.frame) / fps if has_estimate else None
     last = "–" if progress.last_return is None else f"{progress.last_return:g}"
     visit, cycle, frame, returned = (
         ("v", "c", "", "ret ")

@@ -10,11 +10,7 @@ from __future__ import annotations
 from longplay import plugins
 from longplay.console.machines import make_console
 from longplay.contract.config import RunConfig
-from longplay.contract.registry import (
-    CONTRACT_VERSIONS,
-    add_contract_version,
-    remove_contract_version,
-)
+from longplay.contract.registry import CONTRACT_VERSIONS, add_contract_version
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.stream import Stream
 from longplay.tracks.base import Track
@@ -39,12 +35,6 @@ def add_track(track: Track) -> None:
     if CONTRACT_VERSIONS.get(track.contract.name) is not track.contract:
         add_contract_version(track.contract)
     TRACKS[track.name] = track
-
-
-def remove_track(track: Track) -> None:
-    """Undoes `add_track`."""
-    remove_contract_version(track.contract)
-    del TRACKS[track.name]
 
 
 def get_track(name: str) -> Track:

@@ -26,7 +26,7 @@ from longplay.lab.analysis.comparison import Request, compare
 from longplay.lab.analysis.intervals import t_quantile
 from longplay.lab.analysis.measures import VisitTotals
 from longplay.lab.analysis.records import Comparison, SuiteComparison
-from longplay.lab.analysis.results import Results, record_result
+from longplay.lab.analysis.results import Results
 from longplay.lab.analysis.runs import (
     AgentKey,
     Conditions,
@@ -41,6 +41,7 @@ from longplay.scoring.prediction_baselines import (
     PredictorBaseline,
 )
 from made_up_anchors import NO_ANCHORS, make_anchors, make_game
+from results import record_result
 from written_runs import (
     SHORT,
     VERSIONS,

@@ -316,7 +316,7 @@ def test_columns_are_tidy(tmp_path):
     assert table["run"].tolist() == [0] * 360 + [1] * 360
     assert table["frame"][:360].tolist() == list(range(360))
     assert table["rate"][:360].tolist() == list(range(360))
-    assert set(table["visit"]) == {1, 2}
+    assert set(table["visit"]) == {0, 1}
     schedule = make_config(seed=1).schedule
     assert table["game"][360 + 75] == schedule[1].game_id
     assert table["cycle"][360 + 200] == schedule[3].cycle_idx == 1

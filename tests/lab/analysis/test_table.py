@@ -33,7 +33,7 @@ def test_a_row_is_a_visit(runs: Path) -> None:
     assert "window" not in table.columns
     assert table["seed"].tolist() == [3] * 6 + [4] * 6
     assert table["visit_idx"].tolist() == [*range(6)] * 2
-    assert table["visit"].tolist() == [1, 1, 1, 2, 2, 2] * 2
+    assert table["visit"].tolist() == [0, 0, 0, 1, 1, 1] * 2
     assert table["cycle"].tolist() == [0, 0, 0, 1, 1, 1] * 2
     assert table["frame"].tolist() == [0, 60, 120, 180, 240, 300] * 2
     assert table["reward"].tolist() == [0.0, 60.0, 120.0, 180.0, 240.0, 300.0] * 2

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import remembering
 
@@ -18,6 +19,7 @@ from longplay.lab.analysis.comparison import Request, compare
 from longplay.lab.analysis.records import MemoryNumbers
 from longplay.lab.analysis.runs import RunReader
 from longplay.lab.probes.numbers import add_memory
+from longplay.lab.probes.table import tabulate_probes
 from longplay.runs.options import RunOptions
 from longplay.scoring.anchors import shipped_anchors
 
@@ -59,6 +61,20 @@ def test_agent_that_keeps_all_forgets_nothing(tmp_path: Path) -> None:
     assert memory.numbers["learned"].mean == 1
     assert memory.numbers["forgetting"].mean == 0
     assert memory.numbers["share_forgotten"].mean == 0
+
+
+def test_a_table_has_a_row_per_branch(tmp_path: Path) -> None:
+    memory = measure(tmp_path, loses=0.3)
+    table = tabulate_probes(RunReader().read([tmp_path / "exp"]).runs)
+    assert len(table) == 8 * len(memory.matrix)
+    for cell in memory.matrix:
+        place = zip(table["seed"], table["state"], table["game"], strict=True)
+        rows = [it == (cell.seed, cell.state, cell.game) for it in place]
+        assert table["branch"][rows].tolist() == [*range(8)]
+        assert table["x"][rows].mean() == pytest.approx(cell.amount.mean)
+    assert set(table["frames"]) == {60}
+    assert set(table["agent"]) == {"agent"}
+    assert np.isnan(table["z"]).all()
 
 
 def test_agent_that_erases_has_forgotten_exactly_what_it_learned(

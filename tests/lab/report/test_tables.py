@@ -11,13 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from longplay.errors import UnknownNameError
 from longplay.lab.analysis.intervals import Estimate
 from longplay.lab.analysis.records import AgentNumbers, Comparison, SuiteComparison
 from longplay.lab.report.tables import (
     CSV_COLUMNS,
+    check_columns,
     comparison_to_csv,
     comparison_to_latex,
     describe_suite,
+    find_best,
     format_estimate,
     make_agents_table,
     make_games_table,
@@ -204,6 +207,61 @@ def test_latex_of_a_comparison_has_a_table_per_suite():
     two = COMPARISON.model_copy(update={"suites": (BOTH, BOTH)})
     assert comparison_to_latex(two).count(r"\begin{tabular}") == 2
     assert comparison_to_latex(two, with_games=True).count(r"\begin{tabular}") == 4
+
+
+def of_runs(label: str, *values: float, **changes) -> AgentNumbers:
+    """An agent with an average for each of the seeds 0, 1, 2, …"""
+    per_run = {"average": values, "optimality_gap": values}
+    mean = sum(values) / len(values)
+    numbers = {name: estimate(mean, 0.1) for name in per_run}
+    seeds = tuple(range(len(values)))
+    return agent(label, per_run=per_run, numbers=numbers, seeds=seeds, **changes)
+
+
+# Differences from the best, seed by seed: all 0.5; and -0.1, 0.1, -0.1 or so.
+BEST = of_runs("best", 1.0, 2.0, 3.0)
+WORSE = of_runs("worse", 0.5, 1.5, 2.4)
+EQUAL = of_runs("equal", 1.1, 1.9, 2.9)
+
+
+def test_the_best_are_those_that_pairs_of_runs_do_not_tell_apart():
+    """All three overlap by far; paired by seed, one is worse beyond doubt."""
+    three = suite(WORSE, BEST, EQUAL)
+    assert find_best(three, "average") == {"best", "equal"}
+    # Less is better here: the two others are worse than the lowest.
+    assert find_best(three, "optimality_gap") == {"worse"}
+
+
+def test_none_is_the_best_of_one_agent_of_equal_ones_or_of_too_few_runs():
+    assert find_best(suite(BEST), "average") == set()
+    assert find_best(suite(BEST, EQUAL), "average") == set()
+    two = [of_runs("a", 1.0, 2.0), of_runs("b", 5.0, 6.0)]
+    assert find_best(suite(*two), "average") == set()
+    assert find_best(suite(*two), "retention") == set()
+
+
+def test_latex_is_sorted_by_the_lead_with_the_best_in_bold():
+    unknown = agent("unknown", numbers={"headline": estimate(1.0)})
+    three = suite(WORSE, unknown, BEST)
+    text = comparison_to_latex(
+        COMPARISON.model_copy(update={"suites": (three,)}),
+        chosen=("average", "improvement"),
+    )
+    lines = text.splitlines()
+    assert lines[1].startswith("% bold: the best, and agents whose difference from it")
+    body = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
+    assert body[0].startswith(r"best & \textbf{2.00 $\pm$0.10} & ")
+    assert body[1].startswith(r"worse & 1.47 $\pm$0.10 & ")
+    assert body[2].startswith("unknown & -- & ")
+
+
+def test_columns_can_be_chosen():
+    table = make_agents_table(BOTH, ("improvement", "runs", "final"))
+    assert table.columns == ("agent", "P(better)", "runs")
+    assert [cell.text for cell in table.rows[1]] == ["50% & more", "0.75 ±0.20", "5"]
+    check_columns(COMPARISON, ("improvement", "runs"))
+    with pytest.raises(UnknownNameError, match="unknown column 'averag'; did you mean"):
+        check_columns(COMPARISON, ("runs", "averag"))
 
 
 def test_errors_against_rollout_values_come_first():

@@ -9,7 +9,7 @@ import paying_console
 import pytest
 
 from longplay.console.machines import add_machine, remove_machine
-from longplay.suites import add_suite, remove_suite
+from longplay.suites import SUITES, add_suite
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,7 @@ def paying_suite() -> Iterator[str]:
     add_machine(paying_console.MACHINE)
     add_suite(paying_console.SUITE)
     yield paying_console.SUITE.suite_id
-    remove_suite(paying_console.SUITE)
+    del SUITES[paying_console.SUITE.suite_id]
     remove_machine(paying_console.MACHINE)
 
 

@@ -16,6 +16,7 @@ import pytest
 
 import longplay
 from longplay.contract.layout import find_run_groups
+from longplay.contract.rundir import RunDirectory
 from longplay.errors import (
     AgentError,
     ConfigError,
@@ -24,7 +25,9 @@ from longplay.errors import (
     OutputError,
     RunPreempted,
 )
-from longplay.lab.analysis.runs import RunReader
+from longplay.experiments.experiment import Experiment
+from longplay.lab.analysis.comparison import Request, compare
+from longplay.lab.analysis.runs import RunReader, key_of_run
 from longplay.lab.studies import study as study_module
 from longplay.lab.studies.directory import read_study
 from longplay.lab.studies.study import (
@@ -33,6 +36,7 @@ from longplay.lab.studies.study import (
     StudyResult,
     play_here,
 )
+from made_up_anchors import NO_ANCHORS
 
 ROWS = ("events.jsonl", "episodes.jsonl", "segments.jsonl", "digests.jsonl")
 
@@ -271,6 +275,37 @@ def test_analysis_reads_results_and_not_tuning(played):
     assert sorted(group.directory.parent.name for group in groups) == ["cells"] * 2
     budgets = {run.agent.tuning_frames for run in RunReader().read([out]).runs}
     assert budgets == {None, 60}
+
+
+def test_a_name_in_the_study_is_the_name_everywhere(study_file, tmp_path):
+    change(study_file, 'ref = "button.py"', 'ref = "button.py"\nname = "the button"')
+    change(study_file, "[tuning.grid.button]", '[tuning.grid."the button"]')
+    out = tmp_path / "out"
+    play(study_file, out)
+    names = {run.agent.name for run in RunReader().read([out]).runs}
+    assert names == {"random", "the button"}
+    for run_dir in out.glob("*/the-button*/episodes/*"):
+        assert key_of_run(RunDirectory(run_dir)).name == "the button"
+        assert read(run_dir / "episode_record.json")["agent_name"] == "the button"
+    (cell,) = (out / "cells").glob("the-button*")
+    # A continued experiment keeps the name, which is not part of the agent's id.
+    again = Experiment.open(cell, str(tmp_path / "button.py"))
+    assert (again.agent.name, again.agent.entry.name) == ("the button", "the button")
+    again.check_same()
+
+
+def test_a_cell_under_way_is_one_agent(copied):
+    """One run is complete, without a record yet; the other one was not started."""
+    (cell,) = (copied / "out" / "cells").glob("button*")
+    done, other = sorted((cell / "episodes").iterdir())
+    shutil.rmtree(other)
+    (done / "episode_record.json").unlink()
+    (suite,) = compare(RunReader().read([copied / "out"]), Request(NO_ANCHORS)).suites
+    found = {agent.label: agent for agent in suite.agents}
+    assert found.keys() == {"button", "random"}
+    assert found["button"].tuning_frames == 60
+    assert found["button"].seeds == (0,)
+    assert found["button"].left_out == {"missing": (1,)}
 
 
 def test_a_point_whose_agent_raises_is_out(study_file, tmp_path):

@@ -87,7 +87,8 @@ def test_timeline_has_every_episode_as_a_link(played, finished_run):
     assert max(spans) == total
     table = played.get(f"{address}/timeline.csv").text.splitlines()
     assert table[0] == "panel,series,x,y,low,high"
-    assert len(table) == 1 + len(rows) + 60 * len(config["schedule"])
+    # Two ends of the level line of `random` in every visit.
+    assert len(table) == 1 + len(rows) + (60 + 2) * len(config["schedule"])
 
 
 def test_pack_shows_visits_and_metrics(finished_run, copy_of, tmp_path):
@@ -103,7 +104,9 @@ def test_pack_shows_visits_and_metrics(finished_run, copy_of, tmp_path):
     assert f"longplay unpack '{pack.resolve()}' -o '$(one)'" in text
     assert 'id="episodes"' not in text
     figure = viewer.get(f"{address}/timeline.json").json
-    rate, loss = figure["data"]
+    rate, level, loss = figure["data"]
+    assert (level["name"], level["line"]["dash"]) == ("random", "dash")
+    assert rate["line"]["dash"] == loss["line"]["dash"] == "solid"
     whole = open_viewer(run_dir)
     address_of_run = whole.run_address(run_dir)
     of_run = whole.get(f"{address_of_run}/timeline.json").json["data"][0]
@@ -169,6 +172,8 @@ def test_comparison_has_the_numbers_of_compare(agents: Viewer, three_agents: Com
     [
         ("/runs/0123456789ab", "no run has this id"),
         ("/experiments/0123456789ab", "no experiment has this id"),
+        ("/studies/0123456789ab", "no study has this id"),
+        ("{run}/agent_output.txt", "the agent printed nothing"),
         ("/compare", "tick two or more runs"),
         ("/compare?run=x", "no run has this id"),
         ("/nothing", "there is no such page"),
@@ -212,6 +217,53 @@ def test_failed_run_says_why(tmp_path):
     text = viewer.get(viewer.run_address(run_dir)).text
     assert "AgentError: no &amp; nothing" in text
     assert "✗ FAILED" in text
+    assert "agent_output.txt" not in text
+
+
+def test_run_leads_to_what_its_agent_printed(tmp_path):
+    run_dir = write_run(tmp_path / "a", make_config(), [1.0] * 360)
+    (run_dir / "agent_output.txt").write_text("<b>loss</b> 1.5\n")
+    viewer = open_viewer(tmp_path)
+    address = f"{viewer.run_address(run_dir)}/agent_output.txt"
+    assert f'href="{address}"' in viewer.get(viewer.run_address(run_dir)).text
+    reply = viewer.get(address)
+    assert reply.headers["content-type"] == "text/plain; charset=utf-8"
+    assert reply.text == "<b>loss</b> 1.5\n"
+    (run_dir / "agent_output.txt").unlink()
+    (run_dir / "agent_output.txt").symlink_to(run_dir / "config.json")
+    reply = viewer.get(address)
+    assert (reply.status, "expected a regular file" in reply.text) == (500, True)
+
+
+def test_list_shows_arguments_and_date(tmp_path):
+    run_dir = write_run(tmp_path / "a", make_config(), [1.0] * 360)
+    config = {"_type": "alpha.Agent", "args": {"rate": 0.5, "name": "<b>"}}
+    edit(run_dir / "config.json", agent={"agent_id": "0" * 64, "config": config})
+    edit(run_dir / "run_summary.json", started_utc="2026-11-18T09:12:44.000Z")
+    text = html.unescape(open_viewer(tmp_path).get("/").text)
+    assert '>rate=0.5 name="<b>"</td>' in text
+    assert ">2026-11-18 09:12</td>" in text
+
+
+def test_actions_of_an_episode_and_metrics_at_its_frames(finished_run, copy_of):
+    run_dir = copy_of(finished_run)
+    rows = [{"global_frame_idx": n, "visit_idx": 0, "loss": n / 2} for n in (9, 1999)]
+    lines = "".join(json.dumps(row) + "\n" for row in rows)
+    (run_dir / "metrics.jsonl").write_text(lines)
+    events = [
+        json.loads(line) for line in (run_dir / "events.jsonl").read_text().splitlines()
+    ]
+    viewer = open_viewer(run_dir)
+    text = viewer.get(f"{viewer.run_address(run_dir)}/visits/0").text
+    figure = json.loads(re.search(r'data-figure="actions">(.*?)</script>', text)[1])
+    (bars,) = figure["data"]
+    played = [row["applied_action_idx"] for row in events if row["visit_idx"] == 0]
+    assert sum(bars["y"]) == len(played)
+    counts = dict(zip(bars["x"], bars["y"], strict=True))
+    assert counts["NOOP"] == played.count(0)
+    assert counts["FIRE"] == played.count(1)
+    metrics = json.loads(re.search(r'id="metrics">(.*?)</script>', text)[1])
+    assert metrics == {"loss": {"ends": [9, 1999], "values": [4.5, 999.5]}}
 
 
 def test_two_hundred_runs_are_listed_fast(tmp_path):

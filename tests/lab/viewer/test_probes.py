@@ -38,7 +38,7 @@ def test_experiment_shows_figures_that_lead_to_branches(probed: Path) -> None:
     viewer = open_viewer(probed)
     (experiment_id,) = viewer.site.index.read().experiments
     text = viewer.get(f"/experiments/{experiment_id}").text
-    assert "<h3>Memory</h3>" in text and "<h3>States and games</h3>" in text
+    assert ">Memory</h3>" in text and ">States and games</h3>" in text
     address = viewer.run_address(find_probe(probed, "visit-0"))
     assert f"{address}#visits" in text
     assert "pairs of states" in text
@@ -64,7 +64,7 @@ def test_probes_are_not_in_the_list(probed: Path) -> None:
 def test_probes_outside_of_the_given_path_are_not_read(probed: Path) -> None:
     (run_dir,) = (probed / "episodes").iterdir()
     viewer = open_viewer(run_dir)
-    assert viewer.site.index.read().probes == {}
+    assert viewer.site.index.read().others == {}
     assert viewer.get(viewer.run_address(find_probe(probed, "fresh"))).status == 404
     found = viewer.site.read_runs(list(viewer.site.index.read().runs.values()))
     assert viewer.site.link_probe(found.runs[0], "fresh") == ""

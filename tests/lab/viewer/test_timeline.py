@@ -13,6 +13,8 @@ from longplay.lab.viewer.timeline import (
     Played,
     choose_episodes,
     count_bins,
+    draw_error,
+    draw_levels,
     draw_metric,
     draw_rate,
     draw_timeline,
@@ -120,3 +122,22 @@ def test_run_without_rows_has_the_rates_of_its_visits():
     assert [panel.title for panel in drawing.panels] == ["reward per frame"]
     assert "that of whole visits" in drawing.caption
     assert "episode" not in drawing.caption
+
+
+def test_prediction_runs_show_squared_errors_first():
+    curves = Curves(
+        np.ones((6, 60), np.int64), np.zeros((6, 60)), np.full((6, 60), 0.25)
+    )
+    assert draw_error(CONFIG, curves, first_bin=301).y == (0.25,) * 59
+    panels = draw_timeline(Played("id", CONFIG, curves, None, {})).panels
+    titles = [panel.title for panel in panels]
+    assert titles == ["squared error per frame", "reward per frame"]
+
+
+def test_levels_are_those_of_the_game_of_each_visit():
+    games = [visit.game_id for visit in CONFIG.schedule]
+    (line,) = draw_levels(CONFIG, {"random": {games[0]: 0.5}})
+    known = [(x, y) for x, y in zip(line.x, line.y, strict=True) if not math.isnan(y)]
+    starts = [60 * n for n, game in enumerate(games) if game == games[0]]
+    assert known == [(x, 0.5) for start in starts for x in (start, start + 60)]
+    assert (line.label, line.key) == ("random", "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,9 @@ class RemoteAgent:
         if {"save", "load"} <= self._methods:
             self.save, self.load = self._save, self._load
         if "usage" in self._methods:
-            self.usage = self._usage
+            self.usage = partial(self._ask_numbers, "usage")
         if "window_metrics" in self._methods:
-            self.window_metrics = self._window_metrics
+            self.window_metrics = partial(self._ask_numbers, "window_metrics")
 
     def step(
         self,
@@ -137,18 +138,13 @@ class RemoteAgent:
 
     def metrics(self) -> Metrics:
         """The metrics that the agent reports for the visit that just ended."""
+        if "metrics" in self._methods:
+            return self._ask_numbers("metrics")
         self.settle()
-        return self._ask_numbers("metrics") if "metrics" in self._methods else {}
-
-    def _window_metrics(self) -> Metrics:
-        self.settle()
-        return self._ask_numbers("window_metrics")
-
-    def _usage(self) -> dict[str, float]:
-        self.settle()
-        return self._ask_numbers("usage")
+        return {}
 
     def _ask_numbers(self, method: str) -> dict[str, Any]:
+        self.settle()
         reply = self._process.ask(channel.Ask(method))
         if not isinstance(reply, channel.Numbers):
             raise self._process.refuse(reply)

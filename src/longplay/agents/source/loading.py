@@ -164,7 +164,15 @@ class LoadedAgent:
             AgentLoadError: The arguments are not plain JSON.
         """
         entry = make_entry({**self.entry.config, "args": dict(agent_args)})
-        return replace(self, entry=entry, agent_args=dict(agent_args))
+        named = entry.model_copy(update={"name": self.entry.name})
+        return replace(self, entry=named, agent_args=dict(agent_args))
+
+    def with_name(self, name: str | None) -> LoadedAgent:
+        """The same agent under the name that a study gives it; None keeps its own."""
+        if name is None:
+            return self
+        entry = self.entry.model_copy(update={"name": name})
+        return replace(self, name=name, entry=entry)
 
     @property
     def agent_files(self) -> tuple[AgentFileEntry, ...] | None:

@@ -138,7 +138,8 @@ def load_recorded(
     # A built-in agent has no files, and is found without a spec.
     files = () if spec is None else config.agent_files or ()
     patterns = [glob.escape(file.path) for file in files]
-    return AgentConfig.from_entry(config.agent).load(spec, patterns, isolation)
+    agent = AgentConfig.from_entry(config.agent).load(spec, patterns, isolation)
+    return agent.with_name(config.agent.name)
 
 
 def _read_patterns(run: RunDirectory) -> tuple[str, ...]:

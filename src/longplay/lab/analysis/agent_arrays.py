@@ -14,7 +14,7 @@ from longplay.contract.config import RunConfig
 from longplay.lab.analysis.aggregation import aggregate_games, optimality_gap
 from longplay.lab.analysis.intervals import Estimate, estimate_mean
 from longplay.lab.analysis.measures import GameRates, has_revisits
-from longplay.lab.analysis.records import METRICS
+from longplay.lab.analysis.records import METRICS, key_by_seed
 from longplay.lab.analysis.runs import MeasuredRun
 from longplay.lab.analysis.transfer import forward_transfer
 from longplay.scoring.metrics import mean_or_none
@@ -50,10 +50,7 @@ class AgentArrays:
     def by_seed(self, name: str) -> dict[Hashable, float]:
         """Seed -> number; a run without a seed is never paired."""
         values = self.per_run.get(name)
-        if values is None:
-            return {}
-        keys = [object() if seed is None else seed for seed in self.seeds]
-        return dict(zip(keys, values.tolist(), strict=True))
+        return {} if values is None else key_by_seed(self.seeds, values.tolist())
 
     def estimate(self) -> dict[str, Estimate]:
         """The mean of each number over runs."""

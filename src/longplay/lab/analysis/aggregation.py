@@ -60,6 +60,22 @@ def optimality_gap(z: Reals) -> Reals:
     return np.asarray(np.maximum(0.0, 1.0 - z).mean(axis=-1))
 
 
+def pool_runs(scores: Reals) -> dict[str, float]:
+    """Aggregates as rliable defines them, over runs and games together.
+
+    The median is that over games of means over runs; the IQM leaves out a quarter of
+    all values at either end.
+
+    Args:
+        scores: (runs, games).
+    """
+    return {
+        "iqm": float(interquartile_mean(scores.ravel())),
+        "mean": float(scores.mean()),
+        "median": float(np.median(scores.mean(axis=0))),
+    }
+
+
 def performance_profile(z: Reals, thresholds: Reals = PROFILE_THRESHOLDS) -> Reals:
     """Share of games with z ≥ τ, per run: (runs, games), (t,) -> (runs, t)."""
     return np.asarray((z[:, :, np.newaxis] >= thresholds).mean(axis=1))

@@ -10,7 +10,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from longplay.lab.analysis.aggregation import (
     PROFILE_THRESHOLDS,
     estimate_improvement,
     performance_profile,
+    pool_runs,
 )
 from longplay.lab.analysis.baselines import shipped_agents, shipped_rollouts
 from longplay.lab.analysis.intervals import Estimate, estimate_difference, estimate_mean
@@ -39,6 +40,7 @@ from longplay.lab.analysis.records import (
     Comparison,
     LeftOutRun,
     Profile,
+    ScoreMatrix,
     SuiteComparison,
 )
 from longplay.lab.analysis.runs import (
@@ -261,6 +263,30 @@ class _Table:
             games_without_z={} if self.error else self.scale.reasons,
             notes=tuple(self._list_notes(contestants)),
             agents=tuple(self._report(c, versus) for c in contestants),
+            matrix=self._make_matrix(contestants),
+        )
+
+    def _make_matrix(self, contestants: Sequence[Contestant]) -> ScoreMatrix | None:
+        """Runs x games, of the games that every run has."""
+        number: Literal["average", "rate", "error"] = "rate"
+        if self.lead != "headline":
+            number = "average" if self.lead == "average" else "error"
+        values = {
+            c.label: c.arrays.per_game[number]
+            for c in contestants
+            if number in c.arrays.per_game and c.arrays.seeds
+        }
+        if not values:
+            return None
+        is_known = ~np.isnan(np.concatenate(list(values.values()))).any(axis=0)
+        if not is_known.any():
+            return None
+        scores = {label: own[:, is_known] for label, own in values.items()}
+        return ScoreMatrix(
+            number=number,
+            games=tuple(g for g, k in zip(self.games, is_known, strict=True) if k),
+            scores={k: tuple(map(tuple, v.tolist())) for k, v in scores.items()},
+            pooled={label: pool_runs(own) for label, own in scores.items()},
         )
 
     def _list_notes(self, contestants: Sequence[Contestant]) -> Iterator[str]:
@@ -377,7 +403,7 @@ def _note_isolation(table: _Table, contestants: Sequence[Contestant]) -> str:
 
 def _note_tuning(table: _Table, contestants: Sequence[Contestant]) -> str:
     budgets = {c.label: describe_tuning(c.key.tuning_frames) for c in contestants}
-    return _describe_differences("tuning frames", budgets)
+    return _describe_differences(f"tuning {table.track.frame_noun}s", budgets)
 
 
 def _describe_differences(name: str, values: Mapping[str, str]) -> str:

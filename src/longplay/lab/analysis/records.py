@@ -7,12 +7,22 @@ left out.
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal
 
 from pydantic import Field
 
 from longplay.contract.documents import SCHEMA_VERSION, Document, optional
 from longplay.lab.analysis.intervals import Estimate
+
+
+def key_by_seed(
+    seeds: Sequence[int | None], values: Iterable[float]
+) -> dict[Hashable, float]:
+    """Seed -> value of its run; a run without a seed gets a key of its own."""
+    keys = [object() if seed is None else seed for seed in seeds]
+    return dict(zip(keys, values, strict=True))
+
 
 # Names of metrics -> headings, in the order of tables.
 METRICS = {
@@ -141,6 +151,31 @@ class AgentNumbers(Document):
         "What was learned, kept and forgotten, where runs have probes."
     )
 
+    def by_seed(self, name: str) -> dict[Hashable, float]:
+        """Seed -> number; a run without a seed is never paired."""
+        values = self.per_run.get(name)
+        return {} if values is None else key_by_seed(self.seeds, values)
+
+
+class ScoreMatrix(Document):
+    """Runs x games of every agent, in the shape that rliable takes.
+
+    Only the games that every run of every agent has; without agents whose values are
+    not known run by run.
+    """
+
+    number: Literal["average", "rate", "error"] = Field(
+        description="z; reward per frame where no game has z; or the error."
+    )
+    games: tuple[str, ...] = Field(description="Columns.")
+    scores: dict[str, tuple[tuple[float, ...], ...]] = Field(
+        description="Label -> a row per run, in the order of the agent's seeds."
+    )
+    pooled: dict[str, dict[str, float]] = Field(
+        description="Label -> iqm, mean and median as rliable defines them: over runs "
+        "and games together. `numbers` aggregate games within a run first."
+    )
+
 
 class SuiteComparison(Document):
     """Agents on one suite, under one set of conditions."""
@@ -163,6 +198,9 @@ class SuiteComparison(Document):
     games_without_z: dict[str, str] = Field(description="Game -> why it has no z.")
     notes: tuple[str, ...] = Field(description="What else to know.")
     agents: tuple[AgentNumbers, ...]
+    matrix: ScoreMatrix | None = Field(
+        default=None, description="None if no game has a value in every run."
+    )
 
     @property
     def lead_is_better(self) -> Literal["more", "less"]:

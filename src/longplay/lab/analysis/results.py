@@ -7,7 +7,7 @@ no file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
@@ -19,13 +19,12 @@ from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.contract.files import read_document
 from longplay.lab.analysis.intervals import Estimate, estimate_mean
 from longplay.lab.analysis.measures import GameRates
-from longplay.lab.analysis.runs import Conditions, MeasuredRun
+from longplay.lab.analysis.runs import Conditions
 
 RESULTS_FILE = "results.json"
 # Agents that learn nothing: what learners are compared with.
 NON_LEARNERS = ("random", "explore-only")
-_RATES = tuple(GameRates.__dataclass_fields__)
-_ERRORS = ("nmse", "value_nmse")
+RATES = tuple(GameRates.__dataclass_fields__)
 
 # Game -> number; None where a game has none.
 ByGame = dict[str, float | None]
@@ -59,7 +58,7 @@ class ResultRun(Document):
 
     def game_rates(self, games: Sequence[str]) -> GameRates:
         """Its rates, in the order of the games."""
-        return GameRates(*(_column(self.rates[name], games) for name in _RATES))
+        return GameRates(*(_column(self.rates[name], games) for name in RATES))
 
     def game_errors(self, error: str, games: Sequence[str]) -> NDArray[np.float64]:
         """Its errors, in the order of the games."""
@@ -88,39 +87,6 @@ class Results(Document):
                 by_agent.setdefault(run.agent, []).append(run.headline)
         found = {agent: estimate_mean(values) for agent, values in by_agent.items()}
         return {agent: estimate for agent, estimate in found.items() if estimate}
-
-
-def record_result(run: MeasuredRun, pack: str, pack_sha256: str) -> ResultRun:
-    """The numbers of a run whose rows are there."""
-    games, predicts = run.config.games, run.track.predicts
-    rates = run.measure()
-    assert run.seed is not None
-    return ResultRun(
-        pack=pack,
-        pack_sha256=pack_sha256,
-        suite=run.conditions.suite,
-        agent=run.agent.name,
-        agent_id=run.agent.agent_id,
-        seed=run.seed,
-        emulator=run.conditions.emulator,
-        roms=run.conditions.roms,
-        references=run.conditions.references,
-        rollouts=getattr(run.score, "rollouts_sha256", None),
-        headline=run.score.headline,
-        rates={}
-        if predicts
-        else {name: _by_game(games, getattr(rates, name)) for name in _RATES},
-        errors={
-            name: dict(errors)
-            for name in _ERRORS
-            if predicts and (errors := getattr(run.score, f"per_game_{name}"))
-        },
-    )
-
-
-def _by_game(games: Sequence[str], values: Iterable[float]) -> ByGame:
-    pairs = zip(games, values, strict=True)
-    return {game: None if np.isnan(value) else float(value) for game, value in pairs}
 
 
 def _column(values: ByGame, games: Sequence[str]) -> NDArray[np.float64]:

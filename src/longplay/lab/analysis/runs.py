@@ -20,7 +20,6 @@ from longplay.contract.curves import Curves
 from longplay.contract.documents import Score
 from longplay.contract.files import read_json, shorten
 from longplay.contract.layout import RunGroup, find_run_groups
-from longplay.contract.names import name_agent
 from longplay.contract.rundir import RunDirectory, has_evidence
 from longplay.errors import ConfigError, DocumentError, LongplayError, show_name
 from longplay.lab.analysis.measures import GameRates, measure_games
@@ -234,13 +233,13 @@ class RunReader:
     ) -> MeasuredRun | LeftOut:
         config = run.config
         agent = key_of_run(run)
+        # The plan declares the tuning; the run's record may not be written yet.
+        _, planned = _planned(group)
+        if planned is not None and planned.agent_id == agent.agent_id:
+            agent = planned
         suite = name_benchmark(config)
         if problem := _find_problem(run):
             kind, reason = problem
-            # Its record, which declares the tuning, may not be written yet.
-            _, planned = _planned(group)
-            if planned is not None and planned.agent_id == agent.agent_id:
-                agent = planned
             return LeftOut(kind, path, reason, suite, agent, config.seed)
         assert run.score is not None
         _check_numbers(run, run.score)
@@ -497,4 +496,4 @@ def key_of_run(run: RunDirectory) -> AgentKey:
 def _key_of(
     entry: AgentEntry, isolation: str = "none", tuning_frames: int | None = None
 ) -> AgentKey:
-    return AgentKey(name_agent(entry.config), entry.agent_id, isolation, tuning_frames)
+    return AgentKey(entry.shown_name, entry.agent_id, isolation, tuning_frames)

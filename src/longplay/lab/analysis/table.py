@@ -6,7 +6,8 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ _COLUMNS = {
 class Table:
     """Columns of one length.
 
-    Of runs: `run` counts the runs from 0, `visit` the visits of the game from 1,
+    Of runs: `run` counts the runs from 0, `visit` the visits of the game from 0,
     `window` the windows of the visit from 0 (it is missing if a row is a whole visit).
     `arguments` are the agent's, as JSON; `seed` is -1 for a run of another tool.
     `visit_idx` is the position in the schedule, `frame` the first frame of the row,
@@ -60,6 +61,25 @@ class Table:
     """
 
     columns: dict[str, NDArray[Any]]
+
+    @classmethod
+    def join(
+        cls, kinds: Mapping[str, type], parts: Sequence[Mapping[str, NDArray[Any]]]
+    ) -> Table:
+        """One table below the other.
+
+        Args:
+            kinds: Column -> its type, also if there are no rows.
+            parts: Column -> rows, of each part.
+        """
+        return cls(
+            {
+                name: np.concatenate(
+                    [np.empty(0, kind), *(part[name] for part in parts)]
+                )
+                for name, kind in kinds.items()
+            }
+        )
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.columns[name]
@@ -175,14 +195,8 @@ def make_table(
         for number, run in enumerate(runs)
         if run.curves is not None or not windows
     ]
-    return Table(
-        {
-            # The empty array sets the type if there are no runs.
-            name: np.concatenate([np.empty(0, kind), *(part[name] for part in parts)])
-            for name, kind in _COLUMNS.items()
-            if windows or name != "window"
-        }
-    )
+    kinds = {n: kind for n, kind in _COLUMNS.items() if windows or n != "window"}
+    return Table.join(kinds, parts)
 
 
 def _rows_of(
@@ -203,7 +217,7 @@ def _rows_of(
         "run": np.full(n, number),
         "suite": np.full(n, run.conditions.suite),
         "agent": np.full(n, run.agent.name),
-        "arguments": np.full(n, _describe_arguments(run)),
+        "arguments": np.full(n, describe_arguments(run)),
         "seed": np.full(n, -1 if run.seed is None else run.seed),
         "game": repeat([visit.game_id for visit in schedule]),
         "cycle": repeat([visit.cycle_idx for visit in schedule]),
@@ -218,20 +232,21 @@ def _rows_of(
     }
 
 
-def _describe_arguments(run: MeasuredRun) -> str:
+def describe_arguments(run: MeasuredRun) -> str:
+    """The arguments of a run's agent, as JSON."""
     entry = run.config.agent
     arguments = {} if entry is None else entry.config.get("args", {})
     return json.dumps(arguments, sort_keys=True)
 
 
 def _count_visits(run: MeasuredRun) -> list[int]:
-    """The number of each visit among those of its game, from 1."""
-    seen: dict[str, int] = {}
-    for_visit = []
+    """The number of each visit among those of its game, from 0."""
+    seen: Counter[str] = Counter()
+    numbers = []
     for visit in run.config.schedule:
-        seen[visit.game_id] = seen.get(visit.game_id, 0) + 1
-        for_visit.append(seen[visit.game_id])
-    return for_visit
+        numbers.append(seen[visit.game_id])
+        seen[visit.game_id] += 1
+    return numbers
 
 
 def _normalise(

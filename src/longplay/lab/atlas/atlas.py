@@ -14,8 +14,6 @@ lines, else to `success`. Same lines, same bytes.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import tempfile
 from collections import Counter
@@ -45,6 +43,7 @@ from longplay.lab.atlas.latent import (
     measure_held_out,
 )
 from longplay.lab.atlas.matrix import Matrix, import_duckdb
+from longplay.tables import write_csv
 
 Reals = NDArray[np.float64]
 
@@ -358,14 +357,9 @@ def write_atlas(directory: Path, atlas: Atlas) -> None:
 
 def _render_csv(rows: Iterable[dict[str, Any]], columns: Sequence[str]) -> bytes:
     """A CSV file; None is an empty cell. `columns` are the head if there is no row."""
-    text = io.StringIO()
-    writer = None
-    for row in rows:
-        if writer is None:
-            writer = csv.DictWriter(text, list(row), lineterminator="\n")
-            writer.writeheader()
-        writer.writerow(row)
-    return text.getvalue().encode() or f"{','.join(columns)}\n".encode()
+    found = list(rows)
+    heads = list(found[0]) if found else columns
+    return write_csv(heads, ([*row.values()] for row in found)).encode()
 
 
 def _write_entries(path: Path, atlas: Atlas) -> None:

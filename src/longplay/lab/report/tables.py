@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from longplay.lab.analysis.intervals import Estimate
+from longplay.errors import UnknownNameError
+from longplay.lab.analysis.intervals import Estimate, estimate_difference
 from longplay.lab.analysis.labels import describe_seeds
 from longplay.lab.analysis.records import (
     GAME_METRICS,
+    LESS_IS_BETTER,
     METRICS,
     AgentNumbers,
     Comparison,
@@ -87,32 +90,125 @@ def _format_alone(value: float) -> str:
 # --- tables ---------------------------------------------------------------------
 
 
-def make_agents_table(suite: SuiteComparison) -> TextTable:
-    """One row per agent; a metric that no agent has gets no column."""
+def make_agents_table(suite: SuiteComparison, chosen: Sequence[str] = ()) -> TextTable:
+    """One row per agent; a metric that no agent has gets no column.
+
+    The best agents by each metric are bold: see `find_best`.
+
+    Args:
+        suite: The agents.
+        chosen: Names of columns after that of the agent, in this order; by default
+            all. Those that this suite lacks are left out.
+    """
+    columns = _list_columns(suite)
+    names = [name for name in chosen or columns if name in columns]
+    best = {name: find_best(suite, name) for name in names if name in METRICS}
+    rows = [
+        (
+            Cell(agent.label, agent.label),
+            *(
+                _make_bold(columns[name][1](agent), agent.label in best.get(name, ()))
+                for name in names
+            ),
+        )
+        for agent in suite.agents
+    ]
+    heads = ("agent", *(columns[name][0] for name in names))
+    return TextTable(suite.title, heads, tuple(rows))
+
+
+def check_columns(comparison: Comparison, chosen: Sequence[str]) -> None:
+    """Checks the names of columns.
+
+    Raises:
+        UnknownNameError: No suite has such a column.
+    """
+    known = {name for suite in comparison.suites for name in _list_columns(suite)}
+    for name in chosen:
+        if name not in known:
+            raise UnknownNameError("column", name, known)
+
+
+# A heading, and the cell of an agent below it.
+_AgentColumn = tuple[str, Callable[[AgentNumbers], Cell]]
+
+
+def _list_columns(suite: SuiteComparison) -> dict[str, _AgentColumn]:
+    """Name -> column of the table of agents, without those that no agent has."""
     names = order_metrics(suite.error, (agent.numbers for agent in suite.agents))
-    columns = ["agent", "runs", *(_head_metric(suite, name) for name in names)]
-    has_others = len(suite.agents) > 1
+    columns: dict[str, _AgentColumn] = {"runs": ("runs", _runs_cell)}
+    for name in names:
+        columns[name] = _head_metric(suite, name), _numbers_column(name)
     # In the order of the metrics themselves.
     differences = {"headline": "headline_difference", suite.lead: "difference"}
-    shown = [
-        key
-        for name in names
-        if (key := differences.get(name)) is not None
-        and any(getattr(agent, key) for agent in suite.agents)
-    ]
-    heads = {key: _head_metric(suite, name) for name, key in differences.items()}
-    columns += [f"Δ {heads[key]}" for key in shown]
-    if has_others:
-        columns.append("P(better)")
-    rows = []
-    for agent in suite.agents:
-        row = [Cell(agent.label, agent.label), _runs_cell(agent)]
-        row += [estimate_cell(agent.numbers.get(name)) for name in names]
-        row += [estimate_cell(getattr(agent, key)) for key in shown]
-        if has_others:
-            row.append(estimate_cell(agent.improvement))
-        rows.append(tuple(row))
-    return TextTable(suite.title, tuple(columns), tuple(rows))
+    for name in names:
+        key = differences.get(name)
+        if key is not None and any(getattr(agent, key) for agent in suite.agents):
+            head = f"Δ {_head_metric(suite, name)}"
+            columns[key] = head, _attribute_column(key)
+    if len(suite.agents) > 1:
+        columns["improvement"] = "P(better)", _attribute_column("improvement")
+    return columns
+
+
+def _numbers_column(name: str) -> Callable[[AgentNumbers], Cell]:
+    return lambda agent: estimate_cell(agent.numbers.get(name))
+
+
+def _attribute_column(name: str) -> Callable[[AgentNumbers], Cell]:
+    return lambda agent: estimate_cell(getattr(agent, name))
+
+
+def _make_bold(cell: Cell, is_bold: bool) -> Cell:
+    return replace(cell, style="bold") if is_bold else cell
+
+
+def find_best(suite: SuiteComparison, name: str) -> set[str]:
+    """Labels of the best agent by a metric, and of all not shown to be worse.
+
+    An agent is worse if the interval of its difference from the best, paired by seed,
+    excludes 0. If no agent is worse, or runs are too few for intervals, none is marked.
+
+    Args:
+        suite: The agents.
+        name: One of `METRICS`.
+    """
+    known = [agent for agent in suite.agents if agent.per_run.get(name)]
+    if len(known) < 2:
+        return set()
+    sign = -1 if is_less_better(suite, name) else 1
+    best = max(known, key=lambda agent: sign * agent.numbers[name].mean)
+    differences = {
+        agent.label: estimate_difference(agent.by_seed(name), best.by_seed(name))
+        for agent in known
+        if agent is not best
+    }
+    tested = {
+        label: found
+        for label, found in differences.items()
+        if found is not None and found.low is not None
+    }
+    equal = {label for label, found in tested.items() if not found.excludes_zero}
+    return {best.label, *equal} if len(equal) < len(tested) else set()
+
+
+def is_less_better(suite: SuiteComparison, name: str) -> bool:
+    """Whether lower values of a metric are better."""
+    if name == "headline":
+        return suite.headline_is_better == "less"
+    return name in LESS_IS_BETTER
+
+
+def sort_by_lead(suite: SuiteComparison) -> SuiteComparison:
+    """The same with the best agent by `lead` first, and those without it last."""
+    sign = 1 if is_less_better(suite, suite.lead) else -1
+
+    def place(agent: AgentNumbers) -> tuple[bool, float]:
+        found = agent.numbers.get(suite.lead)
+        return found is None, 0.0 if found is None else sign * found.mean
+
+    agents = tuple(sorted(suite.agents, key=place))
+    return suite.model_copy(update={"agents": agents})
 
 
 def order_metrics(
@@ -223,11 +319,27 @@ def _explain_absent(suite: SuiteComparison) -> Iterator[str]:
 # --- files ----------------------------------------------------------------------
 
 
-def comparison_to_latex(comparison: Comparison, *, with_games: bool = False) -> str:
-    """One table per suite."""
+_BOLD_NOTE = (
+    "bold: the best, and agents whose difference from it (95 %, paired by seed) does "
+    "not exclude 0"
+)
+
+
+def comparison_to_latex(
+    comparison: Comparison, *, with_games: bool = False, chosen: Sequence[str] = ()
+) -> str:
+    """One table per suite, the best agent by `lead` first.
+
+    Args:
+        comparison: The suites.
+        with_games: Whether each has a table of games, too.
+        chosen: Columns, as in `make_agents_table`.
+    """
     tables = []
-    for suite in comparison.suites:
-        tables.append(make_agents_table(suite))
+    for suite in map(sort_by_lead, comparison.suites):
+        table = make_agents_table(suite, chosen)
+        is_tested = any(cell.style for row in table.rows for cell in row)
+        tables.append(replace(table, notes=(_BOLD_NOTE,) if is_tested else ()))
         if with_games:
             tables.append(make_games_table(suite))
     return "\n".join(map(render_latex, tables))

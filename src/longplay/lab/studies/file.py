@@ -5,7 +5,7 @@
 
     [[agents]]
     ref = "agents/mine.py"            # as --agent; a file is relative to this one
-    name = "mine"                     # default: the agent's own name
+    name = "mine"                     # in all tables; default: the agent's own name
     args = { epsilon = 0.05 }
     files = ["weights/*"]             # as --agent-files
     isolate = "process"               # as --isolate; also sandbox_allow

@@ -198,9 +198,9 @@ class StudyAgents:
                 imported[key] = load_agent_at(
                     given.isolation, spec, given.args, given.files
                 )
-            loaded = imported[key].with_args(given.args)
+            loaded = imported[key].with_args(given.args).with_name(given.name)
             check_no_secrets(loaded.entry.config, "agent config")
-            name = given.name or loaded.name
+            name = loaded.name
             if name in by_name:
                 raise ConfigError(
                     f"agents[{number}].name: expected distinct names, found {name!r} "

@@ -2,11 +2,13 @@
 
 /                                  all runs; ?group=agent
 /news                              what changed there
+/studies/<id>                      one study
 /experiments/<id>                  one experiment
 /runs/<id>                         one run; ?page= of its episodes
 /runs/<id>/timeline.json           its figure; .csv for the numbers; ?from=&to= for
                                    finer bins of some frames
 /runs/<id>/news                    what was added to a run in progress
+/runs/<id>/agent_output.txt        what its agent printed
 /runs/<id>/episodes/<n>?frame=     an episode, frame by frame; visits/<n> likewise
 /runs/<id>/frames.png?from=&to=    replayed frames; .json for their rows
 /compare?run=<id>&run=<id>         figures of `longplay compare`
@@ -36,6 +38,7 @@ from longplay.lab.viewer import (
     experiment_page,
     list_page,
     run_page,
+    study_page,
 )
 from longplay.lab.viewer.cards import READ_ERRORS
 from longplay.lab.viewer.guard import Access, App, Guard
@@ -81,11 +84,13 @@ class _Pages:
         handlers: dict[str, Handler] = {
             "/": self.list_runs,
             "/news": self.list_news,
+            "/studies/{id}": self.study,
             "/experiments/{id}": self.experiment,
             "/experiments/{id}/news": self.experiment_news,
             "/experiments/{id}/{number}/{kind}.csv": self.experiment_csv,
             "/runs/{id}": self.run,
             "/runs/{id}/news": self.run_news,
+            "/runs/{id}/agent_output.txt": self.agent_output,
             "/runs/{id}/timeline.json": self.timeline,
             "/runs/{id}/timeline.csv": self.timeline_csv,
             "/runs/{id}/episodes/{number}": self.episode,
@@ -149,6 +154,13 @@ class _Pages:
         }
         return _json(run_page.run_news(self._site, self._find_run(request), after))
 
+    def agent_output(self, request: Request) -> Response:
+        return Response(
+            run_page.read_agent_output(self._find_run(request)),
+            media_type="text/plain; charset=utf-8",
+            headers={"cache-control": "no-store"},
+        )
+
     def timeline(self, request: Request) -> Response:
         entry, frames = self._find_run(request), _read_zoom(request)
         return _json(run_page.timeline_figure(self._site, entry, frames))
@@ -182,6 +194,10 @@ class _Pages:
         return _json(episode_page.chunk_to_json(self._chunk(request)))
 
     # --- experiments and comparisons --------------------------------------------
+
+    def study(self, request: Request) -> Response:
+        entry = self._site.find_study(request.path_params["id"])
+        return _page(study_page.render_study(self._site, entry))
 
     def experiment(self, request: Request) -> Response:
         entry = self._site.find_experiment(request.path_params["id"])

@@ -9,7 +9,9 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from longplay.contract.config import RunConfig
 from longplay.contract.documents import RunStatus
+from longplay.contract.names import describe_args
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import LongplayError, show_name
 from longplay.lab.analysis.comparison import Request, compare
@@ -48,12 +50,14 @@ class RunCard:
     Attributes:
         entry: The run.
         agent: Name of its agent.
+        args: Arguments of its agent; empty if there are none.
         suite: The name that all seeds of its suite share.
         seed: None if unknown.
         state: As in status.json; STALE and UNREADABLE are derived.
         frame: Frames played.
         frames_total: Frames to play.
         frame_noun: What a frame of it is called.
+        started_utc: When it was started.
         heartbeat_utc: When its process last said that it lives.
         headline: Key of score.json that is the headline.
         score: The headline.
@@ -67,12 +71,14 @@ class RunCard:
 
     entry: RunEntry
     agent: str = ""
+    args: str = ""
     suite: str = ""
     seed: int | None = None
     state: str = UNREADABLE
     frame: int = 0
     frames_total: int = 0
     frame_noun: str = "frame"
+    started_utc: str | None = None
     heartbeat_utc: str | None = None
     headline: str = ""
     score: float | None = None
@@ -97,6 +103,11 @@ class RunCard:
 def describe_state(state: str) -> str:
     """`✓ COMPLETED`."""
     return f"{_SIGNS.get(state, '?')} {state}"
+
+
+def describe_date(moment: str | None) -> str:
+    """`2026-11-18 09:12`, of a time in UTC."""
+    return NOTHING if moment is None else moment[:16].replace("T", " ")
 
 
 def describe_progress(card: RunCard) -> str:
@@ -152,12 +163,14 @@ class CardReader:
         return RunCard(
             entry,
             agent=key.name,
+            args=_describe_args(config),
             suite=show_name(name_benchmark(config) or ""),
             seed=config.seed,
             state=state_of(run),
             frame=_frames_of(run),
             frames_total=config.total_frames,
             frame_noun=track.frame_noun,
+            started_utc=_find_start(run),
             heartbeat_utc=status.heartbeat_utc if status else None,
             headline=track.headline,
             score=score.headline if score else None,
@@ -188,6 +201,17 @@ def state_of(run: RunDirectory) -> str:
     if run.status is not None:
         return derive_state(run.status)
     return "COMPLETED" if run.score is not None else "UNKNOWN"
+
+
+def _describe_args(config: RunConfig) -> str:
+    args = config.agent.config.get("args") if config.agent is not None else None
+    return show_name(describe_args(args)) if isinstance(args, dict) else ""
+
+
+def _find_start(run: RunDirectory) -> str | None:
+    if run.summary is not None:
+        return run.summary.started_utc
+    return run.status.started_utc if run.status is not None else None
 
 
 def _frames_of(run: RunDirectory) -> int:

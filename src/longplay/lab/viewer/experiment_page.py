@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from longplay.contract.curves import Curves
 from longplay.errors import ConfigError
 from longplay.lab.report.draw.colours import agent_colour
 from longplay.lab.report.draw.drawings import (
     POINTS,
     Drawing,
     Panel,
+    Reals,
     Series,
     Shown,
     point_rates,
@@ -44,7 +47,11 @@ def draw_experiment(shown: Shown) -> Iterator[Drawing]:
 
 
 def draw_seeds(shown: Shown) -> Drawing:
-    """Reward rate over the visits of each game, a line per run."""
+    """Reward rate over the visits of each game, a line per run.
+
+    On a prediction suite the squared error: its rewards are those of a fixed policy.
+    """
+    predicts = shown.suite.error is not None
     runs = [run for members in shown.runs.values() for run in members if run.curves]
     panels = []
     for game in shown.suite.games:
@@ -54,7 +61,7 @@ def draw_seeds(shown: Shown) -> Drawing:
             visits = [v.visit_idx for v in run.config.schedule if v.game_id == game]
             # A point without a value behind each visit: lines do not join visits.
             rates = np.pad(
-                point_rates(run.curves)[visits],
+                _point_values(run.curves, predicts=predicts)[visits],
                 ((0, 0), (0, 1)),
                 constant_values=np.nan,
             )
@@ -75,10 +82,17 @@ def draw_seeds(shown: Shown) -> Drawing:
         "seeds",
         "Learning curves",
         "visits of the game",
-        f"reward per {shown.suite.frame_noun}",
+        f"{'squared error' if predicts else 'reward'} per {shown.suite.frame_noun}",
         tuple(panels),
-        "Reward rate within the visits of each game, one line per seed.",
+        f"{'Squared error' if predicts else 'Reward rate'} within the visits of each "
+        "game, one line per seed.",
     )
+
+
+def _point_values(curves: Curves, *, predicts: bool) -> Reals:
+    if predicts and curves.squared_errors is not None:
+        return point_rates(replace(curves, rewards=curves.squared_errors))
+    return point_rates(curves)
 
 
 def render_experiment(site: Site, entry: ExperimentEntry) -> bytes:
@@ -96,6 +110,7 @@ def render_experiment(site: Site, entry: ExperimentEntry) -> bytes:
     return site.render(
         "experiment.html",
         entry=entry,
+        study=site.index.read().studies.get(entry.study_id or ""),
         cards=cards,
         runs=_table_runs(entry, cards),
         live=any(card.is_live for card in cards),

@@ -1,4 +1,4 @@
-"""Paths -> experiments and runs, each with an id.
+"""Paths -> studies, experiments and runs, each with an id.
 
     id := 12 hex digits of SHA-256(resolved path)
 
@@ -17,10 +17,11 @@ import hashlib
 import stat
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from longplay.contract.files import read_document
 from longplay.contract.layout import (
     RUN_REQUEST,
     ExperimentConfig,
@@ -31,12 +32,15 @@ from longplay.contract.layout import (
 from longplay.contract.rundir import (
     PACK_SUFFIX,
     ROW_FILES,
+    STUDY_FILE,
     RunDirectory,
     is_pack,
     is_run,
+    is_study,
 )
 from longplay.errors import DocumentError, NotARunError, show_name
 from longplay.lab.report.site.verdicts import open_pack
+from longplay.lab.studies.plan import StudyPlan
 from longplay.runs.metric_rows import METRICS_FILE
 
 _ID_DIGITS = 12
@@ -93,7 +97,7 @@ class RunEntry:
         if self.problem is not None:
             raise DocumentError(self.problem)
         if self.is_pack:
-            _check_file(self.path, LARGEST_SHOWN_BYTES * 8)
+            check_file(self.path, LARGEST_SHOWN_BYTES * 8)
             run = open_pack(self.path)
         else:
             _check_files(self.path)
@@ -117,6 +121,7 @@ class ExperimentEntry:
         plan: Its plan; None if it cannot be read.
         runs: The runs that were started.
         problem: Why its plan cannot be read.
+        study_id: The study it belongs to, if any.
     """
 
     id: str
@@ -125,6 +130,34 @@ class ExperimentEntry:
     plan: ExperimentConfig | None
     runs: tuple[RunEntry, ...]
     problem: str | None = None
+    study_id: str | None = None
+
+
+@dataclass(frozen=True)
+class StudyEntry:
+    """A study of the index.
+
+    Attributes:
+        id: Its name in addresses.
+        path: Its directory.
+        name: As of a run.
+        tuning: The tuning runs that were started.
+    """
+
+    id: str
+    path: Path
+    name: str
+    tuning: tuple[RunEntry, ...]
+
+    def read_plan(self) -> StudyPlan:
+        """Its plan.
+
+        Raises:
+            DocumentError: study.json must not be read, or is damaged.
+        """
+        path = self.path / STUDY_FILE
+        check_file(path, LARGEST_SHOWN_BYTES)
+        return read_document(path, StudyPlan)
 
 
 @dataclass(frozen=True)
@@ -133,8 +166,9 @@ class Listing:
 
     runs: dict[str, RunEntry]
     experiments: dict[str, ExperimentEntry]
-    # Not in the list of runs: they are not results.
-    probes: dict[str, RunEntry]
+    studies: dict[str, StudyEntry]
+    # Probes and tuning runs: not in the list of runs, because they are not results.
+    others: dict[str, RunEntry]
 
 
 class Index:
@@ -162,7 +196,7 @@ class Index:
 
 
 def _list_all(roots: Iterable[Path], *, is_missing_ok: bool = False) -> Listing:
-    listing = Listing({}, {}, {})
+    listing = Listing({}, {}, {}, {})
     for root in roots:
         try:
             groups = find_run_groups(root, keeps_broken=True)
@@ -185,7 +219,7 @@ def _add_group(listing: Listing, group: RunGroup, root: Path) -> None:
         # A run found a second time, without its experiment, stays with it.
         if entry.id not in listing.runs or experiment_id is not None:
             listing.runs[entry.id] = entry
-        listing.probes.update(_find_probes(entry, root))
+        listing.others.update(_find_probes(entry, root))
     if experiment_id is not None:
         listing.experiments[experiment_id] = ExperimentEntry(
             experiment_id,
@@ -194,7 +228,38 @@ def _add_group(listing: Listing, group: RunGroup, root: Path) -> None:
             group.plan,
             tuple(entries),
             group.problem,
+            _add_study(listing, group, root),
         )
+    elif group.cell is not None:
+        _add_study(listing, group, root)
+
+
+def _add_study(listing: Listing, group: RunGroup, root: Path) -> str | None:
+    """The study that a group belongs to, if it is below the given path."""
+    path = group.directory.parent.parent
+    if not path.is_relative_to(root) or not is_study(path):
+        return None
+    study_id = identify(path)
+    if study_id not in listing.studies:
+        runs = tuple(_find_tuning(path, root))
+        listing.others.update({run.id: run for run in runs})
+        name = _name_below(path, root)
+        listing.studies[study_id] = StudyEntry(study_id, path, name, runs)
+    return study_id
+
+
+def _find_tuning(study: Path, root: Path) -> Iterator[RunEntry]:
+    """The tuning runs of a study."""
+    folder = study / "tuning"
+    if folder.is_symlink() or not folder.is_dir():
+        return
+    try:
+        groups = find_run_groups(folder, keeps_broken=True)
+    except NotARunError:  # none was started
+        return
+    for group in groups:
+        for path in group.runs:
+            yield _make_entry(path, root, None)
 
 
 def _find_probes(entry: RunEntry, root: Path) -> dict[str, RunEntry]:
@@ -246,10 +311,15 @@ def _check_files(run_dir: Path) -> None:
     """Refuses links, pipes and giants among the files that pages read."""
     for name in (*DOCUMENTS, *ROW_FILES, METRICS_FILE):
         largest = LARGEST_SHOWN_BYTES if name in DOCUMENTS else None
-        _check_file(run_dir / name, largest)
+        check_file(run_dir / name, largest)
 
 
-def _check_file(path: Path, largest_bytes: int | None) -> None:
+def check_file(path: Path, largest_bytes: int | None) -> None:
+    """Refuses a link, a pipe or a giant; a missing file is nothing to refuse.
+
+    Raises:
+        DocumentError: It is not a regular file, or larger.
+    """
     try:
         found = path.lstat()
     except FileNotFoundError:

@@ -8,6 +8,7 @@ from typing import Any
 
 from longplay.lab.viewer.cards import (
     RunCard,
+    describe_date,
     describe_learning,
     describe_progress,
     describe_state,
@@ -71,9 +72,11 @@ def render_list(site: Site, group: str) -> bytes:
         count=len(cards),
         live=sum(card.is_live for card in cards),
         experiments=experiments,
+        studies=list(site.index.read().studies.values()),
         describe_state=describe_state,
         describe_progress=describe_progress,
         describe_age=describe_age,
+        describe_date=describe_date,
         format_value=format_number,
     )
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from longplay.agents.output import FILE_NAME as OUTPUT_FILE
 from longplay.contract.config import RunConfig, visit_spans
 from longplay.contract.curves import ratio
-from longplay.contract.documents import Score, TuningRecord
-from longplay.contract.files import read_document
+from longplay.contract.documents import PredictionScore, Score, TuningRecord
+from longplay.contract.files import open_regular, read_document
 from longplay.contract.rows import EpisodeRow
 from longplay.contract.rundir import PACK_SUFFIX, RunDirectory
+from longplay.errors import DocumentError
 from longplay.lab.analysis.records import METRICS
+from longplay.lab.analysis.results import shipped_results
 from longplay.lab.report.draw.colours import game_colour
 from longplay.lab.report.draw.drawings import Drawing, Series, drawing_to_csv
 from longplay.lab.report.draw.figures import make_figure
@@ -29,13 +32,15 @@ from longplay.lab.viewer.cards import (
     describe_state,
     measure_alone,
 )
-from longplay.lab.viewer.index import RunEntry, path_to_text
+from longplay.lab.viewer.index import RunEntry, check_file, path_to_text
+from longplay.lab.viewer.kept import PageNotFoundError
 from longplay.lab.viewer.list_page import live_texts
 from longplay.lab.viewer.site import ShownRun, Site
 from longplay.lab.viewer.timeline import (
     Played,
     count_bins,
     draw_episodes,
+    draw_error,
     draw_metric,
     draw_rate,
     draw_timeline,
@@ -43,6 +48,7 @@ from longplay.lab.viewer.timeline import (
 )
 from longplay.lab.viewer.zoom import Zoom, read_zoom
 from longplay.runs.status import describe_age
+from longplay.scoring.baselines import random_baseline
 from longplay.scoring.metrics import mean_or_none
 from longplay.scoring.rates import VisitTotals
 from longplay.tables import NOTHING, Cell, TextTable, Value, count, format_number
@@ -51,6 +57,26 @@ from longplay.tracks.catalogue import track_of
 EPISODES_PER_PAGE = 100
 # Keys of score.json that have a table of their own, or none.
 _NOT_LISTED = ("reward_rate",)
+# Of v1's keys, what a prediction run has; the others are about rewards, and a fixed
+# policy plays.
+_OF_EVERY_RUN = (
+    "fps",
+    "frames",
+    "benchmark_contract_version",
+    "benchmark_contract_hash",
+    "complete",
+)
+# Settings that change which visits there are, not what a frame of a game yields.
+_OF_THE_SCHEDULE = {
+    "games",
+    "num_cycles",
+    "base_visit_frames",
+    "min_visit_frames",
+    "jitter_pct",
+}
+_LONGEST_WORD = 16
+# What is shown of agent_output.txt: its end.
+_MOST_OUTPUT_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -89,12 +115,13 @@ def render_run(site: Site, entry: RunEntry, page: int) -> bytes:
         numbers=_table_numbers(run, measure_alone(measured, site.anchors))
         if measured
         else None,
-        rates=_table_rates(run),
+        rates=None if track_of(run.config).predicts else _table_rates(run),
         game_scores=_table_game_scores(run),
         visits=_table_visits(entry, run),
         episodes=episodes,
         tuning=_read_tuning(run),
         probe=_describe_probe(run),
+        output=_find_output(entry),
         evidence=_list_evidence(run, card.trust),
         facts=_list_facts(run),
         command=describe_command(card.agent, [measured]) if measured else None,
@@ -143,15 +170,24 @@ def _table_score(score: Score | None) -> TextTable | None:
     """The numbers of score.json that are about the whole run."""
     if score is None:
         return None
+    numbers = score.model_dump(mode="json")
+    if isinstance(score, PredictionScore):
+        errors = {n: v for n, v in numbers.items() if n not in Score.model_fields}
+        numbers = errors | {name: numbers[name] for name in _OF_EVERY_RUN}
     rows = [
-        (
-            Cell(name.replace("_", " "), name),
-            str(value) if isinstance(value, bool) else value,
-        )
-        for name, value in score.model_dump(mode="json").items()
+        (Cell(name.replace("_", " "), name), _show_score(value))
+        for name, value in numbers.items()
         if not isinstance(value, (dict, list)) and name not in _NOT_LISTED
     ]
     return TextTable.of("score.json", ("number", "value"), rows)
+
+
+def _show_score(value: Any) -> Value:
+    """A number as it is, a hash by its first digits."""
+    if isinstance(value, str) and len(value) > _LONGEST_WORD:
+        return Cell(f"{value[:_LONGEST_WORD]}…", value)
+    found: Value = str(value) if isinstance(value, bool) else value
+    return found
 
 
 def _table_numbers(run: RunDirectory, numbers: dict[str, float]) -> TextTable:
@@ -185,6 +221,17 @@ def _table_game_scores(run: RunDirectory) -> TextTable | None:
     """What score.json says of every game."""
     if (score := run.score) is None:
         return None
+    if isinstance(score, PredictionScore):
+        errors = score.per_game_value_nmse
+        return TextTable.of_items(
+            "errors by game, lower is better",
+            run.config.games,
+            ("game", str),
+            ("nmse", score.per_game_nmse.get),
+            ("mse", score.per_game_mse.get),
+            ("return mse", score.per_game_return_mse.get),
+            *(() if errors is None else (("value nmse", errors.get),)),
+        )
     return TextTable.of_items(
         "score.json by game",
         run.config.games,
@@ -193,6 +240,33 @@ def _table_game_scores(run: RunDirectory) -> TextTable | None:
         ("forgetting", score.per_game_forgetting.get),
         ("plasticity", score.per_game_plasticity.get),
     )
+
+
+def _find_levels(run: RunDirectory) -> dict[str, Mapping[str, float]]:
+    """Agents that learn nothing -> their reward per frame by game, where known."""
+    config = run.config
+    given = config.config_given
+    is_known = given is not None and not set(given.overrides) - _OF_THE_SCHEDULE
+    if given is None or not is_known or track_of(config).predicts:
+        return {}
+    emulator = (config.versions or {}).get("ale_py")
+    found: dict[str, Mapping[str, float]] = {}
+    baseline = random_baseline(given.suite)
+    if baseline is not None and baseline.emulator == emulator:
+        found["random"] = baseline.rates
+    if rates := _shipped_rates(given.suite, emulator, "explore-only"):
+        found["explore-only"] = rates
+    return found
+
+
+def _shipped_rates(suite: str, emulator: str | None, agent: str) -> dict[str, float]:
+    """Game -> reward per frame of a shipped agent, mean over its runs."""
+    values: dict[str, list[float]] = {}
+    for run in shipped_results().runs:
+        if (run.suite, run.emulator, run.agent) == (suite, emulator, agent):
+            for game, rate in run.rates.get("average", {}).items():
+                values.setdefault(game, []).extend([] if rate is None else [rate])
+    return {game: sum(own) / len(own) for game, own in values.items() if own}
 
 
 def _visit_rates(run: RunDirectory) -> list[float]:
@@ -241,6 +315,36 @@ def _read_tuning(run: RunDirectory) -> str | None:
         return f"no value: {found.reason}"
     units = " and ".join(dict.fromkeys(found.units.values()))
     return f"{units} {format_number(found.value)}"
+
+
+# --- what the agent printed -----------------------------------------------------
+
+
+def _find_output(entry: RunEntry) -> str:
+    """The address of what the agent printed; empty if it printed nothing."""
+    path = entry.path / OUTPUT_FILE
+    has_output = not entry.is_pack and path.is_file() and path.stat().st_size > 0
+    return f"/runs/{entry.id}/{OUTPUT_FILE}" if has_output else ""
+
+
+def read_agent_output(entry: RunEntry) -> bytes:
+    """The end of what the agent printed.
+
+    Raises:
+        PageNotFoundError: It printed nothing.
+        DocumentError: The file must not be read.
+    """
+    if not _find_output(entry):
+        raise PageNotFoundError("the agent printed nothing")
+    path = entry.path / OUTPUT_FILE
+    entry.open()  # checks where the run is
+    check_file(path, None)
+    try:
+        with open_regular(path) as file:
+            file.seek(max(0, path.stat().st_size - _MOST_OUTPUT_BYTES))
+            return file.read(_MOST_OUTPUT_BYTES)
+    except OSError as error:
+        raise DocumentError(f"{path.name}: {error.strerror}") from error
 
 
 # --- evidence -------------------------------------------------------------------
@@ -308,6 +412,7 @@ def _gather(entry: RunEntry, shown: ShownRun, zoom: Zoom | None = None) -> Playe
         shown.metrics,
         _visit_rates(shown.run),
         zoom,
+        _find_levels(shown.run),
     )
 
 
@@ -338,11 +443,13 @@ def timeline_figure(
         frames: The part that is shown larger, and so in finer bins; None for none.
     """
     with _draw_part(site, entry, frames) as (played, drawing):
-        return {
-            **make_figure(drawing),
-            "caption": drawing.caption,
-            "next": _positions(played),
-        }
+        figure = make_figure(drawing)
+        for trace in figure["data"]:
+            # Dashes are for the lines of other agents, which have no key.
+            if "meta" in trace and "line" in trace:
+                trace["line"]["dash"] = "solid"
+        caption, positions = drawing.caption, _positions(played)
+        return {**figure, "caption": caption, "next": positions}
 
 
 def timeline_csv(site: Site, entry: RunEntry, frames: range | None = None) -> str:
@@ -379,6 +486,8 @@ def run_news(site: Site, entry: RunEntry, after: dict[str, int]) -> dict[str, An
         draw_episodes(entry.id, played.episodes, after["episodes"]),
         *(draw_metric(n, p, after["metrics"]) for n, p in played.metrics.items()),
     ]
+    if played.curves.squared_errors is not None:
+        added.append(draw_error(played.config, played.curves, after["rate"]))
     return {
         "texts": live_texts(card),
         "version": card.state,

@@ -20,6 +20,7 @@ from longplay.lab.viewer.index import (
     ExperimentEntry,
     Index,
     RunEntry,
+    StudyEntry,
     fingerprint,
     identify,
 )
@@ -73,7 +74,7 @@ class Site:
             PageNotFoundError: The index has no such id.
         """
         listing = self.index.read()
-        entry = listing.runs.get(run_id) or listing.probes.get(run_id)
+        entry = listing.runs.get(run_id) or listing.others.get(run_id)
         if entry is None:
             raise PageNotFoundError("no run has this id")
         return entry
@@ -84,12 +85,12 @@ class Site:
         Raises:
             DocumentError: Its files must not be read.
         """
-        entry = self.index.read().probes.get(identify(path))
+        entry = self.index.read().others.get(identify(path))
         return None if entry is None else entry.open()
 
     def link_probe(self, run: MeasuredRun, state: str) -> str:
         """The address of the branches of a probe; empty if it is not in the index."""
-        probes, folder = self.index.read().probes, probes_of(run.path)
+        probes, folder = self.index.read().others, probes_of(run.path)
         for name in (state, f"{state}{PACK_SUFFIX}"):
             if (probe_id := identify(folder / name)) in probes:
                 return f"/runs/{probe_id}#visits"
@@ -104,6 +105,17 @@ class Site:
         entry = self.index.read().experiments.get(experiment_id)
         if entry is None:
             raise PageNotFoundError("no experiment has this id")
+        return entry
+
+    def find_study(self, study_id: str) -> StudyEntry:
+        """A study by its id.
+
+        Raises:
+            PageNotFoundError: The index has no such id.
+        """
+        entry = self.index.read().studies.get(study_id)
+        if entry is None:
+            raise PageNotFoundError("no study has this id")
         return entry
 
     def read_cards(self) -> list[RunCard]:

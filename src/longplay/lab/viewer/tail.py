@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from io import BufferedReader
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -182,7 +182,9 @@ class WindowTail:
         lengths = [visit.visit_frames for visit in self._config.played_schedule]
         found = self.curves()
         is_whole = found.frames == count_frames(lengths, sum(lengths))
-        return Curves(found.frames * is_whole, found.rewards * is_whole)
+        sums = {part.name: getattr(found, part.name) for part in fields(found)}
+        whole = {n: part * is_whole for n, part in sums.items() if part is not None}
+        return Curves(**whole)
 
 
 @dataclass

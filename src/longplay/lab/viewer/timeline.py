@@ -1,4 +1,4 @@
-"""One run -> its timeline: visits, reward rate, episodes and metrics over one x axis.
+"""One run -> its timeline: reward rate, episodes and metrics over one x axis.
 
 Curves are binned before they are sent: whatever the length of a run, a panel has some
 thousand points. A bin of several values shows their mean between minimum and maximum.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 from longplay.contract.config import RunConfig, visit_spans
 from longplay.contract.curves import WINDOWS, Curves, ratio
 from longplay.contract.rows import EpisodeRow
-from longplay.lab.report.draw.colours import OKABE_ITO, game_colour
+from longplay.lab.report.draw.colours import OKABE_ITO, RANDOM_COLOUR, game_colour
 from longplay.lab.report.draw.drawings import Drawing, Panel, Series, Span
 from longplay.lab.viewer.tail import MetricPoints
 from longplay.lab.viewer.zoom import MOST_FRAMES, Zoom, bin_rewards
 from longplay.tracks.catalogue import track_of
 
 Reals = NDArray[np.float64]
+Ints = NDArray[np.int64]
 # x, y, and the lowest and highest value behind y.
 Point = tuple[float, float, float | None, float | None]
 
@@ -34,7 +35,8 @@ _MOST_METRIC_PANELS = 6
 _MOST_SPANS = 400
 _MOST_LABELLED_SPANS = 40
 
-_RATE, _RETURN, _METRIC = OKABE_ITO[0], OKABE_ITO[1], OKABE_ITO[2]
+_RATE, _RETURN, _METRIC, _ERROR = OKABE_ITO[:4]
+_LEVEL = RANDOM_COLOUR
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Played:
         visit_rates: Reward per frame of the visits that were started, from the
             summary; shown without curves.
         zoom: The part that is shown larger, if any.
+        levels: Agent that learns nothing -> its reward per frame by game.
     """
 
     run_id: str
@@ -59,17 +62,23 @@ class Played:
     metrics: Mapping[str, MetricPoints]
     visit_rates: Sequence[float] = ()
     zoom: Zoom | None = None
+    levels: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 def draw_timeline(played: Played) -> Drawing:
     """The whole run, panel below panel."""
     noun = track_of(played.config).frame_noun
     spans = _spans(played.config)
-    lines = {f"reward per {noun}": _draw_rewards(played)}
+    lines: dict[str, tuple[Series, ...]] = {}
+    curves = played.curves
+    if curves is not None and curves.squared_errors is not None:
+        lines[f"squared error per {noun}"] = (draw_error(played.config, curves),)
+    levels = draw_levels(played.config, played.levels)
+    lines[f"reward per {noun}"] = (_draw_rewards(played), *levels)
     if played.episodes is not None:
         dots = draw_episodes(played.run_id, played.episodes, zoom=played.zoom)
-        lines["return of each episode"] = dots
-    panels = [Panel(title, (line,), spans=spans) for title, line in lines.items()]
+        lines["return of each episode"] = (dots,)
+    panels = [Panel(title, drawn, spans=spans) for title, drawn in lines.items()]
     for name in list(played.metrics)[:_MOST_METRIC_PANELS]:
         line = draw_metric(name, played.metrics[name], zoom=played.zoom)
         panels.append(Panel(name, (line,), spans=spans))
@@ -79,7 +88,7 @@ def draw_timeline(played: Played) -> Drawing:
         noun,
         "",
         (panels[0], *map(_without_labels, panels[1:])),
-        " ".join(_describe(played, noun, lines)),
+        " ".join(_describe(played, noun, panels)),
     )
 
 
@@ -94,17 +103,21 @@ def _without_labels(panel: Panel) -> Panel:
     return replace(panel, spans=spans)
 
 
-def _describe(played: Played, noun: str, lines: Mapping[str, Series]) -> Iterator[str]:
+def _describe(played: Played, noun: str, panels: Sequence[Panel]) -> Iterator[str]:
     """The sentences below the timeline."""
     yield "Colours are games. Drag to zoom, double click to zoom out."
     if played.curves is None:
         yield "The reward rate is that of whole visits, from the summary."
     elif played.zoom is not None and played.zoom.rewards is None:
         yield f"Bins become finer in parts of {MOST_FRAMES:,} {noun}s or less."
+    if played.levels:
+        names = " and ".join(played.levels)
+        yield f"Grey lines: agents that learn nothing ({names}), shipped means."
     if played.episodes is not None:
         yield "A dot is a game episode; click it to watch it."
         episodes = len(played.episodes)
-        if len(lines["return of each episode"].x) < episodes:
+        dots = (line for panel in panels for line in panel.series if line.links)
+        if sum(len(line.x) for line in dots) < episodes:
             yield f"Of {episodes:,} episodes, the best and worst of each bin are shown."
     if (metrics := len(played.metrics)) > _MOST_METRIC_PANELS:
         yield f"The first {_MOST_METRIC_PANELS} of {metrics} metrics are shown."
@@ -140,9 +153,42 @@ def draw_rate(
         first_bin: Bins before it are left out.
         zoom: Frames that have finer bins.
     """
+    points = _list_bins(config, curves.frames, curves.rewards, first_bin)
+    if zoom is not None and zoom.rewards is not None:
+        before = [point for point in points if point[0] < zoom.frames.start]
+        after = [point for point in points if point[0] >= zoom.frames.stop]
+        points = [*before, *_zoom_in(config, zoom.frames, zoom.rewards), *after]
+    return _series("reward rate", _RATE, points, key="rate")
+
+
+def draw_error(config: RunConfig, curves: Curves, first_bin: int = 0) -> Series:
+    """Squared error per frame of a prediction run; arguments as of `draw_rate`."""
+    assert curves.squared_errors is not None
+    points = _list_bins(config, curves.frames, curves.squared_errors, first_bin)
+    return _series("squared error", _ERROR, points, key="error")
+
+
+def draw_levels(
+    config: RunConfig, levels: Mapping[str, Mapping[str, float]]
+) -> Iterator[Series]:
+    """What agents get that learn nothing, a level line per visit."""
+    visits = config.played_schedule
+    if len(visits) > _MOST_SPANS:
+        return
+    for name, rates in levels.items():
+        known = [rates.get(visit.game_id, math.nan) for visit in visits]
+        yield replace(
+            draw_visit_rates(config, known), label=name, colour=_LEVEL, key=""
+        )
+
+
+def _list_bins(
+    config: RunConfig, frames: Ints, sums: Reals, first_bin: int
+) -> list[Point]:
+    """Means of bins of windows, a gap between visits."""
     lengths = np.array([visit.visit_frames for visit in config.played_schedule])
     bins = _bins_per_visit(len(lengths))
-    x, mean, low, high = _bin_rates(lengths, curves, bins)
+    x, mean, low, high = _bin_windows(lengths, frames, sums, bins)
     points: list[Point] = []
     for n in range(first_bin, len(x)):
         if not math.isnan(mean[n]):
@@ -151,11 +197,7 @@ def draw_rate(
             has_band = high[n] > low[n]
             band = (float(low[n]), float(high[n])) if has_band else (None, None)
             points.append((float(x[n]), float(mean[n]), *band))
-    if zoom is not None and zoom.rewards is not None:
-        before = [point for point in points if point[0] < zoom.frames.start]
-        after = [point for point in points if point[0] >= zoom.frames.stop]
-        points = [*before, *_zoom_in(config, zoom.frames, zoom.rewards), *after]
-    return _series("reward rate", _RATE, points, key="rate")
+    return points
 
 
 def _zoom_in(config: RunConfig, frames: range, rewards: Reals) -> Iterator[Point]:
@@ -192,14 +234,13 @@ def count_bins(config: RunConfig, curves: Curves) -> int:
     return int(np.flatnonzero(played.all(axis=1)).max(initial=-1)) + 1
 
 
-def _bin_rates(
-    lengths: NDArray[np.int64], curves: Curves, bins: int
+def _bin_windows(
+    lengths: Ints, frames: Ints, sums: Reals, bins: int
 ) -> tuple[Reals, Reals, Reals, Reals]:
-    """(visits * bins,) each: middle of a bin, its rate, lowest and highest window."""
+    """(visits * bins,) each: middle of a bin, its mean, lowest and highest window."""
     shape = (len(lengths), bins, WINDOWS // bins)
-    frames = curves.frames.reshape(shape)
-    mean = ratio(curves.rewards.reshape(shape).sum(axis=2), frames.sum(axis=2))
-    windows = ratio(curves.rewards, curves.frames).reshape(shape)
+    mean = ratio(sums.reshape(shape).sum(axis=2), frames.reshape(shape).sum(axis=2))
+    windows = ratio(sums, frames).reshape(shape)
     is_known = ~np.isnan(windows)
     low = np.min(windows, axis=2, where=is_known, initial=np.inf)
     high = np.max(windows, axis=2, where=is_known, initial=-np.inf)

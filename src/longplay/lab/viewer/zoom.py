@@ -1,4 +1,4 @@
-"""A range of frames -> the rewards in it, for finer bins than those of a whole run.
+"""A range of frames -> its rewards, for fine bins, and how often each action was used.
 
 Only the rows of the range are read. Rows are in the order of their frames, so the first
 one is found by bisection.
@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from longplay.console.base import ACTION_NAMES
 from longplay.contract.config import RunConfig
 from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
 from longplay.errors import DocumentError
@@ -31,11 +33,21 @@ _CHUNK_BYTES = 4 * 2**20
 _MOST_BYTES = 256 * 2**20
 
 
-class _Reward(msgspec.Struct, gc=False):
-    """The columns of events.jsonl that bins need."""
+class _Row(msgspec.Struct, gc=False):
+    """The column of events.jsonl that finds a row."""
 
     global_frame_idx: int
+
+
+class _Reward(_Row, gc=False):
     reward: float
+
+
+class _Action(_Row, gc=False):
+    applied_action_idx: int
+
+
+_AnyRow = TypeVar("_AnyRow", bound=_Row)
 
 
 @dataclass(frozen=True)
@@ -61,19 +73,46 @@ def read_zoom(run_dir: Path, frames: range) -> Zoom:
     if len(frames) > MOST_FRAMES:
         return Zoom(frames)
     rewards = np.full(len(frames), np.nan)
+    for row in _read_part(run_dir, frames, _Reward):
+        rewards[row.global_frame_idx - frames.start] = row.reward
+    return Zoom(frames, rewards)
+
+
+def count_actions(run_dir: Path, frames: range) -> list[int] | None:
+    """How many of some frames each action was applied on; None if they are too many.
+
+    Raises:
+        DocumentError: events.jsonl is missing, or a line is not a row.
+    """
+    if len(frames) > MOST_FRAMES:
+        return None
+    counts = [0] * len(ACTION_NAMES)
+    for row in _read_part(run_dir, frames, _Action):
+        if not 0 <= row.applied_action_idx < len(counts):
+            raise DocumentError(
+                f"events.jsonl: expected actions from 0 to {len(counts) - 1}, found "
+                f"{row.applied_action_idx} at frame {row.global_frame_idx}"
+            )
+        counts[row.applied_action_idx] += 1
+    return counts
+
+
+def _read_part(
+    run_dir: Path, frames: range, row_type: type[_AnyRow]
+) -> Iterator[_AnyRow]:
+    """The rows of some frames."""
     try:
         with open_regular(run_dir / "events.jsonl") as file:
             file.seek(_find_row(file, frames.start))
-            for row in _iter_rows(file):
+            for row in _iter_rows(file, row_type):
                 if row.global_frame_idx >= frames.stop:
                     break
                 if row.global_frame_idx >= frames.start:
-                    rewards[row.global_frame_idx - frames.start] = row.reward
+                    yield row
     except OSError as error:
         raise DocumentError(f"events.jsonl: {error.strerror}") from error
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise DocumentError(f"events.jsonl: {error}") from error
-    return Zoom(frames, rewards)
 
 
 def _find_row(file: BufferedReader, frame: int) -> int:
@@ -85,19 +124,16 @@ def _find_row(file: BufferedReader, frame: int) -> int:
         file.readline(LARGEST_ROW_BYTES)  # the rest of a row
         start, line = file.tell(), file.readline(LARGEST_ROW_BYTES)
         is_whole = line.endswith(b"\n")
-        if (
-            is_whole
-            and msgspec.json.decode(line, type=_Reward).global_frame_idx <= frame
-        ):
+        if is_whole and msgspec.json.decode(line, type=_Row).global_frame_idx <= frame:
             low = start
         else:
             high = middle
     return low
 
 
-def _iter_rows(file: BufferedReader) -> Iterator[_Reward]:
+def _iter_rows(file: BufferedReader, row_type: type[_AnyRow]) -> Iterator[_AnyRow]:
     """The rows from a position on; a torn last one is left out."""
-    decode = msgspec.json.Decoder(_Reward).decode_lines
+    decode = msgspec.json.Decoder(row_type).decode_lines
     left, rest = _MOST_BYTES, b""
     while left > 0 and (chunk := file.read(_CHUNK_BYTES)):
         left -= len(chunk)

@@ -6,38 +6,43 @@ import csv
 import html
 import io
 import json
-import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from compared_runs import make_compared
 from longplay.errors import ConfigError, UnknownNameError
 from longplay.lab.analysis.comparison import Request, compare
 from longplay.lab.analysis.runs import RunReader
-from longplay.lab.report.draw.colours import (
-    OKABE_ITO,
-    RANDOM_COLOUR,
-    agent_colour,
-    game_colour,
-)
+from longplay.lab.report.draw.colours import OKABE_ITO, Style, style_agents
 from longplay.lab.report.draw.drawings import (
     POINTS,
     Drawing,
     Panel,
+    Resolution,
     Series,
     Shown,
     drawing_to_csv,
 )
 from longplay.lab.report.draw.figures import make_figure
-from longplay.lab.report.draw.kinds import draw
+from longplay.lab.report.draw.kinds import choose_agents, choose_games, draw
 from longplay.lab.report.draw.paper import render_paper
 from longplay.scoring.normalisation import make_scale
-from longplay.suites import SUITES
 from made_up_anchors import NO_ANCHORS
 
-PLAY_KINDS = ("curves", "games", "profile", "retention", "stream", "improvement")
+PLAY_KINDS = (
+    "average",
+    "lifetime",
+    "curves",
+    "games",
+    "profile",
+    "retention",
+    "stream",
+    "improvement",
+)
 # Those of probes have tests of their own.
 KINDS = (*PLAY_KINDS, "predictions")
 GOLDEN = Path(__file__).parents[3] / "golden"
@@ -135,6 +140,130 @@ def test_data_of_a_drawing_comes_back_exactly(kind, compared, predictions):
     assert found == points
 
 
+def test_averages_are_over_games_and_then_over_runs(compared):
+    """z of three games is alike, so all aggregates of a run are its average."""
+    suite = compared.shown.suite
+    drawing = draw("average", compared.shown)
+    assert [panel.title for panel in drawing.panels] == [
+        "mean",
+        "median",
+        "optimality gap",
+    ]
+    mean, median, gap = drawing.panels
+    assert mean.categories == tuple(agent.label for agent in suite.agents)
+    for panel, name in ((mean, "average"), (median, "median"), (gap, "optimality_gap")):
+        for series, agent in zip(panel.series, suite.agents, strict=True):
+            number = agent.numbers[name]
+            assert series.x == pytest.approx((number.mean,))
+            lowest = 0.0 if name == "optimality_gap" else -np.inf
+            assert series.low == pytest.approx((max(number.low, lowest),))
+            assert series.high == pytest.approx((number.high,))
+
+
+def test_averages_without_z_are_headlines(compared):
+    (suite,) = compare(compared.found, Request(NO_ANCHORS)).suites
+    scale = make_scale(NO_ANCHORS, suite.suite, suite.games)
+    drawing = draw("average", Shown(suite, compared.shown.runs, scale))
+    (panel,) = drawing.panels
+    assert drawing.x_label == "final score"
+    assert panel.series[0].x == (suite.agents[0].numbers["headline"].mean,)
+
+
+def test_averages_of_predictions_are_those_of_errors(predictions):
+    median, mean = draw("average", predictions).panels
+    assert (median.title, mean.title) == ("median", "mean")
+    assert mean.series[0].x == pytest.approx(((10.1276185 + 32.26296622) / 2,))
+
+
+def test_a_life_is_the_mean_of_z_over_games(compared):
+    """z of alpha at frame t of any visit is (1 + 2 t / 60 + seed / 10 - 1) / 2."""
+    drawing = draw("lifetime", compared.shown)
+    (panel,) = drawing.panels
+    alpha = [s for s in panel.series if s.label == "alpha"]
+    assert len(alpha) == 2
+    middle = 3 * np.arange(POINTS) + 1
+    for visit, series in enumerate(alpha):
+        assert series.x == pytest.approx(visit + (np.arange(POINTS) + 0.5) / POINTS)
+        assert series.y == pytest.approx((0.1 + 2 * middle / 60) / 2)
+
+
+def test_bins_and_neighbours(compared):
+    """Three points of 20 frames, whose middle is that of frames 9.5, 29.5 and 49.5."""
+    coarse = replace(compared.shown, resolution=Resolution(3))
+    first = draw("curves", coarse).panels[0].series[0]
+    assert first.x == pytest.approx((1 / 6, 1 / 2, 5 / 6))
+    rates = 1.1 + 2 * np.array([9.5, 29.5, 49.5]) / 60
+    assert first.y == pytest.approx(rates)
+    smooth = replace(compared.shown, resolution=Resolution(3, 1))
+    first = draw("curves", smooth).panels[0].series[0]
+    assert first.y == pytest.approx((rates[:2].mean(), rates.mean(), rates[1:].mean()))
+
+
+@pytest.mark.parametrize("points", [0, 7, 120])
+def test_bins_that_do_not_divide_a_visit(points):
+    with pytest.raises(
+        ConfigError, match=f"--bins: expected a divisor of 60.*{points}"
+    ):
+        Resolution(points)
+
+
+def test_intervals_end_where_rewards_do(tmp_path):
+    """Three seeds with 0, 0 and 9 points per frame: 3 ± 22 reaches below 0."""
+    found = make_compared(tmp_path, {"alpha": 0.0}, rewards=(0.0, 0.0, 9.0)).shown
+    for kind in ("curves", "lifetime", "games"):
+        for panel in draw(kind, found).panels:
+            for series in panel.series:
+                # A rate of 0 is z = -0.5.
+                assert set(series.low) == {0.0 if kind == "curves" else -0.5}
+    lost = make_compared(tmp_path / "lost", {"alpha": 0.0}, rewards=(0.0, -1.0, 9.0))
+    for panel in draw("curves", lost.shown).panels:
+        assert max(low for series in panel.series for low in series.low) < -1
+
+
+# --- some agents and games ------------------------------------------------------
+
+
+def test_some_agents_keep_their_styles(compared):
+    beta = compared.shown.suite.agents[1]
+    chosen = choose_agents(compared.shown, f" {beta.label} ")
+    assert chosen.suite.agents == (beta,)
+    assert chosen.style(beta) == compared.shown.style(beta)
+    with pytest.raises(UnknownNameError, match="unknown agent among the runs 'gamma'"):
+        choose_agents(compared.shown, "alpha,gamma")
+
+
+def test_some_games_in_the_order_of_the_suite(compared):
+    chosen = choose_games(compared.shown, "curves", "qbert, centipede")
+    titles = [panel.title for panel in draw("curves", chosen).panels]
+    assert titles == ["centipede", "qbert"]
+    with pytest.raises(UnknownNameError, match="unknown game of the suite 'pong'"):
+        choose_games(compared.shown, "games", "pong")
+    with pytest.raises(ConfigError, match="--kind average is about all games"):
+        choose_games(compared.shown, "average", "qbert")
+
+
+def test_the_games_in_which_agents_differ_most(compared):
+    first, second = compared.shown.suite.agents
+    games = {
+        game: {"average": numbers["average"].model_copy(update={"mean": mean})}
+        for (game, numbers), mean in zip(
+            first.games.items(), (0.3, -2.0, 0.9), strict=True
+        )
+    }
+    zero = {
+        game: {"average": numbers["average"].model_copy(update={"mean": 0.0})}
+        for game, numbers in games.items()
+    }
+    agents = (
+        first.model_copy(update={"games": games}),
+        second.model_copy(update={"games": zero}),
+    )
+    suite = compared.shown.suite.model_copy(update={"agents": agents})
+    shown = replace(compared.shown, suite=suite)
+    assert choose_games(shown, "games", "2").suite.games == ("ms_pacman", "qbert")
+    assert choose_games(shown, "games", "1").suite.games == ("ms_pacman",)
+
+
 # --- refusals -------------------------------------------------------------------
 
 
@@ -142,6 +271,7 @@ def test_data_of_a_drawing_comes_back_exactly(kind, compared, predictions):
     ("kind", "message"),
     [
         ("profile", "nothing to draw: no game has z"),
+        ("lifetime", "nothing to draw: anchors-1 has no anchors for"),
         ("retention", "nothing to draw: no game of this suite has z"),
         ("predictions", "nothing to draw: it is not a prediction suite"),
     ],
@@ -158,7 +288,7 @@ def test_figures_that_need_rows_or_two_agents(compared):
     alone = suite.model_copy(update={"agents": suite.agents[:1]})
     with pytest.raises(ConfigError, match="needs two agents with runs"):
         draw("improvement", Shown(alone, compared.shown.runs, compared.shown.scale))
-    for kind in ("curves", "stream"):
+    for kind in ("curves", "stream", "lifetime"):
         with pytest.raises(ConfigError, match="no run has its rows"):
             draw(kind, Shown(suite, {}, compared.shown.scale))
 
@@ -173,28 +303,20 @@ def test_predictions_have_a_kind_of_their_own(predictions):
         draw("games", predictions)
 
 
-# --- colours --------------------------------------------------------------------
+# --- styles ----------------------------------------------------------------------
 
 
-def test_games_have_colours_of_their_own():
-    games = {game for suite in SUITES.values() for game in suite.games}
-    assert len({game_colour(game) for game in games}) == len(games)
-    assert game_colour("pong") == game_colour("pong")
-    assert re.fullmatch("#[0-9a-f]{6}", game_colour("an unknown game"))
-
-
-def test_agents_have_the_colours_of_okabe_and_ito():
-    assert [agent_colour(n) for n in range(8)] == list(OKABE_ITO)
-    assert agent_colour(8) == agent_colour(0)
-
-
-def test_random_is_grey_and_takes_no_colour(compared):
-    first, second = compared.shown.suite.agents[:2]
-    agents = (first.model_copy(update={"label": "random"}), second)
-    suite = compared.shown.suite.model_copy(update={"agents": agents})
-    shown = Shown(suite, compared.shown.runs, compared.shown.scale)
-    colours = [shown.colour(agent) for agent in agents]
-    assert colours == [RANDOM_COLOUR, OKABE_ITO[0]]
+def test_styles_are_those_of_names_unless_given(compared):
+    shown = compared.shown
+    styles = style_agents(agent.label for agent in shown.suite.agents)
+    assert {a.label: shown.style(a) for a in shown.suite.agents} == styles
+    star = Style("#123456", 6)
+    given = replace(shown, styles={"alpha": star})
+    assert given.style(shown.suite.agents[0]) == star
+    (panel,) = draw("games", given).panels
+    assert (panel.series[0].colour, panel.series[0].mark) == ("#123456", 6)
+    (trace, _) = make_figure(draw("games", given))["data"]
+    assert trace["marker"]["symbol"] == "star"
 
 
 # --- matplotlib -----------------------------------------------------------------
@@ -233,8 +355,8 @@ def test_svg_is_the_same_every_time_and_needs_no_font(compared):
 
 def test_colours_are_in_the_figure(compared):
     svg = render_paper(draw("profile", compared.shown), "svg").decode().lower()
-    assert OKABE_ITO[0].lower() in svg
-    assert OKABE_ITO[1].lower() in svg
+    for agent in compared.shown.suite.agents:
+        assert compared.shown.style(agent).colour.lower() in svg
 
 
 @pytest.mark.parametrize(("agents", "bands"), [(3, 3), (4, 0)])

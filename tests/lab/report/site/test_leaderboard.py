@@ -14,12 +14,11 @@ from longplay.contract.files import read_document
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, OutputError
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun, RunReader
+from longplay.lab.report.site.board_pages import make_board_table, write_leaderboard
 from longplay.lab.report.site.leaderboard import (
     Leaderboard,
     judge_runs,
-    make_board_table,
     make_leaderboard,
-    write_leaderboard,
 )
 from longplay.lab.report.site.verdicts import (
     Judge,
@@ -81,7 +80,7 @@ def test_entry_that_misses_a_seed_is_never_averaged(tmp_path):
     assert (alpha.seeds, alpha.missing_seeds) == ((0, 1, 4), (2, 3))
     assert alpha.numbers == {}
     row = make_board_table(suite).rows[1]
-    assert row[2].text == "incomplete: 2–3 missing"
+    assert row[3].text == "incomplete: 2–3 missing"
 
 
 def test_errored_runs_are_counted_beside_their_agent(tmp_path):
@@ -95,7 +94,7 @@ def test_errored_runs_are_counted_beside_their_agent(tmp_path):
     assert (beta.rank, beta.errored_seeds) == (1, ())
     assert (alpha.rank, alpha.numbers) == (None, {})
     assert alpha.errored_seeds == (3, 4)
-    cell = make_board_table(suite).rows[1][2]
+    cell = make_board_table(suite).rows[1][3]
     assert cell.text == "incomplete: 3–4 missing, 2 errored"
 
 
@@ -173,7 +172,7 @@ def test_contradicting_runs_are_two_disputed_entries(tmp_path):
     }
     assert board.refused == ()
     assert str(tmp_path) not in board.model_dump_json()
-    marks = [row[2].text for row in make_board_table(suite).rows]
+    marks = [row[3].text for row in make_board_table(suite).rows]
     assert marks == ["", "disputed", "disputed"]
 
 
@@ -211,7 +210,7 @@ def test_entry_of_several_folders_names_them(tmp_path):
     (suite,) = board.suites
     found = {entry.agent: entry.joined_from for entry in suite.entries}
     assert found == {"alpha": ("one/alpha", "two/alpha"), "beta": ()}
-    marks = {row[1].text: row[2].text for row in make_board_table(suite).rows}
+    marks = {row[1].text: row[3].text for row in make_board_table(suite).rows}
     assert marks == {"alpha": "runs from one/alpha, two/alpha", "beta": ""}
     assert board.model_dump_json().count("joined_from") == 1
 
@@ -257,7 +256,7 @@ def test_identical_rows_under_two_agents_are_marked(tmp_path):
     board = build(tmp_path)
     found = {entry.agent: entry.same_rows_as for entry in board.suites[0].entries}
     assert found == {"alpha": ("beta",), "beta": ("alpha",), "gamma": ()}
-    write_leaderboard(tmp_path / "site", board, ())
+    write_leaderboard(tmp_path / "site", board, (), NO_ANCHORS)
     assert "same rows as beta" in (tmp_path / "site/index.html").read_text()
 
 
@@ -325,20 +324,25 @@ def test_site(tmp_path):
     write_entry(tmp_path / "in", "<i>alpha</i>".replace("/", "|"), 1.0)
     found = read(tmp_path / "in")
     board = build(tmp_path / "in")
-    write_leaderboard(tmp_path / "site", board, found.runs)
+    write_leaderboard(tmp_path / "site", board, found.runs, NO_ANCHORS)
     page = (tmp_path / "site/index.html").read_text()
     assert "&lt;i&gt;alpha" in page
     assert "<i>" not in page
     assert read_document(tmp_path / "site/leaderboard.json", Leaderboard) == board
+    assert 'href="agents/i-alpha-i.html"' in page
+    own = (tmp_path / "site/agents/i-alpha-i.html").read_text()
+    assert "&lt;i&gt;alpha" in own
+    assert "<i>" not in own
+    assert own.count(">1500<") == 5  # the headline of every run
     with pytest.raises(OutputError, match="not empty"):
-        write_leaderboard(tmp_path / "site", board, found.runs)
+        write_leaderboard(tmp_path / "site", board, found.runs, NO_ANCHORS)
 
 
 def test_empty_board_has_a_message(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in/bad.longplay").write_bytes(b"")
     board = build(tmp_path / "in")
-    write_leaderboard(tmp_path / "site", board, ())
+    write_leaderboard(tmp_path / "site", board, (), NO_ANCHORS)
     page = (tmp_path / "site/index.html").read_text()
     assert "No entry yet." in page
     assert "bad.longplay" in page
@@ -501,3 +505,31 @@ def test_trust_is_read_from_a_verification_that_fits(packed, control_run, tmp_pa
     assert read_trust(one(packed)) == "replayed"
     edit(copy / "run_summary.json", tries=2)
     assert read_trust(one(copy)) == "claimed"
+
+
+def test_the_number_that_ranks_comes_first(tmp_path):
+    write_entry(tmp_path, "alpha", 1.0)
+    games = dict.fromkeys(("pong", "breakout", "space_invaders"), make_game())
+    (suite,) = build(tmp_path, anchors=make_anchors(SUITE, **games)).suites
+    table = make_board_table(suite, {"alpha": "agents/alpha.html"})
+    assert table.columns[:4] == ("rank", "agent", "average (ranks)", "seeds")
+    assert table.rows[0][1].page == "agents/alpha.html"
+
+
+def test_page_of_an_agent_has_the_runs_of_its_entry_alone(tmp_path):
+    write_entry(tmp_path / "in", "alpha", 1.0)
+    found = read(tmp_path / "in")
+    board = build(tmp_path / "in")
+    (suite,) = board.suites
+    packs = {str(seed): f"packs/{seed:016}.longplay" for seed in range(5)}
+    entry = suite.entries[0].model_copy(update={"packs": packs})
+    changed = suite.model_copy(update={"entries": (entry,)})
+    other = board.model_copy(update={"suites": (changed,)})
+    for name, shown in (("one", board), ("two", other)):
+        write_leaderboard(tmp_path / name, shown, found.runs, NO_ANCHORS)
+    one, two = (
+        (tmp_path / name / "agents/alpha.html").read_text() for name in ("one", "two")
+    )
+    assert "--agent alpha" in one
+    # Runs are not those that the entry names: none is shown in their place.
+    assert "--agent alpha" not in two

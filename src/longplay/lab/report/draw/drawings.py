@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +23,14 @@ from longplay.lab.analysis.aggregation import PROFILE_THRESHOLDS
 from longplay.lab.analysis.intervals import Estimate, estimate_mean
 from longplay.lab.analysis.records import METRICS, AgentNumbers, SuiteComparison
 from longplay.lab.analysis.runs import MeasuredRun
-from longplay.lab.report.draw.colours import RANDOM_COLOUR, agent_colour, game_colour
+from longplay.lab.report.draw.colours import Style, game_colour, style_agents
 from longplay.scoring.normalisation import Scale
 from longplay.tables import TextTable, Value, render_csv
 
 Reals = NDArray[np.float64]
 
-# Windows of a visit that a curve shows as one point.
-_WINDOWS_PER_POINT = 3
-POINTS = WINDOWS // _WINDOWS_PER_POINT
+# Points of a curve in a visit.
+POINTS = 20
 
 RunsOfAgents = Mapping[str, Sequence[MeasuredRun]]
 
@@ -48,6 +49,7 @@ class Series:
         high: (n,) upper end.
         links: (n,) addresses that points lead to; points with links are dots.
         key: Name by which a page adds points; empty for none.
+        mark: Number of its dash and symbol; None where the order of series gives it.
     """
 
     label: str
@@ -58,6 +60,7 @@ class Series:
     high: tuple[float | None, ...]
     links: tuple[str, ...] = ()
     key: str = ""
+    mark: int | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,13 @@ class Panel:
     x_names: tuple[str, ...] = ()
     grid: Grid | None = None
 
+    @property
+    def dot_rows(self) -> int:
+        """Rows of dots: the series of a category are below each other."""
+        if all(len(series.x) == 1 for series in self.series):
+            return len(self.categories)  # each category has one series
+        return len(self.categories) * len(self.series)
+
 
 @dataclass(frozen=True)
 class Drawing:
@@ -142,12 +152,47 @@ def number_marks(drawing: Drawing) -> dict[str, int]:
     """
     labels = [{s.label: None for s in panel.series} for panel in drawing.panels]
     has_titles = all(len(own) <= 1 for own in labels)
-    every = {label: None for own in labels for label in own}
-    return {label: 0 if has_titles else n for n, label in enumerate(every)}
+    fixed = {s.label: s.mark for panel in drawing.panels for s in panel.series}
+    return {
+        label: 0 if has_titles else n if mark is None else mark
+        for n, (label, mark) in enumerate(fixed.items())
+    }
 
 
 # --- what a figure shows --------------------------------------------------------
 
+
+@dataclass(frozen=True)
+class Resolution:
+    """How finely curves are drawn.
+
+    Attributes:
+        points: Points in a visit; divides 60, the number of its windows.
+        neighbours: Points on either side that a point is averaged with.
+    """
+
+    points: int = POINTS
+    neighbours: int = 0
+
+    def __post_init__(self) -> None:
+        if self.points < 1 or WINDOWS % self.points:
+            raise ConfigError(
+                f"--bins: expected a divisor of {WINDOWS}, the windows of a visit, "
+                f"found {self.points}"
+            )
+
+    def smooth(self, sums: NDArray[Any]) -> NDArray[Any]:
+        """Sums over each point of a visit and its neighbours: (visits, points)."""
+        if not self.neighbours:
+            return sums
+        place = np.arange(sums.shape[1])
+        before = np.pad(np.cumsum(sums, axis=1), ((0, 0), (1, 0)))
+        first = np.maximum(place - self.neighbours, 0)
+        last = np.minimum(place + self.neighbours, sums.shape[1] - 1)
+        return np.asarray(before[:, last + 1] - before[:, first])
+
+
+DEFAULT_RESOLUTION = Resolution()
 
 # (run, state of its agent) -> the address of the probe; empty for none.
 ProbeLinker = Callable[[MeasuredRun, str], str]
@@ -166,41 +211,64 @@ class Shown:
         runs: Label of an agent -> its runs; shipped agents have none.
         scale: Converts rates into z.
         link: Gives the address of a probe: of a run and a state.
+        styles: Label -> how the agent is drawn; the default is that of its name.
+        resolution: How finely curves are drawn.
     """
 
     suite: SuiteComparison
     runs: RunsOfAgents
     scale: Scale
     link: ProbeLinker = _link_nowhere
+    styles: Mapping[str, Style] = field(default_factory=dict)
+    resolution: Resolution = DEFAULT_RESOLUTION
 
     @property
     def has_z(self) -> bool:
         """Whether some game has z."""
         return any("average" in agent.numbers for agent in self.suite.agents)
 
-    def colour(self, agent: AgentNumbers) -> str:
-        """The agent's colour, by its position among all but the random agent."""
-        if _is_random(agent):
-            return RANDOM_COLOUR
-        others = [other for other in self.suite.agents if not _is_random(other)]
-        return agent_colour(others.index(agent))
+    def style(self, agent: AgentNumbers) -> Style:
+        """How the agent is drawn."""
+        return self.styles.get(agent.label) or self._default_styles[agent.label]
 
+    @cached_property
+    def _default_styles(self) -> dict[str, Style]:
+        return style_agents(agent.label for agent in self.suite.agents)
 
-def _is_random(agent: AgentNumbers) -> bool:
-    return agent.label.removesuffix(" (shipped)") == "random"
+    def curves_of(self, agent: AgentNumbers, game: str) -> Reals:
+        """Rates in the visits of a game: (runs with curves, visits, points)."""
+        found = []
+        for run in self.runs.get(agent.label, ()):
+            if run.curves is not None:
+                schedule = run.config.schedule
+                visits = [v.visit_idx for v in schedule if v.game_id == game]
+                found.append(point_rates(run.curves, self.resolution)[visits])
+        return np.array(found)
+
+    def lowest_rate(self, game: str) -> float:
+        """The lowest rate that is possible in a game, as far as the runs show.
+
+        0 if no run lost a point in any window, else unknown: minus infinity.
+        """
+        sums = [
+            run.curves.rewards[visit.visit_idx].min()
+            for runs in self.runs.values()
+            for run in runs
+            for visit in run.config.schedule
+            if run.curves is not None and visit.game_id == game
+        ]
+        return 0.0 if sums and min(sums) >= 0 else -math.inf
 
 
 def draw_curves(shown: Shown) -> Drawing:
     """Reward rate over the visits of each game, mean and interval over runs."""
     panels = []
     for game in shown.suite.games:
-        series = []
+        series: list[Series] = []
+        lowest = shown.lowest_rate(game)
         for agent in shown.suite.agents:
-            rates = _curves_of(shown.runs.get(agent.label, ()), game)
-            for visit in range(rates.shape[1] if len(rates) else 0):
-                x = visit + (np.arange(POINTS) + 0.5) / POINTS
-                line = _line(agent.label, shown.colour(agent), x, rates[:, visit])
-                series.append(line)
+            rates = shown.curves_of(agent, game)
+            series += draw_visits(agent.label, shown.style(agent), rates, lowest)
         panels.append(Panel(game, tuple(series)))
     if not any(panel.series for panel in panels):
         raise nothing_to_draw("curves", "no run has its rows")
@@ -214,40 +282,56 @@ def draw_curves(shown: Shown) -> Drawing:
     )
 
 
-def _curves_of(runs: Sequence[MeasuredRun], game: str) -> Reals:
-    """(runs, visits, POINTS): the visits of a game."""
-    found = []
-    for run in runs:
-        if run.curves is not None:
-            schedule = run.config.schedule
-            visits = [v.visit_idx for v in schedule if v.game_id == game]
-            found.append(point_rates(run.curves)[visits])
-    return np.array(found)
+def draw_visits(
+    label: str, style: Style, values: Reals, lowest: float = -math.inf
+) -> list[Series]:
+    """A line per visit, mean and interval over runs.
+
+    Args:
+        label: Of the agent.
+        style: Of the agent.
+        values: (runs, visits, points).
+        lowest: The lowest possible value, where intervals end.
+    """
+    if not len(values):
+        return []
+    points = values.shape[2]
+    return [
+        _to_series(
+            label,
+            style,
+            visit + (np.arange(points) + 0.5) / points,
+            [estimate_mean(column) for column in values[:, visit].T],
+            lowest,
+        )
+        for visit in range(values.shape[1])
+    ]
 
 
-def point_rates(curves: Curves) -> Reals:
-    """Rates of groups of windows: (visits, POINTS)."""
-    shape = (len(curves.frames), POINTS, _WINDOWS_PER_POINT)
+def point_rates(curves: Curves, resolution: Resolution = DEFAULT_RESOLUTION) -> Reals:
+    """Rates of groups of windows: (visits, points)."""
+    shape = (len(curves.frames), resolution.points, WINDOWS // resolution.points)
     rewards = curves.rewards.reshape(shape).sum(axis=2)
-    return ratio(rewards, curves.frames.reshape(shape).sum(axis=2))
-
-
-def _line(label: str, colour: str, x: Reals, values: Reals) -> Series:
-    """Mean and interval of (runs, n) values over runs."""
-    return _to_series(label, colour, x, [estimate_mean(column) for column in values.T])
+    frames = curves.frames.reshape(shape).sum(axis=2)
+    return ratio(resolution.smooth(rewards), resolution.smooth(frames))
 
 
 def _to_series(
-    label: str, colour: str, x: Sequence[float] | Reals, y: Sequence[Estimate | None]
+    label: str,
+    style: Style,
+    x: Sequence[float] | Reals,
+    y: Sequence[Estimate | None],
+    lowest: float = -math.inf,
 ) -> Series:
     points = [(float(a), b) for a, b in zip(x, y, strict=True) if b is not None]
     return Series(
         label,
-        colour,
+        style.colour,
         tuple(a for a, _ in points),
         tuple(b.mean for _, b in points),
-        tuple(b.low for _, b in points),
+        tuple(None if b.low is None else max(b.low, lowest) for _, b in points),
         tuple(b.high for _, b in points),
+        mark=style.mark,
     )
 
 
@@ -276,29 +360,50 @@ def _dots_by_game(
         for game in shown.suite.games
         if any(metric in agent.games.get(game, {}) for agent in shown.suite.agents)
     ]
+    lowest = {game: _lowest_value(shown, game, metric) for game in games}
     series = []
     count = len(shown.suite.agents)
     for n, agent in enumerate(shown.suite.agents):
         # Side by side within the height of a category.
         shift = 0.6 * ((n + 0.5) / count - 0.5)
         known = [
-            (position + shift, agent.games[game][metric])
+            (position + shift, clip_low(agent.games[game][metric], lowest[game]))
             for position, game in enumerate(games)
             if metric in agent.games.get(game, {})
         ]
-        series.append(_dots(agent.label, shown.colour(agent), known))
+        series.append(draw_dots(agent.label, shown.style(agent), known))
     return Panel("", tuple(series), tuple(games), marks, is_log=is_log)
 
 
-def _dots(label: str, colour: str, points: Sequence[tuple[float, Estimate]]) -> Series:
+def _lowest_value(shown: Shown, game: str, metric: str) -> float:
+    """The lowest possible value of a game's z, rate or error."""
+    if metric == "error":
+        return 0.0
+    lowest = shown.lowest_rate(game)
+    if metric == "rate":
+        return lowest
+    return float(shown.scale.normalise_game(game, np.array(lowest)))
+
+
+def clip_low(estimate: Estimate, lowest: float) -> Estimate:
+    """An interval without values that are not possible."""
+    if estimate.low is None or estimate.low >= lowest:
+        return estimate
+    return estimate.model_copy(update={"low": lowest})
+
+
+def draw_dots(
+    label: str, style: Style, points: Sequence[tuple[float, Estimate]]
+) -> Series:
     """Estimates along x, at positions along y."""
     return Series(
         label,
-        colour,
+        style.colour,
         tuple(estimate.mean for _, estimate in points),
         tuple(position for position, _ in points),
         tuple(estimate.low for _, estimate in points),
         tuple(estimate.high for _, estimate in points),
+        mark=style.mark,
     )
 
 
@@ -324,8 +429,8 @@ def draw_profile(shown: Shown) -> Drawing:
     for agent in shown.suite.agents:
         if agent.profile is not None:
             shares = agent.profile.shares
-            colour = shown.colour(agent)
-            series.append(_to_series(agent.label, colour, PROFILE_THRESHOLDS, shares))
+            style = shown.style(agent)
+            series.append(_to_series(agent.label, style, PROFILE_THRESHOLDS, shares))
     if not series:
         raise nothing_to_draw("profile", "no game has z")
     return Drawing(
@@ -347,7 +452,7 @@ def draw_retention(shown: Shown) -> Drawing:
     for name in names:
         known = [agent for agent in agents if name in agent.numbers]
         series = tuple(
-            _dots(agent.label, shown.colour(agent), [(n, agent.numbers[name])])
+            draw_dots(agent.label, shown.style(agent), [(n, agent.numbers[name])])
             for n, agent in enumerate(known)
         )
         labels = tuple(agent.label for agent in known)
@@ -375,7 +480,7 @@ def draw_improvement(shown: Shown) -> Drawing:
     if not known:
         raise nothing_to_draw("improvement", "needs two agents with runs")
     series = tuple(
-        _dots(agent.label, shown.colour(agent), [(n, agent.improvement)])
+        draw_dots(agent.label, shown.style(agent), [(n, agent.improvement)])
         for n, agent in enumerate(known)
         if agent.improvement is not None
     )
@@ -422,28 +527,37 @@ def _explain_gaps(shown: Shown) -> str:
 def _stream_panel(label: str, run: MeasuredRun, shown: Shown) -> Panel:
     """A line per visit, over a span of the game's colour."""
     assert run.curves is not None
-    rates = point_rates(run.curves)
+    rates = point_rates(run.curves, shown.resolution)
+    points = rates.shape[1]
     agent = next(agent for agent in shown.suite.agents if agent.label == label)
     lines, spans = [], []
     schedule = run.config.schedule
     for visit, frames, values in zip(
         schedule, visit_spans(schedule), rates, strict=True
     ):
-        x = frames.start + (np.arange(POINTS) + 0.5) / POINTS * len(frames)
+        x = frames.start + (np.arange(points) + 0.5) / points * len(frames)
         colour = game_colour(visit.game_id)
         spans.append(Span(frames.start, frames.stop, visit.game_id, colour))
         if shown.has_z:
             values = shown.scale.normalise_game(visit.game_id, values)
         if not np.isnan(values).any():
-            lines.append(_bare_line(label, shown.colour(agent), x, values))
+            lines.append(_bare_line(label, shown.style(agent), x, values))
     seed = "" if run.seed is None else f", seed {run.seed}"
     marks = (0.0, 1.0) if shown.has_z else ()
     return Panel(f"{label}{seed}", tuple(lines), marks=marks, spans=tuple(spans))
 
 
-def _bare_line(label: str, colour: str, x: Reals, y: Reals) -> Series:
+def _bare_line(label: str, style: Style, x: Reals, y: Reals) -> Series:
     nothing = (None,) * len(x)
-    return Series(label, colour, tuple(x.tolist()), tuple(y.tolist()), nothing, nothing)
+    return Series(
+        label,
+        style.colour,
+        tuple(x.tolist()),
+        tuple(y.tolist()),
+        nothing,
+        nothing,
+        mark=style.mark,
+    )
 
 
 def nothing_to_draw(kind: str, why: str) -> ConfigError:

@@ -28,8 +28,26 @@ _ACROSS = 4
 _PANEL_PX = 210
 _CATEGORY_PX = 16
 # In the order of `drawings.number_marks`.
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-_SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star")
+_DASHES = (
+    "solid",
+    "dash",
+    "dot",
+    "dashdot",
+    "longdash",
+    "longdashdot",
+    "6px,2px,2px,2px",
+    "2px,6px",
+)
+_SYMBOLS = (
+    "circle",
+    "square",
+    "diamond",
+    "triangle-up",
+    "cross",
+    "x",
+    "star",
+    "triangle-down",
+)
 
 
 def make_figure(drawing: Drawing) -> dict[str, Any]:
@@ -110,8 +128,7 @@ def _height(drawing: Drawing, down: int) -> int:
     if drawing.panels[0].grid is not None:
         rows = max(len(panel.grid.rows) for panel in drawing.panels if panel.grid)
         return 130 + down * max(_PANEL_PX, 2 * _CATEGORY_PX * rows)
-    tallest = max(len(panel.categories) for panel in drawing.panels)
-    lines = tallest * (1 + len(drawing.panels[0].series))
+    lines = max(panel.dot_rows + len(panel.categories) for panel in drawing.panels)
     return 130 + down * max(_PANEL_PX, _CATEGORY_PX * lines)
 
 

@@ -1,10 +1,13 @@
-"""The kinds of figures by name: `longplay plot --kind NAME`."""
+"""The kinds of figures by name (`longplay plot --kind`), and which agents and games."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from longplay.errors import UnknownNameError
+from longplay.errors import ConfigError, UnknownNameError
+from longplay.lab.analysis.records import SuiteComparison
 from longplay.lab.report.draw.drawings import (
     Drawing,
     Shown,
@@ -17,8 +20,11 @@ from longplay.lab.report.draw.drawings import (
     draw_stream,
 )
 from longplay.lab.report.draw.memory_drawings import draw_matrix, draw_memory
+from longplay.lab.report.draw.summary_drawings import draw_average, draw_lifetime
 
 KINDS: Mapping[str, Callable[[Shown], Drawing]] = {
+    "average": draw_average,
+    "lifetime": draw_lifetime,
     "curves": draw_curves,
     "games": draw_games,
     "profile": draw_profile,
@@ -41,3 +47,92 @@ def draw(kind: str, shown: Shown) -> Drawing:
     if kind not in KINDS:
         raise UnknownNameError("kind of figure", kind, KINDS)
     return KINDS[kind](shown)
+
+
+# --- some of the agents and games -------------------------------------------------
+
+# The others are about all games of a suite at once.
+_BY_GAME = ("curves", "games", "predictions", "memory", "matrix")
+
+
+def choose_agents(shown: Shown, names: str) -> Shown:
+    """Only some agents; their styles stay those of the whole comparison.
+
+    Args:
+        shown: All agents.
+        names: Their labels, separated by commas.
+
+    Raises:
+        UnknownNameError: There is no such agent.
+    """
+    labels = _split(names)
+    agents = shown.suite.agents
+    _check_known("agent among the runs", labels, [agent.label for agent in agents])
+    kept = tuple(agent for agent in agents if agent.label in labels)
+    styles = {agent.label: shown.style(agent) for agent in kept}
+    suite = shown.suite.model_copy(update={"agents": kept})
+    return replace(shown, suite=suite, styles=styles)
+
+
+def choose_games(shown: Shown, kind: str, names: str) -> Shown:
+    """Only some games, in a figure that shows games one by one.
+
+    Args:
+        shown: All games.
+        kind: The kind of figure.
+        names: Games, separated by commas; or the number of games to show, of those in
+            which agents differ most.
+
+    Raises:
+        ConfigError: The figure is about all games at once.
+        UnknownNameError: The suite has no such game.
+    """
+    if kind not in _BY_GAME:
+        raise ConfigError(
+            f"--games: --kind {kind} is about all games of the suite; expected --kind "
+            f"{', '.join(_BY_GAME)}"
+        )
+    known = shown.suite.games
+    if names.isdecimal():
+        chosen = list(rank_games(shown.suite))[: max(1, int(names))]
+    else:
+        chosen = _split(names)
+        _check_known("game of the suite", chosen, known)
+    games = tuple(game for game in known if game in chosen)
+    return replace(shown, suite=shown.suite.model_copy(update={"games": games}))
+
+
+def rank_games(suite: SuiteComparison) -> list[str]:
+    """Games by how much agents differ in them, most first.
+
+    The difference is that between the highest and the lowest mean: of z, or, where a
+    suite has none, of rates or errors relative to the largest of them.
+    """
+    return sorted(suite.games, key=lambda game: -_spread(suite, game))
+
+
+def _spread(suite: SuiteComparison, game: str) -> float:
+    metric = "error" if suite.error else suite.lead
+    metric = "rate" if metric == "headline" else metric
+    means = [
+        agent.games[game][metric].mean
+        for agent in suite.agents
+        if metric in agent.games.get(game, {})
+    ]
+    if len(means) < 2:
+        return 0.0
+    unit = 1.0 if metric == "average" else max(map(abs, means)) or 1.0
+    return (max(means) - min(means)) / unit
+
+
+def _split(names: str) -> list[str]:
+    """Names between commas; a label may have others within parentheses."""
+    parts = re.split(r",(?![^(]*\))", names)
+    return [name for part in parts if (name := part.strip())]
+
+
+def _check_known(kind: str, names: Sequence[str], known: Iterable[str]) -> None:
+    known = list(known)
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(kind, name, known)

@@ -132,14 +132,16 @@ def _memory_line(
         if (estimate := _estimate_cell(shown, agent, state, game)) is not None
     ]
     links = tuple(address for _, _, address in points)
+    style = shown.style(agent)
     return Series(
         agent.label,
-        shown.colour(agent),
+        style.colour,
         tuple(float(x) for x, _, _ in points),
         tuple(estimate.mean for _, estimate, _ in points),
         tuple(estimate.low for _, estimate, _ in points),
         tuple(estimate.high for _, estimate, _ in points),
         links if all(links) else (),
+        mark=style.mark,
     )
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from longplay.errors import ConfigError, MissingExtraError
@@ -29,8 +31,9 @@ Columns = Literal[1, 2]
 FORMATS = ("pdf", "png", "svg")
 _WIDTH_IN = {1: 3.3, 2: 6.9}
 _PANEL_HEIGHT_IN = 1.5
-# Bands of more lines hide the lines.
+# Bands of more lines hide the lines; a figure of one panel has more room.
 _MOST_BANDS = 3
+_MOST_BANDS_ALONE = 6
 _CATEGORY_HEIGHT_IN = 0.13
 # More names below an axis are thinned out, or turned.
 _MOST_X_NAMES = 10
@@ -41,8 +44,25 @@ _LARGEST_HEIGHT_IN = 8.0
 _MANY_PANELS = 8
 _ACROSS = {1: (2, 3), 2: (4, 5)}
 # In the order of `drawings.number_marks`.
-_DASHES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (6, 2)), (0, (6, 2, 1, 2)))
-_SYMBOLS = ("o", "s", "D", "^", "P", "X", "*")
+_DASHES: tuple[Any, ...] = (
+    "-",
+    "--",
+    ":",
+    "-.",
+    (0, (6, 2)),
+    (0, (6, 2, 1, 2)),
+    (0, (3, 1, 1, 1)),
+    (0, (1, 3)),
+)
+_SYMBOLS = ("o", "s", "D", "^", "P", "X", "*", "v")
+# A legend: columns, and the size of a line with its gaps and of a letter.
+_MOST_COLUMNS = 4
+_HANDLE_IN = 0.42
+_LETTER_IN = 0.054
+# A row of dots per agent, named beside it, in place of a legend.
+_NAMED_ROWS = ("average", "retention", "improvement")
+_VISITS = ("curves", "lifetime")
+_ALONE = ("lifetime", "profile")
 _STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 7,
@@ -111,16 +131,21 @@ def _draw(make_figure: type[Figure], drawing: Drawing, columns: Columns) -> Figu
         gridspec_kw={"height_ratios": _heights(drawing, across, down)},
     )
     marks = number_marks(drawing)
+    most_bands = _MOST_BANDS_ALONE if drawing.kind in _ALONE else _MOST_BANDS
     for n, axes in enumerate(grid.flat):
         if n >= len(drawing.panels):
             axes.set_axis_off()
             continue
-        _draw_panel(axes, drawing.panels[n], marks)
+        panel = drawing.panels[n]
+        _draw_panel(axes, panel, marks, has_bands=len(marks) <= most_bands)
+        left = drawing.panels[n - n % across]
+        if n % across and panel.categories and panel.categories == left.categories:
+            axes.tick_params(axis="y", labelleft=False)
         if across > _ACROSS[columns][0]:
             axes.title.set_size(6)
         if drawing.kind == "stream" and columns == 1:
             axes.locator_params(axis="x", nbins=5)
-        if drawing.kind == "curves":  # visits are whole
+        if drawing.kind in _VISITS:  # visits are whole
             axes.set_xlim(0, math.ceil(axes.dataLim.x1))
             axes.locator_params(axis="x", integer=True, nbins=4, min_n_ticks=1)
     figure.supxlabel(drawing.x_label, fontsize=7)
@@ -135,31 +160,31 @@ def _arrange(drawing: Drawing, columns: Columns) -> tuple[int, int]:
     most = 1 if drawing.kind == "stream" else _ACROSS[columns][count > _MANY_PANELS]
     if drawing.panels[0].categories or drawing.panels[0].grid:
         most = {1: 1, 2: 3}[columns]
+    if drawing.kind == "average":
+        most = {1: 2, 2: 4}[columns]
     across = min(most, count)
     return across, math.ceil(count / across)
 
 
 def _heights(drawing: Drawing, across: int, down: int) -> list[float]:
     """Inches of each row of panels."""
-    series = len(drawing.panels[0].series)
     heights = []
     for row in range(down):
         panels = drawing.panels[row * across : (row + 1) * across]
         if rows := max(len(panel.grid.rows) if panel.grid else 0 for panel in panels):
             heights.append(_CATEGORY_HEIGHT_IN * (rows + 3))
             continue
-        tallest = max(len(panel.categories) for panel in panels)
-        lines = tallest * (
-            1 if drawing.kind in ("retention", "improvement") else series
-        )
+        lines = max(panel.dot_rows for panel in panels)
         heights.append(
-            max(0.8, _CATEGORY_HEIGHT_IN * (lines + 1)) if tallest else _PANEL_HEIGHT_IN
+            max(0.8, _CATEGORY_HEIGHT_IN * (lines + 1)) if lines else _PANEL_HEIGHT_IN
         )
     shrink = min(1.0, _LARGEST_HEIGHT_IN / sum(heights))
     return [height * shrink for height in heights]
 
 
-def _draw_panel(axes: Axes, panel: Panel, marks: dict[str, int]) -> None:
+def _draw_panel(
+    axes: Axes, panel: Panel, marks: dict[str, int], *, has_bands: bool
+) -> None:
     axes.set_title(panel.title)
     if not panel.categories:
         axes.margins(x=0.01)
@@ -176,8 +201,7 @@ def _draw_panel(axes: Axes, panel: Panel, marks: dict[str, int]) -> None:
         elif panel.has_bars:
             _draw_bars(axes, series, marks[series.label])
         else:
-            has_band = len(marks) <= _MOST_BANDS
-            _draw_line(axes, series, marks[series.label], has_band=has_band)
+            _draw_line(axes, series, marks[series.label], has_band=has_bands)
     if panel.x_names:
         step = math.ceil(len(panel.x_names) / _MOST_X_NAMES)
         axes.set_xticks(range(0, len(panel.x_names), step), panel.x_names[::step])
@@ -191,7 +215,7 @@ def _draw_panel(axes: Axes, panel: Panel, marks: dict[str, int]) -> None:
         axes.set_ylim(len(panel.categories) - 0.5, -0.5)
         axes.tick_params(axis="y", length=0)
         if panel.is_log:
-            axes.set_xscale("log")
+            axes.set_xscale("log", nonpositive="clip")  # an interval may end at 0
 
 
 def _draw_span(axes: Axes, span: Span) -> None:
@@ -270,7 +294,8 @@ def _draw_dots(axes: Axes, series: Series, mark: int) -> None:
     ):
         if low is not None and high is not None:
             axes.plot((low, high), (y, y), color=series.colour, linewidth=0.9)
-        axes.plot(x, y, symbol, color=series.colour, markersize=2.8)
+        size = 4.2 if symbol == "*" else 2.8
+        axes.plot(x, y, symbol, color=series.colour, markersize=size)
 
 
 def _add_legend(figure: Figure, drawing: Drawing) -> None:
@@ -279,7 +304,7 @@ def _add_legend(figure: Figure, drawing: Drawing) -> None:
 
     entries: dict[str, Any] = {}
     marks = number_marks(drawing)
-    if drawing.kind not in ("retention", "improvement", "stream"):
+    if drawing.kind not in (*_NAMED_ROWS, "stream"):
         for panel in drawing.panels:
             for series in panel.series:
                 mark = marks[series.label]
@@ -293,5 +318,18 @@ def _add_legend(figure: Figure, drawing: Drawing) -> None:
             list(entries.values()),
             list(entries),
             loc="outside upper center",
-            ncols=min(4, len(entries)),
+            ncols=_count_columns(list(entries), figure.get_figwidth()),
+            handlelength=2.6,
         )
+
+
+def _count_columns(labels: Sequence[str], width_in: float) -> int:
+    """The most columns of a legend that fit side by side."""
+    for columns in range(min(_MOST_COLUMNS, len(labels)), 1, -1):
+        # matplotlib fills a legend column by column, the first ones with one more.
+        rows, more = divmod(len(labels), columns)
+        starts = [n * rows + min(n, more) for n in range(columns + 1)]
+        longest = [max(map(len, labels[first:end])) for first, end in pairwise(starts)]
+        if sum(_HANDLE_IN + _LETTER_IN * letters for letters in longest) <= width_in:
+            return columns
+    return 1

@@ -1,6 +1,4 @@
-"""A folder of packs and experiments -> a static site and leaderboard.json.
-
-    index.html · style.css · page.js · leaderboard.json · packs/<16 hex>.longplay
+"""A folder of packs and experiments -> leaderboard.json: who is ranked, and by what.
 
 An entry is an agent on an unchanged suite of the catalogue, on all of its official
 seeds: an agent without one of the seeds is listed as incomplete, without averages.
@@ -10,7 +8,6 @@ contradicts an entry makes an entry of its own, and both are marked as disputed.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,12 +16,7 @@ from typing import get_args
 from pydantic import Field
 
 from longplay.contract.documents import SCHEMA_VERSION, Document, ProofLevel
-from longplay.contract.files import (
-    hash_file,
-    make_directory,
-    write_document,
-    write_file,
-)
+from longplay.contract.files import hash_file
 from longplay.contract.fingerprint import contract_hash
 from longplay.errors import escape_controls, show_name
 from longplay.lab.analysis.comparison import Request, compare, runs_by_label
@@ -32,16 +24,13 @@ from longplay.lab.analysis.intervals import Estimate
 from longplay.lab.analysis.labels import describe_seeds
 from longplay.lab.analysis.records import AgentNumbers, SuiteComparison
 from longplay.lab.analysis.runs import AgentKey, FoundRuns, LeftOut, MeasuredRun
-from longplay.lab.report.site.pages import render_page, writing_site
 from longplay.lab.report.site.verdicts import Verdict
-from longplay.lab.report.tables import estimate_cell, head_metric, order_metrics
 from longplay.plan import plan_run
 from longplay.scoring.anchors import Anchors
 from longplay.suites import find_suite, get_suite
-from longplay.tables import NOTHING, Cell, TextTable
 
 _LEVELS: tuple[str, ...] = get_args(ProofLevel)
-_PACKS = "packs"
+PACKS = "packs"
 
 
 class Entry(Document):
@@ -462,108 +451,11 @@ def _make_entry(
         errored_seeds=(),
         numbers={} if missing else agent.numbers,
         packs={
-            str(run.seed): f"{_PACKS}/{hash_file(run.path)[:16]}.longplay"
-            for run in runs
-            if run.path.is_file()
+            str(run.seed): pack_address(run.path) for run in runs if run.path.is_file()
         },
     )
 
 
-# --- the site -------------------------------------------------------------------
-
-
-def write_leaderboard(
-    directory: Path, board: Leaderboard, runs: Iterable[MeasuredRun]
-) -> None:
-    """Writes the site, with the packs that it links to.
-
-    Raises:
-        OutputError: The folder exists and is not empty.
-        MissingExtraError: jinja2 is not installed.
-    """
-    with writing_site(directory) as folder:
-        _write_pages(folder, board, runs)
-
-
-def _write_pages(
-    directory: Path, board: Leaderboard, runs: Iterable[MeasuredRun]
-) -> None:
-    write_document(directory / "leaderboard.json", board)
-    linked = {
-        address
-        for suite in board.suites
-        for entry in suite.entries
-        for address in entry.packs.values()
-    }
-    if linked:
-        make_directory(directory / _PACKS)
-    for run in runs:
-        if run.path.is_file():
-            address = f"{_PACKS}/{hash_file(run.path)[:16]}.longplay"
-            if address in linked:
-                shutil.copyfile(run.path, directory / address)
-    sections = [(suite, make_board_table(suite)) for suite in board.suites]
-    entries = [entry for suite in board.suites for entry in suite.entries]
-    page = render_page(
-        "leaderboard.html",
-        board=board,
-        sections=sections,
-        has_disputes=any(entry.is_disputed for entry in entries),
-    )
-    write_file(directory / "index.html", page)
-
-
-def make_board_table(suite: SuiteBoard) -> TextTable:
-    """One row per entry."""
-    names = order_metrics(suite.error, (entry.numbers for entry in suite.entries))
-    heads = (head_metric(name, suite.headline, suite.error) for name in names)
-    marks = ("marks",) if any(map(_describe_marks, suite.entries)) else ()
-    checked = ("trust", "checked by", "packs")
-    said = ("says: isolation", "says: tuning frames", "says: source")
-    rows = [
-        (
-            Cell("–" if entry.rank is None else str(entry.rank), entry.rank),
-            Cell(entry.agent, entry.agent),
-            *(Cell(_describe_marks(entry), _describe_marks(entry)) for _ in marks),
-            _seeds_cell(entry),
-            *(estimate_cell(entry.numbers.get(name)) for name in names),
-            Cell(entry.trust, entry.trust),
-            Cell(", ".join(entry.checked_by) or NOTHING),
-            Cell(describe_packs(entry), links=tuple(entry.packs.items())),
-            Cell(entry.isolation, entry.isolation),
-            _count_cell(entry.tuning_frames),
-            Cell((entry.source_sha256 or "built-in")[:12]),
-        )
-        for entry in suite.entries
-    ]
-    title = f"{suite.suite}, ale-py {suite.emulator or 'unknown'}"
-    columns = ("rank", "agent", *marks, "seeds", *heads, *checked, *said)
-    return TextTable(title, columns, tuple(rows), names=2 + len(marks))
-
-
-def _describe_marks(entry: Entry) -> str:
-    """What a reader should know before the rank; empty if nothing."""
-    parts = ["disputed"] if entry.is_disputed else []
-    if entry.same_rows_as:
-        parts.append(f"same rows as {', '.join(entry.same_rows_as)}")
-    if entry.joined_from:
-        parts.append(f"runs from {', '.join(entry.joined_from)}")
-    return "; ".join(parts)
-
-
-def describe_packs(entry: Entry) -> str:
-    """The seeds that can be downloaded."""
-    return ", ".join(entry.packs) or "–"
-
-
-def _seeds_cell(entry: Entry) -> Cell:
-    text = describe_seeds(entry.seeds)
-    if entry.missing_seeds:
-        text = f"incomplete: {describe_seeds(entry.missing_seeds)} missing"
-    if entry.errored_seeds:
-        text += f", {len(entry.errored_seeds)} errored"
-    return Cell(text, len(entry.seeds))
-
-
-def _count_cell(count: int | None) -> Cell:
-    return Cell("unknown" if count is None else f"{count:,}", count)
+def pack_address(path: Path) -> str:
+    """The address of a pack in the site."""
+    return f"{PACKS}/{hash_file(path)[:16]}.longplay"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -75,6 +76,16 @@ def render_page(template: str, **values: Any) -> bytes:
 def read_static(name: str) -> bytes:
     """The style sheet or the script."""
     return (resources.files("longplay.lab.report.site") / "static" / name).read_bytes()
+
+
+def make_slug(text: str, taken: Sequence[str]) -> str:
+    """An unused file name of letters, digits and dashes."""
+    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60].rstrip("-")
+    slug = slug or "unnamed"
+    name, number = slug, 2
+    while name in taken:
+        name, number = f"{slug}-{number}", number + 1
+    return name
 
 
 @contextlib.contextmanager

@@ -9,8 +9,7 @@ Same runs, same bytes: no clock, path or machine name is in it.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,10 +17,11 @@ from longplay.contract.files import make_directory, write_document, write_file
 from longplay.lab.analysis.comparison import runs_by_label
 from longplay.lab.analysis.records import Comparison, SuiteComparison
 from longplay.lab.analysis.runs import FoundRuns
+from longplay.lab.report.draw.colours import Style
 from longplay.lab.report.draw.drawings import Drawing, Shown, drawing_to_csv
 from longplay.lab.report.draw.figures import make_figure, plotly_script
 from longplay.lab.report.draw.paper import render_paper
-from longplay.lab.report.site.pages import render_page, writing_site
+from longplay.lab.report.site.pages import make_slug, render_page, writing_site
 from longplay.lab.report.site.sections import (
     PageFigure,
     Section,
@@ -49,6 +49,7 @@ class ReportInput:
     anchors: Anchors
     trust: TrustReader
     options: Sequence[str] = field(default=())
+    styles: Mapping[str, Style] = field(default_factory=dict)
 
 
 def write_report(directory: Path, given: ReportInput) -> None:
@@ -75,6 +76,11 @@ def _write_pages(directory: Path, given: ReportInput) -> None:
         "report.html",
         comparison=given.comparison,
         sections=sections,
+        has_z=any(
+            "average" in agent.numbers
+            for suite in given.comparison.suites
+            for agent in suite.agents
+        ),
         runs=count(len(given.found.runs), "run"),
         agents=count(len({run.agent for run in given.found.runs}), "agent"),
         commands=[*_list_commands(given), _report_command(given.options)],
@@ -94,11 +100,11 @@ def _without_paths(comparison: Comparison) -> Comparison:
 def _write_section(
     directory: Path, suite: SuiteComparison, given: ReportInput, taken: Sequence[str]
 ) -> Section:
-    name = _slug(suite.title, taken)
+    name = make_slug(suite.title, taken)
     make_directory(directory / name)
     runs = runs_by_label(given.found, suite)
     scale = make_scale(given.anchors, suite.suite, suite.games, suite.emulator)
-    shown = Shown(suite, runs, scale)
+    shown = Shown(suite, runs, scale, styles=given.styles)
     figures = [_write_figure(directory, name, drawing) for drawing in draw_all(shown)]
     made = make_section(name, shown, figures, given.trust)
     place = _Place(directory, name)
@@ -134,16 +140,6 @@ class _Place:
         write_file(self.directory / files["CSV"], content.encode())
         write_file(self.directory / files["LaTeX"], render_latex(table).encode())
         return replace(table, files=files)
-
-
-def _slug(text: str, taken: Sequence[str]) -> str:
-    """An unused folder name of letters, digits and dashes."""
-    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60].rstrip("-")
-    slug = slug or "suite"
-    name, number = slug, 2
-    while name in taken:
-        name, number = f"{slug}-{number}", number + 1
-    return name
 
 
 def _write_figure(directory: Path, name: str, drawing: Drawing) -> PageFigure:

@@ -30,7 +30,8 @@ function applyTheme(figure) {
     if (!/^[xy]axis\d*$/.test(name)) continue;
     layout[name].gridcolor = layout[name].zerolinecolor = colour("--grid");
   }
-  const isDark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const isPrinting = document.documentElement.classList.contains("printing");
+  const isDark = !isPrinting && matchMedia("(prefers-color-scheme: dark)").matches;
   const replaced = isDark ? lighter : darker;
   for (const part of data.flatMap((trace) => [trace.line, trace.marker, trace.error_x])) {
     if (part?.color in replaced) part.color = replaced[part.color];
@@ -91,18 +92,36 @@ function drawFigure(place) {
 
 const nearby = new IntersectionObserver(
   (entries) => {
-    for (const entry of entries) if (entry.isIntersecting) drawFigure(entry.target);
+    // One after the other: the first is on the screen before the next is drawn.
+    for (const entry of entries) if (entry.isIntersecting) setTimeout(drawFigure, 0, entry.target);
   },
   { rootMargin: "600px" },
 );
 for (const place of sources.keys()) nearby.observe(place);
-addEventListener("beforeprint", () => [...sources.keys()].forEach(drawFigure));
 
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+function repaint() {
   for (const place of document.querySelectorAll(".plot.js-plotly-plot")) {
     const figure = applyTheme({ data: place.data, layout: place.layout });
     Plotly.react(place, figure.data, figure.layout);
   }
+}
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+
+// Paper is white, and about as wide as this.
+const PAPER_PX = 690;
+
+addEventListener("beforeprint", () => {
+  document.documentElement.classList.add("printing");
+  [...sources.keys()].forEach(drawFigure);
+  repaint();
+  for (const place of document.querySelectorAll(".plot")) {
+    place.style.zoom = Math.min(1, PAPER_PX / place.clientWidth);
+  }
+});
+addEventListener("afterprint", () => {
+  document.documentElement.classList.remove("printing");
+  for (const place of document.querySelectorAll(".plot")) place.style.zoom = "";
+  repaint();
 });
 
 // What a page has of a run in progress: sent with its figure, and with every update.
@@ -125,6 +144,25 @@ async function readProblem(response) {
 // reloading and the way back.
 
 const TABLE_ROWS = 600;
+// Room above and below what is shown, as a share of its height.
+const HEADROOM = 0.06;
+
+// The heights of what is visible: points outside of the part do not count.
+function fitHeights({ data, layout }, [from, to]) {
+  const heights = {};
+  for (const trace of data) {
+    const axis = (trace.yaxis ?? "y").replace("y", "yaxis");
+    const shown = trace.y.filter((y, n) => y !== null && trace.x[n] >= from && trace.x[n] <= to);
+    (heights[axis] ??= []).push(...shown);
+  }
+  for (const [axis, values] of Object.entries(heights)) {
+    if (!values.length) continue;
+    const low = values.reduce((a, b) => Math.min(a, b));
+    const high = values.reduce((a, b) => Math.max(a, b));
+    const room = HEADROOM * (high - low || Math.abs(high) || 1);
+    layout[axis].range = [low - room, high + room];
+  }
+}
 
 class Timeline {
   constructor(place) {
@@ -163,6 +201,10 @@ class Timeline {
     }
   }
 
+  isPart() {
+    return this.range[0] > 0 || this.range[1] < this.total;
+  }
+
   keep(isPart) {
     const address = new URL(location.href);
     for (const [n, name] of ["from", "to"].entries()) {
@@ -179,6 +221,7 @@ class Timeline {
     for (const name of Object.keys(figure.layout)) {
       if (/^xaxis\d*$/.test(name)) figure.layout[name].range = [...this.range];
     }
+    if (this.isPart()) fitHeights(figure, this.range);
     if (place.classList.contains("js-plotly-plot")) {
       const { data, layout } = fitFigure(place, figure);
       Plotly.react(place, data, layout);
@@ -286,6 +329,16 @@ for (const input of document.querySelectorAll("[data-filter]")) {
   filterTable(input);
 }
 
+// A box that ticks all rows that the filter shows.
+for (const box of document.querySelectorAll("[data-tick]")) {
+  const table = document.querySelector(box.dataset.tick);
+  box.addEventListener("change", () => {
+    for (const other of table.querySelectorAll("tbody input[type=checkbox]:enabled")) {
+      if (other.checkVisibility()) other.checked = box.checked;
+    }
+  });
+}
+
 // --- runs in progress ---------------------------------------------------------------
 // A page with data-news asks there every few seconds: for texts to replace, and for
 // points to add to its figure. When the version changes, the page is loaded again.
@@ -352,6 +405,8 @@ class Player {
     this.queue = Promise.resolve();
     this.isPlaying = false;
     this.chartDue = 0;
+    const metrics = document.getElementById("metrics");
+    this.metrics = metrics ? JSON.parse(metrics.textContent) : {};
     this.connect();
     this.show(this.frame);
   }
@@ -506,6 +561,7 @@ class Player {
       const place = this.root.querySelector(`[data-fact="${name}"]`);
       if (place) place.textContent = value;
     }
+    this.showMetrics(frame);
     this.role("row").textContent = chunk.texts[n];
     this.role("slider").value = frame;
     if (document.activeElement !== this.role("number")) this.role("number").value = frame;
@@ -519,6 +575,15 @@ class Player {
     history.replaceState(null, "", address);
     this.role("permalink").href = address;
     this.drawChart();
+  }
+
+  // Of the window that the frame belongs to; windows are named by their last frame.
+  showMetrics(frame) {
+    for (const place of this.root.querySelectorAll("[data-metric]")) {
+      const { ends, values } = this.metrics[place.dataset.metric];
+      const value = values[ends.findIndex((end) => end >= frame)];
+      place.textContent = value === undefined ? "–" : Number(value.toPrecision(5));
+    }
   }
 
   nameAction(index) {
@@ -595,5 +660,5 @@ class Player {
 const playerRoot = document.getElementById("player");
 if (playerRoot) {
   const player = new Player(playerRoot);
-  document.querySelector("details")?.addEventListener("toggle", () => player.drawChart());
+  document.getElementById("around-rows").addEventListener("toggle", () => player.drawChart());
 }
