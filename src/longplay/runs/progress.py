@@ -15,6 +15,8 @@ from longplay.runs.loop import Observer, Progress
 _LONGEST_NAME = 24
 # Reward rate and metrics at the end of a line.
 _MOST_NUMBERS = 5
+# The first seconds of a run import, compile and fill buffers: they predict nothing.
+_ESTIMATE_AFTER_S = 5.0
 # Seconds between two lines where a line cannot be rewritten.
 _PLAIN_EVERY_S = 5.0
 # The first seconds of a run import, compile and fill buffers: they predict nothing.

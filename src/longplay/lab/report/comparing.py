@@ -28,6 +28,7 @@ from longplay.lab.analysis.records import SuiteComparison
 from longplay.lab.analysis.runs import FoundRuns, RunReader
 from longplay.lab.analysis.table import Table
 from longplay.lab.probes.numbers import add_memory
+from longplay.lab.report.draw.colours import Style, style_agents
 from longplay.lab.report.draw.drawings import Drawing, Shown, drawing_to_csv
 from longplay.lab.report.draw.kinds import draw
 from longplay.lab.report.draw.paper import Columns, render_paper
@@ -142,8 +143,15 @@ class Comparison:
         table = self._choose_suite(suite)
         anchors = self.request.anchors
         scale = make_scale(anchors, table.suite, table.games, table.emulator)
-        shown = Shown(table, runs_by_label(self.found, table), scale)
+        runs = runs_by_label(self.found, table)
+        shown = Shown(table, runs, scale, styles=self._styles)
         return Figure(draw(kind, shown), columns)
+
+    @cached_property
+    def _styles(self) -> dict[str, Style]:
+        """Label -> colour and marker, the same on all suites."""
+        agents = (agent for suite in self.suites for agent in suite.agents)
+        return style_agents({agent.label for agent in agents})
 
     def _choose_suite(self, suite: str | None) -> SuiteComparison:
         chosen = [
@@ -166,7 +174,12 @@ class Comparison:
         for name, value in (("--suite", request.suite), ("--versus", request.versus)):
             options += [] if value is None else [name, shlex.quote(value)]
         given = ReportInput(
-            self.found, self.analysis, request.anchors, read_trust, options
+            self.found,
+            self.analysis,
+            request.anchors,
+            read_trust,
+            options,
+            self._styles,
         )
         write_report(Path(out), given)
         return Path(out) / "index.html"
