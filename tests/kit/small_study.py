@@ -1,40 +1,46 @@
-"""A study of two agents on a short suite; the button of one of them is tuned."""
+"""A study of four short runs: two of tuning, and the results of two agents."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from longplay.lab.studies.study import Study, play_here
-
 STUDY = """
-name = "buttons"
-seeds = [1002]
-
-[[agents]]
-ref = "random"
+name = "small"
+seeds = [0]
 
 [[agents]]
 ref = "repeat"
 
+[[agents]]
+ref = "button.py"
+
 [[suites]]
-id = "stream-smoke-v1"
-set = { base_visit_frames = 60 }
+id = "control-smoke-v1"
+set = { games = ["breakout"], base_visit_frames = 40 }
 
 [tuning]
 fraction = 0.5
-seeds = [1000, 1001]
+seeds = [1000]
 metric = "reward_rate"
 
-[tuning.grid.repeat]
-action = [1, 5]
+[tuning.grid.button]
+action = [0, 1]
 """
 
+# button.py; while `slow` lies in the working directory, a run takes seconds.
+AGENT = """
+import time
+from pathlib import Path
 
-def play_study(folder: Path) -> Path:
-    """Plays the study, and returns its directory."""
-    path = folder / "study.toml"
-    path.write_text(STUDY)
-    study = Study.from_file(path, folder / "buttons")
-    result = study.run(play_here())
-    assert not result.is_failed
-    return study.path
+class Agent:
+    def __init__(self, num_actions, seed, action):
+        self.action = action
+
+    def step(self, obs_rgb, reward, terminated, truncated, info):
+        time.sleep(0.1 * Path("slow").exists())
+        return self.action
+
+    def save(self, directory):
+        pass
+
+    def load(self, directory):
+        pass
+"""

@@ -11,11 +11,11 @@ from browsing import Served
 from playwright.sync_api import Browser
 
 import viewer_pictures
+from button_study import play_study
 from compared_runs import make_compared
 from longplay.errors import ConfigError
 from longplay.verify.pack import pack_run
 from playing import play_run
-from small_study import play_study
 
 
 @pytest.fixture(scope="session")

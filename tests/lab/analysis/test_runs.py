@@ -320,7 +320,7 @@ def test_columns_are_tidy(tmp_path):
     schedule = make_config(seed=1).schedule
     assert table["game"][360 + 75] == schedule[1].game_id
     assert table["cycle"][360 + 200] == schedule[3].cycle_idx == 1
-    assert table["visit"][360 + 200] == 2
+    assert table["visit"][360 + 200] == 1
     assert table.arrow().num_rows == 720
     assert table.arrow().column_names == list(table.columns)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from button_study import play_study
 from longplay.lab.studies.directory import read_study
 from longplay.lab.viewer.index import identify
-from small_study import play_study
 from viewer_requests import Viewer, open_viewer
 
 
