@@ -89,7 +89,7 @@ def played(command: Command, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.few(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "words"),
     [

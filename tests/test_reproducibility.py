@@ -85,6 +85,7 @@ def test_another_seed_gives_other_bytes(finished_run, tmp_path):
         assert other[name] != content, name
 
 
+@pytest.mark.exhaustive
 def test_another_agent_gives_other_bytes(tmp_path):
     first = run_bytes(tmp_path / "first", Counting, overrides=SHORT)
     other = run_bytes(tmp_path / "other", "noop", overrides=SHORT)
@@ -99,6 +100,7 @@ def test_runs_in_one_process_do_not_disturb_each_other(tmp_path):
     assert run_bytes(tmp_path / "again", "random", overrides=SHORT) == first
 
 
+@pytest.mark.exhaustive
 def test_what_an_agent_prints_changes_no_row(tmp_path, capfd):
     quiet = run_bytes(tmp_path / "quiet", Counting, overrides=SHORT)
     loud = play_run(

@@ -110,7 +110,7 @@ def test_names_in_the_table_are_unique() -> None:
     assert len(BY_NAME) == len(TAMPERINGS) > 75
 
 
-@pytest.mark.few(80)
+@pytest.mark.few(50)
 @pytest.mark.parametrize("one", TAMPERINGS, ids=str)
 def test_finds_tampering(one: Tampering, play_trick: Callable[..., Path]) -> None:
     report = validate_run(play_trick(one.trick, one.source))

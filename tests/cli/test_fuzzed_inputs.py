@@ -221,7 +221,7 @@ def settle(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, **said, "evidence": evidence}
 
 
-@pytest.mark.few(40)
+@pytest.mark.few(20)
 @pytest.mark.parametrize("number", range(0, MUTATIONS, STRIDE))
 def test_fuzzed_input(number: int, fuzzed: Fuzzed) -> None:
     check_number(number, fuzzed)

@@ -46,7 +46,7 @@ def _mark(case: Case) -> object:
     return pytest.param(case, id=str(case), marks=marks)
 
 
-@pytest.mark.few(90)
+@pytest.mark.few(50)
 @pytest.mark.parametrize("case", [_mark(case) for case in CASES])
 def test_hostile_input(case: Case, place: Place, server: CommandServer) -> None:
     answer = server.run(case.prepare(place), place.folder)

@@ -168,6 +168,7 @@ def test_a_point_that_is_out_is_not_missing(file, invoke):
     assert "left for other" not in answer.stdout
 
 
+@pytest.mark.exhaustive
 def test_an_agent_that_ends_the_process_does_not_block_the_others(file, spawn):
     """The first of two tuning runs does; the next command begins with the rest."""
     agent = AGENT.replace("import time", "import os, time")

@@ -118,6 +118,7 @@ def test_two_hundred_chains_carry_nothing_over() -> None:
     assert find_differences([draw_chain(number) for number in range(200)]) == []
 
 
+@pytest.mark.exhaustive
 def test_console_used_before_in_this_process_plays_the_same() -> None:
     visits = [("backgammon", 3), ("kaboom", 4), ("blackjack", 5), ("breakout", 6)]
     assert play_chain(visits) == play_in_fresh_process(visits)

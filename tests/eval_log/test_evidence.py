@@ -298,6 +298,7 @@ def test_run_without_evidence_is_noted_and_never_required(
         export_jsonl(experiment, out, ExportOptions(require="replayed"))
 
 
+@pytest.mark.exhaustive
 def test_export_verifies_what_it_requires(
     played: Path, tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:

@@ -332,7 +332,7 @@ DAMAGES = [
 ]
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 def test_damaged_and_exchanged_states_are_refused_by_name(
     copy_of: Callable[[Path], Path],
@@ -432,6 +432,7 @@ def test_probe_is_replayed_and_executed_again(probed: Path, agent: Path) -> None
         assert verdict.level == "re-executed", verdict.describe_failure()
 
 
+@pytest.mark.exhaustive
 def test_reexecution_starts_from_the_state(
     copy_of: Callable[[Path], Path], probed: Path, agent: Path
 ) -> None:
@@ -517,7 +518,7 @@ def test_command_plans_plays_and_continues(
     assert read_probes(tmp_path / run_dir.name) == read_probes(probes_of(probed))
 
 
-@pytest.mark.few(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("suite", "games", "name", "defaults"),
     [

@@ -411,7 +411,7 @@ def test_retry_finishes_the_runs_of_a_killed_driver(lab, options):
         assert lab.shown()[seed]["retries"] == (seed in running)
 
 
-@pytest.mark.few(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("options", "number", "exit_code", "state"),
     [

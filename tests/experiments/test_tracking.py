@@ -83,6 +83,7 @@ def test_wandb_works_offline(tmp_path, untracked, monkeypatch):
     assert b"score/final_score" in logged.read_bytes()
 
 
+@pytest.mark.exhaustive
 def test_wandb_without_an_account_is_refused(tmp_path, spawn):
     names = ("WANDB_MODE", "WANDB_API_KEY", "NETRC")
     environment = {k: v for k, v in os.environ.items() if k not in names}

@@ -281,6 +281,7 @@ def test_limits_end_a_run(
         }
 
 
+@pytest.mark.exhaustive
 def test_resuming_takes_the_recorded_level(
     write_agent: Callable[..., Path], tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:

@@ -220,7 +220,7 @@ def test_states_are_the_same_at_every_isolation_level(drawing, kept, level, tmp_
     assert len({str(summary.agent_states) for summary in summaries}) == 1
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("stop_frame", [20, 40, 55])
 @pytest.mark.parametrize("loses_checkpoint", [False, True])
 def test_a_resumed_run_ends_with_the_same_states(

@@ -196,7 +196,7 @@ def test_killed_run_ends_with_the_same_bytes_at_many_moments(
 # --- asked to stop ----------------------------------------------------------------
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "fault",
     [
@@ -256,7 +256,7 @@ def test_run_that_is_stopped_loses_no_frame(
 # --- truncated files --------------------------------------------------------------
 
 
-@pytest.mark.few(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("file", ROW_FILES)
 def test_file_truncated_at_a_random_byte_is_restored(

@@ -294,7 +294,7 @@ def load(directory):
 """
 
 
-@pytest.mark.few(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("suite", "settings"),
     [
@@ -567,6 +567,7 @@ def test_resume_of_an_experiment_plays_all_incomplete_runs(
     check_seeds(several, range(3), tmp_path)
 
 
+@pytest.mark.exhaustive
 def test_resume_of_one_run_leaves_the_others(
     several: Path, invoke: Invoke, tmp_path: Path
 ) -> None:

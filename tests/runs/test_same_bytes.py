@@ -136,6 +136,7 @@ def play(tmp_path: Path, spawn: Callable[..., Any]) -> Callable[..., dict[str, b
     return play
 
 
+@pytest.mark.exhaustive
 def test_agent_with_a_neighbour_and_weights(play: Callable[..., Any]) -> None:
     assert play(NEIGHBOUR, "sandbox") == play(NEIGHBOUR, "none")
 

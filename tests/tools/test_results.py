@@ -129,6 +129,7 @@ def test_a_probed_run_has_packs_of_its_probes(
             assert verification.passed, verification.describe_failure()
 
 
+@pytest.mark.exhaustive
 def test_a_pack_is_listed_with_its_hash_and_score(played: Path) -> None:
     (packed,) = results.read_manifest(played / "results").packs
     assert packed.path == "control-smoke-v1/random/seed-0.longplay"

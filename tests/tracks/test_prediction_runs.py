@@ -144,6 +144,7 @@ def test_validation_holds_predictions_and_targets_against_the_rules(
     assert kind in longplay.validate_run(run_dir).findings.counts
 
 
+@pytest.mark.exhaustive
 def test_games_are_revisited_in_an_order_drawn_with_the_seed(
     references: Path, tmp_path: Path
 ) -> None:
@@ -241,6 +242,7 @@ def test_damaged_references_do_not_blame_the_run(
     assert damaged in answer.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_recording_of_another_emulator_does_not_blame_the_run(
     references: Path, run_dir: Path, invoke: Callable, tool: Callable
 ) -> None:

@@ -177,7 +177,7 @@ DEATHS = {
 }
 
 
-@pytest.mark.few(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("death", DEATHS)
 def test_agent_that_ends_while_it_is_checked_fails(
     death: str, tmp_path: Path, invoke: Callable[..., Any], spawn: Callable[..., Any]
@@ -237,6 +237,7 @@ def test_false_log_fails_before_the_agent_runs(
     assert "frame 40: lives logged" in answer.stdout
 
 
+@pytest.mark.exhaustive
 def test_allowing_the_log_is_refused(
     finished_run: Path, invoke: Callable[..., Any]
 ) -> None:
@@ -247,6 +248,7 @@ def test_allowing_the_log_is_refused(
         assert "a sandboxed agent could read it" in answer.stderr
 
 
+@pytest.mark.exhaustive
 def test_agent_finds_nothing_that_its_runs_left_in_the_cache(
     tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:

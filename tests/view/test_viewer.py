@@ -107,8 +107,9 @@ def test_list_sorts_filters_and_compares(browser: Browser, served):
     page.get_by_role("button", name="Compare the ticked runs").press("Enter")
     page.wait_for_url("**/compare?run=*")
     assert page.locator("h1").inner_text() == "Comparison"
-    assert page.locator(".plot").count() == 4
-    assert page.locator("h3").first.inner_text() == "Games"  # the lead figure
+    assert page.locator(".plot").count() == 5
+    lead = page.locator("h3").first.inner_text()
+    assert lead == "Averages"
     page.get_by_text("Numbers as a table").nth(1).click()
     assert page.locator("details[open] tbody tr").count() > 100
     page.go_back()

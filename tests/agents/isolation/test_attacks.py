@@ -246,7 +246,7 @@ def test_no_direct_attack_succeeds_in_a_sandbox(table: str, user: str) -> None:
     assert attack(table=table, user=user, level="sandbox") == [[], []]
 
 
-@pytest.mark.few(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("abi", [3, 5])
 def test_older_landlock_does_not_open_a_way(abi: int) -> None:
     """It has no scope for signals."""

@@ -180,7 +180,7 @@ longplay.run("stream-smoke-v1", sys.argv[1], seeds=[0], out=sys.argv[2],
 """
 
 
-@pytest.mark.few(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("statement", [SLOW["sleeps"], SLOW["prints without end"]])
 def test_second_interrupt_ends_the_run(
     statement: str, write: Callable[..., str], tmp_path: Path

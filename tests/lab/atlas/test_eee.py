@@ -72,7 +72,7 @@ def scores_of(experiment: Path) -> list[Any]:
 # --- played experiments -------------------------------------------------------------
 
 
-@pytest.mark.few(1)
+@pytest.mark.exhaustive
 @pytest.mark.seed("001", "purpose-12")
 def test_totals_are_those_of_the_scores(experiment, tmp_path):
     files = export_eee(experiment, tmp_path, LAB)

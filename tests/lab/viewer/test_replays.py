@@ -98,6 +98,7 @@ def test_pages_of_episodes_and_visits(finished_run):
     assert f'data-first="0" data-end="{visit["visit_frames"]}"' in text
 
 
+@pytest.mark.exhaustive
 def test_frames_of_a_pack_are_those_of_the_run(finished_run, tmp_path):
     pack = tmp_path / "one.longplay"
     pack_run(finished_run, pack)

@@ -381,7 +381,7 @@ def test_run_is_replayed_once(packed, control_run, tmp_path, monkeypatch):
     assert judge.judge(one(control_run)) == verdict
 
 
-@pytest.mark.few(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("copy_is_first", [True, False])
 def test_copy_with_other_answers_has_a_verdict_of_its_own(
     packed, tmp_path, copy_is_first
@@ -428,7 +428,7 @@ def test_own_word_of_a_run_is_not_trusted(packed, tmp_path):
     assert judge.recall(one(packed)).level == "replayed"
 
 
-@pytest.mark.few(1)
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("level", ["re-executed", "re-executed (unconfined)"])
 def test_verdict_that_the_judge_cannot_reach_is_not_believed(packed, tmp_path, level):
     judge = Judge(tmp_path / "verdicts")
