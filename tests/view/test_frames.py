@@ -25,6 +25,7 @@ def seek(page: Page, frame: int) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["streaming", "control", "prediction"])
 def test_frames_on_the_page_are_those_of_a_bare_replay(browser: Browser, served, name):
     """67 random frames of each track, pixel by pixel."""

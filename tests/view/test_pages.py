@@ -181,6 +181,7 @@ def test_page_of_an_agent(browser, board):
     assert opened.complaints == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", ["report", "board"])
 def test_pages_are_accessible(browser, name, theme, request):

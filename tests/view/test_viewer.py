@@ -37,6 +37,7 @@ def list_pages(served: Served) -> dict[str, str]:
     }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("width", "theme"), LOOKS)
 def test_every_page_is_sound(browser: Browser, served, width, theme, tmp_path):
     opened = open_page(browser, served.address, width, color_scheme=theme)
