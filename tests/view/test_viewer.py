@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page
 from longplay.contract.documents import Score
 from longplay.lab.viewer.index import identify
 
-LOOKS = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")]
+LOOKS = [(1280, "light"), (390, "light"), (390, "dark"), (1280, "dark")]
 
 
 def list_pages(served: Served) -> dict[str, str]:
