@@ -358,20 +358,10 @@ def _list(names: Sequence[str], nothing: str = "no game") -> str:
 
 
 def render_short() -> str:
-    """README's tables: the track's own number of each suite, and average z."""
-    suites = [suite for suite, _ in read_suites()]
-    scaled = [suite for suite in suites if suite.lead == "average"]
-    own = [(suite, suite.lead if suite.error else "headline") for suite in suites]
-    parts = [render_markdown(_table_agents(own))]
-    if scaled:
-        parts.append(
-            "Average performance, z: reward over all visits, on a scale where 0 is the "
-            "random agent and 1 an upper\nanchor, averaged over games "
-            "([definition](docs/analysis.md)).\n"
-        )
-        averages = [(suite, "average") for suite in scaled]
-        parts.append(render_markdown(_table_agents(averages)))
-    return "\n".join(parts)
+    """README's table: the number that agents are compared by, on each suite."""
+    return render_markdown(
+        _table_agents([(suite, suite.lead) for suite, _ in read_suites()])
+    )
 
 
 def _table_agents(columns: Sequence[tuple[SuiteComparison, str]]) -> TextTable:
