@@ -82,14 +82,16 @@ show, what a run costs, and how far apart two seeds are. `make facts` generates 
 the catalogue and from shipped data.
 
 ```console
-$ longplay suites                                   # the catalogue, with times and sizes
-$ longplay run stream-3x2-v1 --agent random --set 'games=["pong","qbert"]' --set delay=0 --dry-run
+$ longplay suites                            # the catalogue, with times and sizes
+$ longplay settings control-v1               # what can be changed
+$ longplay run control-v1 --agent random --set 'games=["pong","qbert"]' --dry-run
 ```
 
 With a changed [setting](studies.md#settings-of-a-suite) it is another suite, which gets
 a name of its own.
 
-- *Time* and *disk* are those of one run on one core, without the agent's own computation.
+- *Time* and *disk* are those of one run on one core, without the agent's own
+  computation.
 - *Noise* is the standard deviation between seeds, and the standard error of the mean:
   the deviation divided by √n for n seeds. Do not expect to see a difference between two
   agents that is smaller than about two standard errors. Agents on the same seeds are
