@@ -71,6 +71,7 @@ check: $(INSTALLED_DEV) ## check formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy tools/*.py
 
 docs: $(INSTALLED_DOCS) ## build the docs site into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
