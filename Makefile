@@ -115,7 +115,7 @@ anchors: $(INSTALLED_DEV) ## add anchors of the suites in SUITES, from the packs
 
 results-page: $(INSTALLED_DEV) ## collect the numbers of new packs, and regenerate docs/results.md
 	$(BIN)/python tools/results.py collect
-	$(BIN)/python docs/generate/results_page.py
+	PYTHONPATH=tools $(BIN)/python docs/generate/results_page.py
 
 verify-results: $(INSTALLED_DEV) ## replay all packs of results/; VERDICTS=DIR keeps the verdicts
 	$(BIN)/python tools/results.py verify $(if $(VERDICTS),--verdicts $(VERDICTS))
