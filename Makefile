@@ -74,6 +74,7 @@ check: $(INSTALLED_DEV) ## check formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy tools/*.py
 
 docs: $(INSTALLED_DOCS) ## build the docs site into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -117,7 +118,7 @@ anchors: $(INSTALLED_DEV) ## add anchors of the suites in SUITES, from the packs
 
 results-page: $(INSTALLED_DEV) ## collect the numbers of new packs, and regenerate docs/results.md
 	$(BIN)/python tools/results.py collect
-	$(BIN)/python docs/generate/results_page.py
+	PYTHONPATH=tools $(BIN)/python docs/generate/results_page.py
 
 verify-results: $(INSTALLED_DEV) ## replay all packs of results/; VERDICTS=DIR keeps the verdicts
 	$(BIN)/python tools/results.py verify $(if $(VERDICTS),--verdicts $(VERDICTS))
