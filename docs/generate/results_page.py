@@ -130,7 +130,6 @@ def render_section(suite: SuiteComparison, found: FoundRuns) -> str:
         f"## {suite.suite}\n",
         _render_commands(runs),
         render_markdown(make_agents_table(suite)),
-        *(f"- {note}" for note in _describe_differences(suite)),
         *(f"- {note}" for note in _describe_missing(suite)),
         "\n### Games\n",
         render_markdown(_table_games(suite)),
@@ -161,8 +160,9 @@ def _find_yardsticks(suite: SuiteComparison) -> list[str]:
 
 
 def _find_metrics(suite: SuiteComparison) -> list[str]:
-    """The track's own number, and the one that differences are about."""
-    return list(dict.fromkeys(("headline", suite.lead)))
+    """The number that agents are compared by, the track's own, and a revisit's."""
+    revisit = ["change_at_revisit"] if has_revisits(suite) else []
+    return list(dict.fromkeys((suite.lead, "headline", *revisit)))
 
 
 def _find_difference(
@@ -176,31 +176,6 @@ def _find_difference(
         if one is not None and metric in one.per_run
     ]
     return estimate_difference(*pair) if len(pair) == 2 else None
-
-
-def _describe_differences(suite: SuiteComparison) -> Iterator[str]:
-    """Which agents differ from the yardsticks, by the 95 % interval."""
-    yardsticks = _find_yardsticks(suite)
-    for agent in suite.agents:
-        if agent.is_shipped:
-            continue
-        for metric in _find_metrics(suite):
-            verdicts = [
-                _judge(difference, label)
-                for label in yardsticks
-                if agent.label not in (label, _RANDOM)
-                if (difference := _find_difference(suite, agent, label, metric))
-            ]
-            name = head_metric(metric, suite.headline, suite.error)
-            if verdicts:
-                yield f"`{agent.label}`, {name}: {'; '.join(verdicts)}."
-
-
-def _judge(difference: Estimate, other: str) -> str:
-    size, other = format_estimate(difference), other.removesuffix(" (shipped)")
-    if not difference.excludes_zero:
-        return f"not distinguishable from {other} ({size})"
-    return f"{'above' if difference.mean > 0 else 'below'} {other} ({size})"
 
 
 def _describe_missing(suite: SuiteComparison) -> Iterator[str]:
@@ -217,19 +192,18 @@ def _describe_missing(suite: SuiteComparison) -> Iterator[str]:
 
 
 def _table_games(suite: SuiteComparison, metric: str | None = None) -> TextTable:
-    """One row per game, one column per agent."""
+    """One row per game that has the number, one column per agent."""
     metric = metric or ("error" if suite.error else "rate")
-    rows = tuple(
-        (
-            Cell(game),
-            *(
-                Cell(format_estimate(agent.games.get(game, {}).get(metric)))
-                for agent in suite.agents
-            ),
-        )
+    rows = {
+        game: [agent.games.get(game, {}).get(metric) for agent in suite.agents]
         for game in suite.games
+    }
+    cells = tuple(
+        (Cell(game), *(Cell(format_estimate(number)) for number in numbers))
+        for game, numbers in rows.items()
+        if any(numbers)
     )
-    return TextTable(metric, ("game", *(a.label for a in suite.agents)), rows)
+    return TextTable(metric, ("game", *(a.label for a in suite.agents)), cells)
 
 
 def _describe_errors(suite: SuiteComparison) -> Iterator[str]:
@@ -251,36 +225,18 @@ def _describe_errors(suite: SuiteComparison) -> Iterator[str]:
 
 
 def _describe_games(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]:
-    """Where an agent differs from the yardsticks, and where no learner is better."""
+    """The games on which no learner is better than the yardsticks."""
     yardsticks = _find_yardsticks(suite)
     if _RANDOM not in yardsticks:
         return
     learned: set[str] = set()
-    comparisons = 0
-    for agent in suite.agents:
-        against = [c for c in yardsticks if agent.label not in (c, _RANDOM)]
-        verdicts, above = [], set(suite.games)
-        for label in against:
-            better, worse = _judge_games(suite.games, runs[agent.label], runs[label])
-            above &= set(better)
-            comparisons += len(suite.games)
-            where = f"above {label} on {_list(better)}, below on {_list(worse)}"
-            verdicts.append(where)
-        if verdicts:
-            yield f"- `{agent.label}`: {'; '.join(verdicts)}."
-        if agent.label not in NON_LEARNERS:
-            learned |= above
+    for agent in _find_learners(suite):
+        ours = runs[agent.label]
+        above = [set(_judge_games(suite.games, ours, runs[y])[0]) for y in yardsticks]
+        learned |= set.intersection(*above)
     unlearned = [game for game in suite.games if game not in learned]
     both = f"{'both ' * (len(yardsticks) > 1)}{' and '.join(yardsticks)}"
-    yield f"\nNo learner is above {both} on {_list(unlearned)}.\n"
-    yield _count_comparisons(comparisons)
-
-
-def _count_comparisons(count: int) -> str:
-    return (
-        f"These are {count} comparisons of games, each at 95 %: about {count / 20:.2g} "
-        "would differ by chance alone.\n"
-    )
+    yield f"No learner is above {both} on {_list(unlearned)}.\n"
 
 
 def _judge_games(
@@ -298,34 +254,53 @@ def _judge_games(
     return better, worse
 
 
+def _find_pairs(suite: SuiteComparison) -> list[tuple[AgentNumbers, str]]:
+    """Every agent with the yardsticks, and every learner with every other."""
+    judged = [
+        (agent, label)
+        for agent in suite.agents
+        for label in _find_yardsticks(suite)
+        if not agent.is_shipped and agent.label not in (label, _RANDOM)
+    ]
+    learners = combinations(_find_learners(suite), 2)
+    return [*judged, *((ours, theirs.label) for ours, theirs in learners)]
+
+
 def _render_pairs(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]:
-    """Every learner against every other."""
+    """The differences of agents, paired by seed, and the games that differ."""
     metrics, rows = _find_metrics(suite), []
-    for ours, theirs in combinations(_find_learners(suite), 2):
-        differences = [
-            _find_difference(suite, ours, theirs.label, metric) for metric in metrics
-        ]
+    for ours, other in _find_pairs(suite):
+        differences = [_find_difference(suite, ours, other, m) for m in metrics]
         games = (
             []
             if suite.error
-            else _judge_games(suite.games, runs[ours.label], runs[theirs.label])
+            else _judge_games(suite.games, runs[ours.label], runs[other])
         )
         rows.append(
             (
-                Cell(f"{ours.label} − {theirs.label}"),
+                Cell(f"{ours.label} − {other.removesuffix(' (shipped)')}"),
                 *(Cell(_mark(difference)) for difference in differences),
-                *(Cell(_list(each)) for each in games),
+                *(Cell(_list(each, NOTHING)) for each in games),
             )
         )
     if not rows:
         return
     heads = [f"Δ {head_metric(m, suite.headline, suite.error)}" for m in metrics]
     where = () if suite.error else ("above on", "below on")
-    yield "### Learners against each other\n"
+    yield "### Differences\n"
     yield render_markdown(TextTable("pairs", ("agents", *heads, *where), tuple(rows)))
-    yield "Paired by seed; bold where the interval does not contain 0.\n"
-    if not suite.error:
-        yield _count_comparisons(len(rows) * len(suite.games))
+    yield _explain_pairs(0 if suite.error else len(rows) * len(suite.games))
+
+
+def _explain_pairs(comparisons: int) -> str:
+    chance = (
+        f"\nThese are {comparisons} comparisons of games: about "
+        f"{comparisons / 20:.2g} would differ by chance alone."
+    )
+    return (
+        "Paired by seed; bold where the 95 % interval does not contain 0."
+        f"{chance * bool(comparisons)}\n"
+    )
 
 
 def _mark(difference: Estimate | None) -> str:
@@ -338,11 +313,6 @@ def _render_changes(suite: SuiteComparison) -> Iterator[str]:
     if not has_revisits(suite):
         return
     yield "### Change at revisit\n"
-    for agent in suite.agents:
-        difference = _find_difference(suite, agent, _RANDOM, "change_at_revisit")
-        if difference is not None and agent.label != _RANDOM:
-            yield f"- `{agent.label}`: change at revisit {_judge(difference, _RANDOM)}."
-    yield ""
     yield render_markdown(_table_games(suite, "change_at_revisit"))
     picture = picture_of(suite, "retention")
     yield f"![Retention, change at revisit and recovery of each agent]({picture})\n"
@@ -358,20 +328,10 @@ def _list(names: Sequence[str], nothing: str = "no game") -> str:
 
 
 def render_short() -> str:
-    """README's tables: the track's own number of each suite, and average z."""
-    suites = [suite for suite, _ in read_suites()]
-    scaled = [suite for suite in suites if suite.lead == "average"]
-    own = [(suite, suite.lead if suite.error else "headline") for suite in suites]
-    parts = [render_markdown(_table_agents(own))]
-    if scaled:
-        parts.append(
-            "Average performance, z: reward over all visits, on a scale where 0 is the "
-            "random agent and 1 an upper\nanchor, averaged over games "
-            "([definition](docs/analysis.md)).\n"
-        )
-        averages = [(suite, "average") for suite in scaled]
-        parts.append(render_markdown(_table_agents(averages)))
-    return "\n".join(parts)
+    """README's table: the number that agents are compared by, on each suite."""
+    return render_markdown(
+        _table_agents([(suite, suite.lead) for suite, _ in read_suites()])
+    )
 
 
 def _table_agents(columns: Sequence[tuple[SuiteComparison, str]]) -> TextTable:
