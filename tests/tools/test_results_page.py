@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import results_goals
 import results_page
 from longplay.suites import get_suite
 from made_up_anchors import make_anchors, make_game
 from references.reference_tables import fill_marked
+from results_goals import Goal, judge_count
 from written_runs import make_config, write_run
 
 SUITE = "control-smoke-v1"
@@ -83,11 +86,14 @@ def test_learners_are_compared_with_an_agent_that_learns_nothing(
 
 
 def test_goals_are_counted(results, monkeypatch: pytest.MonkeyPatch) -> None:
-    goals = [results_page.Goal(SUITE, "headline", number) for number in (1, 2)]
-    monkeypatch.setattr(results_page, "GOALS", goals)
+    goals = [
+        Goal(SUITE, f"{least} above random", partial(judge_count, "headline", least))
+        for least in (1, 2)
+    ]
+    monkeypatch.setattr(results_goals, "GOALS", goals)
     text = results_page.render_results()
-    assert f"| {SUITE} | cumulative reward | 1 | good | reached | none |" in text
-    assert f"| {SUITE} | cumulative reward | 2 | good | missed | none |" in text
+    assert f"| {SUITE} | 1 above random | good | reached |" in text
+    assert f"| {SUITE} | 2 above random | good | **missed** |" in text
 
 
 def test_games_without_z_are_listed(results) -> None:
