@@ -77,13 +77,6 @@ def is_above(difference: Estimate | None) -> bool:
     return difference is not None and difference.excludes_zero and difference.mean > 0
 
 
-def half_width(estimate: Estimate) -> float | None:
-    """Half the width of the interval."""
-    if estimate.low is None or estimate.high is None:
-        return None
-    return (estimate.high - estimate.low) / 2
-
-
 def find_learners(suite: SuiteComparison) -> list[AgentNumbers]:
     """The agents of runs that learn, or try to."""
     others = (*NON_LEARNERS, BLIND)
@@ -142,7 +135,7 @@ def judge_share(
         return Found(reason, is_reached=False)
     if widest is None:
         return Found(format_estimate(share), is_above(share))
-    width = half_width(share)
+    width = share.half_width
     is_narrow = width is not None and width <= widest
     return Found(format_estimate(share), is_narrow and not share.excludes_zero)
 
@@ -167,7 +160,7 @@ def judge_negative_transfer(widest: float, suite: SuiteComparison) -> Found | No
     if not found:
         return None
     text = "; ".join(f"{name} {format_estimate(d)}" for name, d in found.items())
-    widths = [half_width(difference) for difference in found.values()]
+    widths = [difference.half_width for difference in found.values()]
     are_narrow = all(width is not None and width <= widest for width in widths)
     return Found(text, any(map(is_above, found.values())) or are_narrow)
 
@@ -233,7 +226,7 @@ def find_resolution(suite: SuiteComparison) -> float | None:
     """The median half-width of the paired intervals of all pairs, in average z."""
     labels = [agent.label for agent in suite.agents if not agent.is_shipped]
     pairs = (find_difference(suite, *pair) for pair in combinations(labels, 2))
-    widths = [half_width(difference) for difference in pairs if difference]
+    widths = [difference.half_width for difference in pairs if difference]
     known = [width for width in widths if width is not None]
     return median(known) if known else None
 
