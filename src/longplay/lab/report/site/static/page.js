@@ -33,7 +33,7 @@ function applyTheme(figure) {
   const isPrinting = document.documentElement.classList.contains("printing");
   const isDark = !isPrinting && matchMedia("(prefers-color-scheme: dark)").matches;
   const replaced = isDark ? lighter : darker;
-  for (const part of data.flatMap((trace) => [trace.line, trace.marker, trace.error_x])) {
+  for (const part of data.flatMap((trace) => [trace.line, trace.marker, trace.error_x, trace.error_y])) {
     if (part?.color in replaced) part.color = replaced[part.color];
   }
   return figure;
