@@ -14,6 +14,7 @@ from longplay.contract.files import read_document
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, OutputError
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun, RunReader
+from longplay.lab.report.draw.colours import style_agents
 from longplay.lab.report.site.board_pages import make_board_table, write_leaderboard
 from longplay.lab.report.site.leaderboard import (
     Leaderboard,
@@ -279,9 +280,11 @@ def test_what_is_only_said_is_set_apart(tmp_path):
         "checked by",
         "packs",
         "says: isolation",
-        "says: tuning frames",
+        "says: tuning timesteps",
         "says: source",
     )
+    streaming = board.suites[0].model_copy(update={"suite": "stream-3x2-v1"})
+    assert "says: tuning frames" in make_board_table(streaming).columns
     assert board.suites[0].entries[0].checked_by == ("make it",)
     assert {"agent", "isolation", "tuning_frames"} <= set(board.said)
 
@@ -336,6 +339,15 @@ def test_site(tmp_path):
     assert own.count(">1500<") == 5  # the headline of every run
     with pytest.raises(OutputError, match="not empty"):
         write_leaderboard(tmp_path / "site", board, found.runs, NO_ANCHORS)
+
+
+def test_agents_have_the_colours_of_their_names(tmp_path):
+    for name, reward in (("dqn", 1.0), ("random", 2.0)):
+        write_entry(tmp_path / "runs", name, reward)
+    write_leaderboard(tmp_path / "site", build(tmp_path / "runs"), (), NO_ANCHORS)
+    page = (tmp_path / "site/index.html").read_text()
+    styles = style_agents(["dqn", "random"])
+    assert all(style.colour in page for style in styles.values())
 
 
 def test_empty_board_has_a_message(tmp_path):

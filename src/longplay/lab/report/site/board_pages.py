@@ -20,7 +20,7 @@ from longplay.lab.analysis.comparison import Request, compare
 from longplay.lab.analysis.labels import describe_seeds
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun
 from longplay.lab.probes.numbers import add_memory
-from longplay.lab.report.draw.colours import RANDOM_COLOUR, agent_colour
+from longplay.lab.report.draw.colours import Style, style_agents
 from longplay.lab.report.draw.drawings import Drawing, Panel, Series
 from longplay.lab.report.draw.figures import make_figure, plotly_script
 from longplay.lab.report.memory_tables import list_memory_tables
@@ -123,6 +123,7 @@ def _name_pages(board: Leaderboard) -> dict[str, str]:
 
 def _write_index(directory: Path, board: Leaderboard, pages: Mapping[str, str]) -> None:
     sections: list[BoardSection] = []
+    styles = style_agents({e.agent for suite in board.suites for e in suite.entries})
     for suite in board.suites:
         name = make_slug(suite.suite, [section.id for section in sections])
         sections.append(
@@ -130,7 +131,7 @@ def _write_index(directory: Path, board: Leaderboard, pages: Mapping[str, str]) 
                 name,
                 suite,
                 _head(suite, suite.lead),
-                _draw_board(name, suite),
+                _draw_board(name, suite, styles),
                 make_board_table(suite, pages),
             )
         )
@@ -153,18 +154,22 @@ def _head(suite: SuiteBoard, name: str) -> str:
     return head_metric(name, suite.headline, suite.error)
 
 
-def _draw_board(name: str, suite: SuiteBoard) -> PageFigure | None:
+def _draw_board(
+    name: str, suite: SuiteBoard, styles: Mapping[str, Style]
+) -> PageFigure | None:
     """The number that ranks, of every entry that has it, the best on top."""
     ranked = [entry for entry in suite.entries if suite.lead in entry.numbers]
     if not ranked:
         return None
     series = []
     for position, entry in enumerate(ranked):
-        number = entry.numbers[suite.lead]
-        is_random = entry.agent == "random"
-        colour = RANDOM_COLOUR if is_random else agent_colour(position)
-        place, ends = (float(position),), ((number.low,), (number.high,))
-        series.append(Series(entry.agent, colour, (number.mean,), place, *ends))
+        number, style = entry.numbers[suite.lead], styles[entry.agent]
+        x, y, low, high = number.mean, float(position), number.low, number.high
+        series.append(
+            Series(
+                entry.agent, style.colour, (x,), (y,), (low,), (high,), mark=style.mark
+            )
+        )
     names = tuple(entry.agent for entry in ranked)
     marks = (0.0, 1.0) if suite.lead == "average" else ()
     head = _head(suite, suite.lead)
@@ -192,7 +197,8 @@ def make_board_table(
     heads = (_head(suite, name) for name in others)
     marks = ("marks",) if any(map(_describe_marks, suite.entries)) else ()
     checked = ("trust", "checked by", "packs")
-    said = ("says: isolation", "says: tuning frames", "says: source")
+    tuning = f"says: tuning {suite.frame_noun}s"
+    said = ("says: isolation", tuning, "says: source")
     rows = [
         (
             Cell("–" if entry.rank is None else str(entry.rank), entry.rank),
@@ -300,7 +306,7 @@ def _make_agent_section(
     ]
     return AgentSection(
         suite,
-        [*_list_facts(entry)],
+        [*_list_facts(suite, entry)],
         TextTable(
             "means over runs, with 95 % intervals", ("number", "value"), tuple(numbers)
         ),
@@ -311,7 +317,7 @@ def _make_agent_section(
     )
 
 
-def _list_facts(entry: Entry) -> Iterator[tuple[str, str]]:
+def _list_facts(suite: SuiteBoard, entry: Entry) -> Iterator[tuple[str, str]]:
     yield "rank", NOTHING if entry.rank is None else str(entry.rank)
     yield "seeds", _describe_seeds(entry)
     yield "trust", entry.trust
@@ -320,7 +326,7 @@ def _list_facts(entry: Entry) -> Iterator[tuple[str, str]]:
     if marks := _describe_marks(entry):
         yield "marks", marks
     yield "says: isolation", entry.isolation
-    yield "says: tuning frames", _count_cell(entry.tuning_frames).text
+    yield f"says: tuning {suite.frame_noun}s", _count_cell(entry.tuning_frames).text
     yield "says: source", entry.source_sha256 or "built-in"
 
 
@@ -335,7 +341,7 @@ def _table_runs(
         pack = Cell("download" if address else NOTHING, address, links=links)
         rows.append((str(run.seed), run.score.headline, run.score.frames, pack))
     headline = suite.headline.replace("_", " ")
-    columns = ("seed", headline, f"{runs[0].track.frame_noun}s" if runs else "frames")
+    columns = ("seed", headline, f"{suite.frame_noun}s")
     return TextTable.of("runs", (*columns, "pack"), rows, texts=(3,))
 
 
