@@ -256,7 +256,7 @@ def _heatmap(grid: Grid) -> dict[str, Any]:
         "hovertemplate": "%{y}, %{x}: %{text}<extra></extra>",
         "colorscale": "Blues",
         "zmin": -0.1,
-        "zmax": 1.8,
+        "zmax": 2.4,
         "showscale": False,
         "xgap": 2,
         "ygap": 2,
