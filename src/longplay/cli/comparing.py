@@ -15,6 +15,7 @@ from rich.text import Text
 from longplay.cli.toolkit import (
     Json,
     Quiet,
+    Styles,
     check_output,
     print_json,
     print_tables,
@@ -41,10 +42,6 @@ OnlySuite = Annotated[str | None, typer.Option("--suite", help="Only this suite.
 Versus = Annotated[
     str | None,
     typer.Option(metavar="AGENT", help="Compare with this agent instead of the first."),
-]
-Styles = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Colours and markers of agents, *.toml."),
 ]
 
 

@@ -58,6 +58,10 @@ Debug = Annotated[
         help="Run the agent in this process; it may print and use breakpoint().",
     ),
 ]
+Styles = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Colours and markers of agents, *.toml."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress.")]
 
