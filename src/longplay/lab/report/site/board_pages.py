@@ -301,8 +301,11 @@ def _make_agent_section(
 ) -> AgentSection:
     names = order_metrics(suite.error, [entry.numbers])
     numbers = [
-        (Cell(_head(suite, name), name), estimate_cell(entry.numbers[name]))
-        for name in names
+        (
+            Cell(_head(suite, name) + (" (ranks)" if name == suite.lead else ""), name),
+            estimate_cell(entry.numbers[name]),
+        )
+        for name in sorted(names, key=lambda name: name != suite.lead)
     ]
     return AgentSection(
         suite,

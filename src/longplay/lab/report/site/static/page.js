@@ -627,7 +627,7 @@ class Player {
     const top = (part) => bottom + (1 - bottom) * part;
     const layout = {
       height: isPrediction ? 460 : 360, margin: { l: 60, r: 10, t: 10, b: 40 }, bargap: 0, uirevision: "kept",
-      legend: { orientation: "h", y: 1.12 }, font: { size: 12 },
+      legend: { orientation: "h", y: 1.03, yanchor: "bottom" }, font: { size: 12 },
       xaxis: { range: [this.frame - CHART_ROWS, this.frame + CHART_ROWS], anchor: "free", position: 0, tickformat: ",d" },
       yaxis: { domain: [0, 0.24], visible: isPrediction },
       yaxis2: { domain: [bottom, top(0.45)], title: { text: "action" } },
