@@ -21,8 +21,9 @@ const colour = (name) => styles.getPropertyValue(name).trim();
 const lighter = { "#000000": "#e8e8e8", "#0072B2": "#4aa3df" };
 const darker = Object.fromEntries(Object.entries(lighter).map(([a, b]) => [b, a]));
 
-// Cells of a table of states and games: from the colour of the page to blue.
-const CELLS = { true: [[0, "#1f2a33"], [1, "#5cb3ec"]], false: "Blues" };
+// Cells of states and games: from the colour of the page to blue.
+const DARK_CELLS = [[0, "#1f2a33"], [1, "#5cb3ec"]];
+const LIGHT_CELLS = [[0, "#f7fbff"], [0.5, "#6baed6"], [1, "#08306b"]];
 
 // Plotly's own defaults are black on white.
 function applyTheme(figure) {
@@ -39,7 +40,9 @@ function applyTheme(figure) {
   for (const part of data.flatMap((trace) => [trace.line, trace.marker, trace.error_x, trace.error_y])) {
     if (part?.color in replaced) part.color = replaced[part.color];
   }
-  for (const trace of data) if (trace.type === "heatmap") trace.colorscale = CELLS[isDark];
+  for (const trace of data) {
+    if (trace.type === "heatmap") trace.colorscale = isDark ? DARK_CELLS : LIGHT_CELLS;
+  }
   return figure;
 }
 
