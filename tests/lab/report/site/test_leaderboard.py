@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -341,13 +342,16 @@ def test_site(tmp_path):
         write_leaderboard(tmp_path / "site", board, found.runs, NO_ANCHORS)
 
 
-def test_agents_have_the_colours_of_their_names(tmp_path):
-    for name, reward in (("dqn", 1.0), ("random", 2.0)):
-        write_entry(tmp_path / "runs", name, reward)
-    write_leaderboard(tmp_path / "site", build(tmp_path / "runs"), (), NO_ANCHORS)
+def test_an_agent_has_the_colour_of_its_name(tmp_path):
+    write_entry(tmp_path / "runs", "dqn", 1.0)
+    write_entry(tmp_path / "runs", "linear-sarsa", 2.0)
+    board = build(tmp_path / "runs")
+    write_leaderboard(tmp_path / "site", board, (), NO_ANCHORS)
     page = (tmp_path / "site/index.html").read_text()
-    styles = style_agents(["dqn", "random"])
-    assert all(style.colour in page for style in styles.values())
+    ranked = ["linear-sarsa", "dqn"]
+    styles = style_agents(ranked)
+    shown = re.findall(r'"marker": *{[^}]*"color": *"(#\w+)"', page)
+    assert shown == [styles[agent].colour for agent in ranked]
 
 
 def test_empty_board_has_a_message(tmp_path):

@@ -21,7 +21,7 @@ from longplay.lab.analysis.labels import describe_seeds
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun
 from longplay.lab.probes.numbers import add_memory
 from longplay.lab.report.draw.colours import Style, style_agents
-from longplay.lab.report.draw.drawings import Drawing, Panel, Series
+from longplay.lab.report.draw.drawings import Drawing, Panel, draw_dots
 from longplay.lab.report.draw.figures import make_figure, plotly_script
 from longplay.lab.report.memory_tables import list_memory_tables
 from longplay.lab.report.site.leaderboard import (
@@ -123,7 +123,7 @@ def _name_pages(board: Leaderboard) -> dict[str, str]:
 
 def _write_index(directory: Path, board: Leaderboard, pages: Mapping[str, str]) -> None:
     sections: list[BoardSection] = []
-    styles = style_agents({e.agent for suite in board.suites for e in suite.entries})
+    styles = style_agents(pages)
     for suite in board.suites:
         name = make_slug(suite.suite, [section.id for section in sections])
         sections.append(
@@ -161,20 +161,17 @@ def _draw_board(
     ranked = [entry for entry in suite.entries if suite.lead in entry.numbers]
     if not ranked:
         return None
-    series = []
-    for position, entry in enumerate(ranked):
-        number, style = entry.numbers[suite.lead], styles[entry.agent]
-        x, y, low, high = number.mean, float(position), number.low, number.high
-        series.append(
-            Series(
-                entry.agent, style.colour, (x,), (y,), (low,), (high,), mark=style.mark
-            )
+    series = tuple(
+        draw_dots(
+            entry.agent, styles[entry.agent], [(place, entry.numbers[suite.lead])]
         )
+        for place, entry in enumerate(ranked)
+    )
     names = tuple(entry.agent for entry in ranked)
     marks = (0.0, 1.0) if suite.lead == "average" else ()
     head = _head(suite, suite.lead)
     unit = f"{head} z" if suite.lead == "average" else head
-    panel = Panel("", tuple(series), names, marks)
+    panel = Panel("", series, names, marks)
     data = make_figure(Drawing("board", head, unit, "", (panel,)))
     data["layout"]["showlegend"] = False  # names are on the axis
     data["layout"]["margin"]["t"] = 20
