@@ -86,6 +86,8 @@ def test_options_that_a_figure_does_not_have(comparison: longplay.Comparison) ->
         comparison.plot(bins=7)
     with pytest.raises(UnknownNameError, match="unknown agent among the runs 'gamma'"):
         comparison.plot(agents="gamma")
+    with pytest.raises(ConfigError, match=r"^columns: expected 1 or 2, found 3"):
+        comparison.plot(columns=3)._repr_png_()  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="'bin'"):
         longplay.plot(comparison.found.runs[0].path, bin=5)  # type: ignore[call-arg]
 
