@@ -49,7 +49,16 @@ class LongplayError(Exception):
 
 
 class ConfigError(LongplayError):
-    """A setting of the wrong type or out of range."""
+    """A setting of the wrong type or out of range.
+
+    Attributes:
+        option: The option it is about, if callers in Python have it, too. The message
+            begins with its name; the command line writes it as `--option`.
+    """
+
+    def __init__(self, message: str, option: str | None = None) -> None:
+        super().__init__(message if option is None else f"{option}: {message}")
+        self.option = option
 
 
 class UnknownNameError(ConfigError):

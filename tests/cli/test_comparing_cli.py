@@ -103,8 +103,12 @@ def test_figures_of_some_agents_and_games(invoke, runs, tmp_path):
         (("--bins", "7"), "--bins: expected a divisor of 60"),
         (("--agents", "gamma"), "unknown agent among the runs 'gamma'"),
         (("--games", "pong"), "unknown game of the suite 'pong'"),
-        (("--kind", "average", "--games", "qbert"), "is about all games of the suite"),
-        (("--kind", "lifetime"), "nothing to draw: anchors-1 has no anchors"),
+        (
+            ("--kind", "average", "--games", "qbert"),
+            "--games: a figure of kind average is about all games of the suite",
+        ),
+        (("--games", "0"), "--games: expected 1 or more, found 0"),
+        (("--kind", "lifetime"), "--kind lifetime: nothing to draw: anchors-1 has no"),
     ],
 )
 def test_figures_that_make_no_sense(invoke, runs, tmp_path, options, message):
@@ -282,7 +286,9 @@ def test_show_has_normalised_numbers_where_there_are_anchors(
 ):
     games = dict.fromkeys(("centipede", "ms_pacman", "qbert"), make_game())
     anchors = make_anchors(name_short_suite(), **games)
-    monkeypatch.setattr("longplay.scoring.anchors.shipped_anchors", lambda: anchors)
+    monkeypatch.setattr(
+        "longplay.lab.report.comparing.shipped_anchors", lambda: anchors
+    )
     words = " ".join(invoke("show", experiment).stdout.split())
     assert "alpha 3 2.10 ±0.25 0.55 ±0.12" in words
     assert "retention" in words

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from longplay.lab.report.draw.colours import Style
 from longplay.lab.viewer.app import make_app
 from longplay.lab.viewer.guard import Access, App
 from longplay.lab.viewer.index import Index, identify
@@ -56,8 +58,9 @@ def open_viewer(
     *paths: Path,
     anchors: Anchors = NO_ANCHORS,
     token: str | None = None,
+    styles: Mapping[str, Style] | None = None,
 ) -> Viewer:
-    site = Site(Index(paths), anchors)
+    site = Site(Index(paths), anchors, styles)
     return Viewer(site, make_app(site, Access(PORT, token=token)))
 
 

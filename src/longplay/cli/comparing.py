@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import shlex
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +15,7 @@ from rich.text import Text
 from longplay.cli.toolkit import (
     Json,
     Quiet,
+    Styles,
     check_output,
     print_json,
     print_tables,
@@ -26,7 +27,6 @@ from longplay.tables import count, indent
 if TYPE_CHECKING:
     from longplay.lab.analysis.records import Comparison, SuiteComparison
     from longplay.lab.analysis.runs import FoundRuns, RunReader
-    from longplay.lab.report.draw.colours import Style
     from longplay.lab.report.site.leaderboard import Leaderboard
 
 Paths = Annotated[
@@ -42,10 +42,6 @@ OnlySuite = Annotated[str | None, typer.Option("--suite", help="Only this suite.
 Versus = Annotated[
     str | None,
     typer.Option(metavar="AGENT", help="Compare with this agent instead of the first."),
-]
-Styles = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Colours and markers of agents, *.toml."),
 ]
 
 
@@ -76,6 +72,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare agents: score differences with confidence intervals."""
+    from longplay.lab.report.comparing import compare_runs
     from longplay.lab.report.memory_tables import memory_to_latex
     from longplay.lab.report.tables import (
         check_columns,
@@ -87,7 +84,9 @@ def compare(
     check_output("--latex", latex)
     check_output("--output", output)
     found = read_runs(paths, quiet=quiet or as_json)
-    comparison = _compare(found, baselines, suite, versus)
+    comparison = compare_runs(
+        found, baselines=baselines, suite=suite, versus=versus
+    ).analysis
     chosen = [] if metrics is None else [name.strip() for name in metrics.split(",")]
     check_columns(comparison, chosen)
     if csv is not None:
@@ -183,39 +182,34 @@ def plot(
     quiet: Quiet = False,
 ) -> None:
     """Draw one figure for a paper."""
-    from longplay.lab.analysis.comparison import runs_by_label
-    from longplay.lab.report.draw.drawings import Resolution, Shown, drawing_to_csv
-    from longplay.lab.report.draw.kinds import choose_agents, choose_games, draw
-    from longplay.lab.report.draw.paper import render_paper
-    from longplay.scoring.anchors import shipped_anchors
-    from longplay.scoring.normalisation import make_scale
+    from longplay.lab.report.comparing import compare_runs
 
     check_output("--output", output)
     check_output("--csv", csv)
-    resolution = Resolution(bins, smooth)
     found = read_runs(paths, quiet=quiet)
-    comparison = _compare(found, baselines, suite, versus)
-    if len(comparison.suites) > 1:
-        names = ", ".join(table.title for table in comparison.suites)
-        raise ConfigError(f"--suite: expected one suite, found {names}; choose one")
-    (table,) = comparison.suites
-    scale = make_scale(shipped_anchors(), table.suite, table.games, table.emulator)
-    shown = Shown(
-        table,
-        runs_by_label(found, table),
-        scale,
-        styles=_style(comparison, styles),
-        resolution=resolution,
+    comparison = compare_runs(found, baselines=baselines, suite=suite, versus=versus)
+    figure = comparison.plot(
+        kind,
+        columns=2 if columns == 2 else 1,
+        agents=None if agents is None else _split_names(agents),
+        games=None if games is None else _parse_games(games),
+        bins=bins,
+        smooth=smooth,
+        styles=styles,
     )
-    if agents is not None:
-        shown = choose_agents(shown, agents)
-    if games is not None:
-        shown = choose_games(shown, kind, games)
-    drawing = draw(kind, shown)
-    file_format = output.suffix.removeprefix(".")
-    write_file(output, render_paper(drawing, file_format, 2 if columns == 2 else 1))
+    figure.save(output)
     if csv is not None:
-        write_file(csv, drawing_to_csv(drawing).encode())
+        figure.save_numbers(csv)
+
+
+def _parse_games(text: str) -> list[str] | int:
+    return int(text) if text.isdecimal() else _split_names(text)
+
+
+def _split_names(text: str) -> list[str]:
+    """Names between commas; a label may have others within parentheses."""
+    parts = re.split(r",(?![^(]*\))", text)
+    return [name for part in parts if (name := part.strip())]
 
 
 def report(
@@ -230,28 +224,12 @@ def report(
     quiet: Quiet = False,
 ) -> None:
     """Write an HTML report: figures, tables and all numbers, readable offline."""
-    from longplay.lab.report.site.report import ReportInput, write_report
-    from longplay.lab.report.site.verdicts import read_trust
-    from longplay.scoring.anchors import shipped_anchors
+    from longplay.lab.report.comparing import compare_runs
 
     check_output("--output", output)
     found = read_runs(paths, quiet=quiet)
-    options = ["--baselines"] if baselines else []
-    for name, value in (("--suite", suite), ("--versus", versus)):
-        options += [] if value is None else [name, shlex.quote(value)]
-    if styles is not None:
-        options += ["--styles", shlex.quote(styles.name)]
-    comparison = _compare(found, baselines, suite, versus)
-    given = ReportInput(
-        found,
-        comparison,
-        shipped_anchors(),
-        read_trust,
-        options,
-        _style(comparison, styles),
-    )
-    write_report(output, given)
-    typer.echo(output / "index.html")
+    comparison = compare_runs(found, baselines=baselines, suite=suite, versus=versus)
+    typer.echo(comparison.report(output, styles=styles))
 
 
 def leaderboard(
@@ -330,25 +308,6 @@ def _print_refusals(board: Leaderboard) -> None:
     print_tables(Text(f"{count(len(board.refused), 'run')} refused"))
 
 
-def _compare(
-    found: FoundRuns, baselines: bool, suite: str | None, versus: str | None
-) -> Comparison:
-    from longplay.lab.analysis.comparison import Request
-    from longplay.lab.report.comparing import compare_runs
-    from longplay.scoring.anchors import shipped_anchors
-
-    return compare_runs(found, Request(shipped_anchors(), suite, versus, baselines))
-
-
-def _style(comparison: Comparison, path: Path | None) -> dict[str, Style]:
-    """The styles of all agents, by the names and a file."""
-    from longplay.lab.report.draw.colours import read_styles, style_agents
-
-    given = None if path is None else read_styles(path)
-    labels = {agent.label for suite in comparison.suites for agent in suite.agents}
-    return style_agents(labels, given)
-
-
 def read_runs(paths: list[Path], *, quiet: bool) -> FoundRuns:
     """Reads runs, showing progress.
 
@@ -387,10 +346,11 @@ def _make_reader(show: Callable[[str], None]) -> RunReader:
 def print_games_of(directory: Path) -> None:
     """Prints normalised numbers and the games of an experiment, means over seeds."""
     from longplay.lab.analysis.runs import RunReader
+    from longplay.lab.report.comparing import compare_runs
     from longplay.lab.report.tables import make_agents_table, make_games_table
 
     found = RunReader().read([directory])
-    for suite in _compare(found, False, None, None).suites:
+    for suite in compare_runs(found).suites:
         agents = make_agents_table(suite)
         if len(agents.columns) > 3:  # more than agent, runs and headline
             print_tables(agents)
@@ -401,8 +361,9 @@ def print_games_of(directory: Path) -> None:
 
 def print_memory_of(paths: list[Path]) -> None:
     """Prints the numbers of probes of some runs."""
-    found = read_runs(paths, quiet=True)
-    for suite in _compare(found, False, None, None).suites:
+    from longplay.lab.report.comparing import compare_runs
+
+    for suite in compare_runs(read_runs(paths, quiet=True)).suites:
         _print_memory(suite, with_games=True)
 
 

@@ -131,7 +131,7 @@ def run(
         typer.Option(
             min=0,
             metavar="FRAMES",
-            help="Declare how many frames were spent on tuning the agent.",
+            help="Declare how many frames or timesteps were spent on tuning the agent.",
         ),
     ] = None,
     resume: Annotated[

@@ -58,6 +58,10 @@ Debug = Annotated[
         help="Run the agent in this process; it may print and use breakpoint().",
     ),
 ]
+Styles = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Colours and markers of agents, *.toml."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Hide progress.")]
 
@@ -139,7 +143,14 @@ def error_to_json(error: LongplayError) -> dict[str, Any]:
     """An error as JSON."""
     found = {"run_dir": error.run_dir, "continue_with": error.continue_with}
     known = {name: str(value) for name, value in found.items() if value is not None}
-    return {"error": {"type": type(error).__name__, "message": str(error), **known}}
+    message = _describe(error)
+    return {"error": {"type": type(error).__name__, "message": message, **known}}
+
+
+def _describe(error: LongplayError) -> str:
+    """The message; an option that Python has, too, is named as on the command line."""
+    is_option = isinstance(error, ConfigError) and error.option is not None
+    return f"--{error}" if is_option else str(error)
 
 
 def print_error(error: LongplayError, as_json: bool) -> None:
@@ -147,7 +158,7 @@ def print_error(error: LongplayError, as_json: bool) -> None:
     if as_json:
         print_json(error_to_json(error))
         return
-    message = Text.assemble(("error: ", "bold red"), str(error))
+    message = Text.assemble(("error: ", "bold red"), _describe(error))
     if error.run_dir is not None:
         message.append(f"\nrecorded so far: {error.run_dir}")
     if error.continue_with is not None:

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from longplay.cli.progress import ProgressLine
-from longplay.cli.toolkit import Json, Quiet, check_output, print_answer
+from longplay.cli.toolkit import Json, Quiet, Styles, check_output, print_answer
 from longplay.contract.rundir import PACK_SUFFIX
 from longplay.errors import ConfigError
 
@@ -44,6 +44,7 @@ def view(
             help="Listen on this address; pages then require a token.",
         ),
     ] = None,
+    styles: Styles = None,
     no_open: Annotated[
         bool, typer.Option("--no-open", help="Do not open a browser.")
     ] = False,
@@ -57,7 +58,7 @@ def view(
             webbrowser.open(address)
 
     try:
-        serve(paths, ServerOptions(host or LOCAL, port), announce)
+        serve(paths, ServerOptions(host or LOCAL, port, styles), announce)
     except KeyboardInterrupt:
         return  # how a viewer ends
 
@@ -119,10 +120,11 @@ def video(
         int | None, typer.Option(metavar="K", help="Only this visit.")
     ] = None,
     frames: Annotated[
-        str | None, typer.Option(metavar="A:B", help="Only frames A … B - 1.")
+        str | None,
+        typer.Option(metavar="A:B", help="Only frames or timesteps A … B - 1."),
     ] = None,
     frame: Annotated[
-        int | None, typer.Option(metavar="N", help="One frame, as a PNG.")
+        int | None, typer.Option(metavar="N", help="One frame or timestep, as a PNG.")
     ] = None,
     output: Annotated[
         Path | None,

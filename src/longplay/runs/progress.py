@@ -19,8 +19,6 @@ _MOST_NUMBERS = 5
 _ESTIMATE_AFTER_S = 5.0
 # Seconds between two lines where a line cannot be rewritten.
 _PLAIN_EVERY_S = 5.0
-# The first seconds of a run import, compile and fill buffers: they predict nothing.
-_ESTIMATE_AFTER_S = 5.0
 
 
 def format_seconds(seconds: float) -> str:

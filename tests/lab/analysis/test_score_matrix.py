@@ -17,16 +17,35 @@ from made_up_anchors import NO_ANCHORS, make_anchors, make_game
 from written_runs import make_config, name_short_suite, write_run
 
 ROOT = Path(__file__).parents[3]
-# Computed once, outside of longplay, from the rates of results.json and the anchors by
-# the definitions of rliable's `aggregate_iqm` (the mean without int(n / 4) values at
-# either end of all runs x games), `aggregate_mean` and `aggregate_median` (mean and
-# median over games of means over runs).
+# Computed once, with rliable 1.2.0: `aggregate_iqm`, `aggregate_mean`,
+# `aggregate_median` and `aggregate_optimality_gap` of each agent's (runs, games) array
+# in analysis.json.
 RLIABLE = {
-    "explore-only": (-0.004420768490796344, 0.05548837112764643, -0.008490544923740097),
-    "linear-sarsa": (0.16858267343895686, 0.20916361035150577, 0.14714094347257978),
-    "random": (0.0003183347849718943, 0.0, 0.0),
-    "stream-q": (0.07649156567586571, 0.11270512566446561, 0.06097963461626185),
-    "stream-q-l2init": (0.0590574712544829, 0.09541838957333149, 0.06053167145548167),
+    "explore-only": (
+        -0.004420768490796341,
+        0.05548837112764643,
+        -0.008490544923740097,
+        0.9445116288723535,
+    ),
+    "linear-sarsa": (
+        0.1685826734389569,
+        0.20916361035150577,
+        0.14714094347257978,
+        0.7908363896484942,
+    ),
+    "random": (0.0003183347849718943, 1.2576745200831851e-17, 4.336808689942018e-19, 1),
+    "stream-q": (
+        0.0764915656758657,
+        0.11270512566446561,
+        0.06097963461626185,
+        0.8872948743355344,
+    ),
+    "stream-q-l2init": (
+        0.0590574712544829,
+        0.09541838957333149,
+        0.06053167145548167,
+        0.9045816104266685,
+    ),
 }
 
 
@@ -41,17 +60,19 @@ def suite() -> SuiteComparison:
 def test_aggregates_are_those_of_rliable(suite):
     assert suite.matrix is not None
     assert suite.matrix.pooled.keys() == RLIABLE.keys()
-    for label, numbers in RLIABLE.items():
+    gaps = {a.label: a.numbers["optimality_gap"].mean for a in suite.agents}
+    for label, (*numbers, gap) in RLIABLE.items():
         found = suite.matrix.pooled[label]
         wanted = dict(zip(("iqm", "mean", "median"), numbers, strict=True))
         assert found == pytest.approx(wanted, rel=1e-12, abs=1e-15)
+        assert gaps[label] == pytest.approx(gap, rel=1e-12)
 
 
 def test_the_matrix_has_the_shape_that_rliable_takes(suite):
     assert suite.matrix is not None
     assert suite.matrix.number == "average"
     document = json.loads(suite.matrix.model_dump_json())
-    for label, (iqm, mean, median) in RLIABLE.items():
+    for label, (iqm, mean, median, _) in RLIABLE.items():
         scores = np.array(document["scores"][label])
         assert scores.shape == (5, len(suite.matrix.games))
         assert scores.mean() == pytest.approx(mean, abs=1e-15)

@@ -75,14 +75,46 @@ def test_a_notebook_shows_tables_with_escaped_names(
     assert "Δ and P(better) are against alpha" in page
 
 
+def write_styles(folder: Path) -> Path:
+    styles = folder / "styles.toml"
+    styles.write_text('[alpha]\ncolour = "#123456"')
+    return styles
+
+
+def test_options_that_a_figure_does_not_have(comparison: longplay.Comparison) -> None:
+    with pytest.raises(ConfigError, match=r"^bins: expected a divisor of 60"):
+        comparison.plot(bins=7)
+    with pytest.raises(UnknownNameError, match="unknown agent among the runs 'gamma'"):
+        comparison.plot(agents="gamma")
+    with pytest.raises(ConfigError, match=r"^columns: expected 1 or 2, found 3"):
+        comparison.plot(columns=3)._repr_png_()  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="'bin'"):
+        longplay.plot(comparison.found.runs[0].path, bin=5)  # type: ignore[call-arg]
+
+
 def test_a_figure_is_that_of_the_command(
     compared: Compared, tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
-    figure = longplay.plot(compared.path, kind="games", out=tmp_path / "mine.svg")
+    styles = write_styles(tmp_path)
+    figure = longplay.plot(
+        compared.path,
+        out=tmp_path / "mine.svg",
+        columns=2,
+        agents=["alpha"],
+        games=["qbert", "centipede"],
+        bins=5,
+        smooth=1,
+        styles=styles,
+    )
     figure.save(tmp_path / "mine.csv")
-    words = ("--kind", "games", "-o", tmp_path / "other.svg")
-    invoke("plot", compared.path, *words, "--csv", tmp_path / "other.csv", "--quiet")
-    for ending in ("svg", "csv"):
+    figure.save_numbers(tmp_path / "mine.txt")
+    words = ("--columns", "2", "--agents", "alpha", "--games", "qbert,centipede")
+    words += ("--bins", "5", "--smooth", "1", "--styles", styles, "--quiet")
+    for ending in ("csv", "txt"):
+        files = ("-o", tmp_path / "other.svg", "--csv", tmp_path / f"other.{ending}")
+        assert invoke("plot", compared.path, *words, *files).exit_code == 0
+    assert "#123456" in (tmp_path / "mine.svg").read_text()
+    for ending in ("svg", "csv", "txt"):
         mine, other = (tmp_path / f"{name}.{ending}" for name in ("mine", "other"))
         assert mine.read_bytes() == other.read_bytes()
     assert figure._repr_png_().startswith(b"\x89PNG")
@@ -91,9 +123,13 @@ def test_a_figure_is_that_of_the_command(
 def test_a_report_is_that_of_the_command(
     compared: Compared, tmp_path: Path, invoke: Callable[..., Any]
 ) -> None:
-    page = longplay.report(compared.path, out=tmp_path / "mine", versus="alpha")
+    styles = write_styles(tmp_path)
+    page = longplay.report(
+        compared.path, out=tmp_path / "mine", versus="alpha", styles=styles
+    )
     assert page == tmp_path / "mine" / "index.html"
-    words = ("--versus", "alpha", "-o", tmp_path / "other", "--quiet")
+    words = ("--versus", "alpha", "--styles", styles)
+    words += ("-o", tmp_path / "other", "--quiet")
     assert invoke("report", compared.path, *words).exit_code == 0
     for path in (tmp_path / "other").rglob("*.*"):
         name = path.relative_to(tmp_path / "other")

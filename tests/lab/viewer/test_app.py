@@ -14,6 +14,7 @@ import pytest
 
 from compared_runs import Compared
 from generated_runs import edit
+from longplay.lab.report.draw.colours import Style
 from longplay.lab.report.tables import comparison_to_csv, make_agents_table
 from longplay.verify.pack import pack_run
 from viewer_requests import Viewer, open_viewer
@@ -165,6 +166,15 @@ def test_comparison_has_the_numbers_of_compare(agents: Viewer, three_agents: Com
     figure = agents.get(f"/compare/0/profile.csv?{query}")
     assert figure.status == 200
     assert agents.get(f"/compare/1/profile.csv?{query}").status == 404
+
+
+def test_agents_look_as_the_file_of_styles_says(three_agents: Compared):
+    (suite,) = three_agents.comparison.suites
+    styles = {suite.agents[0].label: Style("#123456", 2)}
+    viewer = open_viewer(three_agents.path, styles=styles)
+    ids = re.findall(r'name="run" value="([0-9a-f]+)"', viewer.get("/").text)
+    query = "&".join(f"run={run_id}" for run_id in ids)
+    assert "#123456" in viewer.get(f"/compare?{query}").text
 
 
 @pytest.mark.parametrize(

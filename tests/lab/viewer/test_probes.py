@@ -49,8 +49,10 @@ def test_branches_are_watched_like_visits(probed: Path) -> None:
     address = viewer.run_address(find_probe(probed, "visit-0"))
     text = viewer.get(address).text
     assert "Probe: state visit-0 of the agent of" in text
+    assert "seed 1000, probe visit-0</h1>" in text
+    assert "<h2>Branches</h2>" in text
     assert f'href="{address}/visits/3"' in text
-    assert viewer.get(f"{address}/visits/3").status == 200
+    assert "of random, probe visit-0</h1>" in viewer.get(f"{address}/visits/3").text
     frames = viewer.get(f"{address}/frames.png?from=60&to=64")
     assert frames.status == 200 and frames.body.startswith(b"\x89PNG")
 

@@ -123,6 +123,14 @@ def test_taken_port_is_refused():
             _bind(ServerOptions(port=port))
 
 
+def test_file_of_styles_that_is_not_valid_is_refused(invoke, finished_run, tmp_path):
+    styles = tmp_path / "styles.toml"
+    styles.write_text('[alpha]\ncolour = "blue"')
+    answer = invoke("view", finished_run, "--no-open", "--styles", styles)
+    assert answer.exit_code == 2
+    assert "styles.toml: alpha.colour" in " ".join(answer.stderr.split())
+
+
 def test_path_without_runs_is_refused(invoke, tmp_path):
     answer = invoke("view", tmp_path, "--no-open")
     assert answer.exit_code == 2

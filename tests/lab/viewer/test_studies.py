@@ -63,6 +63,20 @@ def test_study_shows_results_choices_and_tuning_runs(viewer: Viewer, study: Path
     assert "Tuning run" in viewer.get(address).text
 
 
+def test_page_of_an_unfinished_study_hears_of_its_runs(study: Path, copy_of):
+    copied = copy_of(study).resolve()
+    (run,) = (copied / "cells").glob("*repeat*/episodes/*")
+    run.rename(copied / "kept")
+    viewer = open_viewer(copied)
+    address = f"/studies/{identify(copied)}"
+    assert f'data-news="{address}/news"' in viewer.get(address).text
+    before = viewer.get(f"{address}/news").json
+    (copied / "kept").rename(run)
+    after = open_viewer(copied).get(f"{address}/news").json
+    assert before["version"] != after["version"]
+    assert "data-news" not in open_viewer(copied).get(address).text
+
+
 def test_study_outside_of_the_given_path_is_not_read(study: Path):
     viewer = open_viewer(study / "cells")
     assert viewer.site.index.read().studies == {}

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import html
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -28,9 +29,15 @@ from longplay.lab.analysis.records import SuiteComparison
 from longplay.lab.analysis.runs import FoundRuns, RunReader
 from longplay.lab.analysis.table import Table
 from longplay.lab.probes.numbers import add_memory
-from longplay.lab.report.draw.colours import Style, style_agents
-from longplay.lab.report.draw.drawings import Drawing, Shown, drawing_to_csv
-from longplay.lab.report.draw.kinds import draw
+from longplay.lab.report.draw.colours import Style, read_styles, style_agents
+from longplay.lab.report.draw.drawings import (
+    POINTS,
+    Drawing,
+    Resolution,
+    Shown,
+    drawing_to_csv,
+)
+from longplay.lab.report.draw.kinds import choose_agents, choose_games, draw
 from longplay.lab.report.draw.paper import Columns, render_paper
 from longplay.lab.report.memory_tables import describe_memory, list_memory_tables
 from longplay.lab.report.site.report import ReportInput, write_report
@@ -74,10 +81,14 @@ class Figure:
         """
         path = Path(path)
         if path.suffix == ".csv":
-            write_file(path, drawing_to_csv(self.drawing).encode())
+            self.save_numbers(path)
         else:
             file_format = path.suffix.removeprefix(".")
             write_file(path, render_paper(self.drawing, file_format, self.columns))
+
+    def save_numbers(self, path: str | Path) -> None:
+        """Writes its numbers as CSV, whatever the ending of the file."""
+        write_file(Path(path), drawing_to_csv(self.drawing).encode())
 
     def _repr_png_(self) -> bytes:
         return render_paper(self.drawing, "png", self.columns, _NOTEBOOK_DPI)
@@ -127,7 +138,16 @@ class Comparison:
         return self.numbers.to_polars()
 
     def plot(
-        self, kind: str = "curves", *, suite: str | None = None, columns: Columns = 1
+        self,
+        kind: str = "curves",
+        *,
+        suite: str | None = None,
+        columns: Columns = 1,
+        agents: Sequence[str] | None = None,
+        games: Sequence[str] | int | None = None,
+        bins: int = POINTS,
+        smooth: int = 0,
+        styles: str | Path | None = None,
     ) -> Figure:
         """Draws one figure.
 
@@ -135,23 +155,36 @@ class Comparison:
             kind: As `longplay plot --kind`.
             suite: The suite or the title of its table; needed if there are several.
             columns: Width in columns of a paper.
+            agents: Only these agents, by their labels.
+            games: Only these games, or the number of those in which agents differ most.
+            bins: Points of a curve in a visit; divides 60.
+            smooth: Points on either side that a point of a curve is averaged with.
+            styles: File with colours and markers of agents, *.toml.
 
         Raises:
-            ConfigError: There are several suites, or the runs lack the data for it.
-            UnknownNameError: There is no such kind.
+            ConfigError: There are several suites, the runs lack the data for it, or an
+                option is out of range.
+            UnknownNameError: There is no such kind, agent or game.
         """
         table = self._choose_suite(suite)
-        anchors = self.request.anchors
-        scale = make_scale(anchors, table.suite, table.games, table.emulator)
-        runs = runs_by_label(self.found, table)
-        shown = Shown(table, runs, scale, styles=self._styles)
+        shown = Shown(
+            table,
+            runs_by_label(self.found, table),
+            make_scale(self.request.anchors, table.suite, table.games, table.emulator),
+            styles=self._style_agents(styles),
+            resolution=Resolution(bins, smooth),
+        )
+        if agents is not None:
+            shown = choose_agents(shown, agents)
+        if games is not None:
+            shown = choose_games(shown, kind, games)
         return Figure(draw(kind, shown), columns)
 
-    @cached_property
-    def _styles(self) -> dict[str, Style]:
+    def _style_agents(self, path: str | Path | None) -> dict[str, Style]:
         """Label -> colour and marker, the same on all suites."""
+        given = None if path is None else read_styles(Path(path))
         agents = (agent for suite in self.suites for agent in suite.agents)
-        return style_agents({agent.label for agent in agents})
+        return style_agents({agent.label for agent in agents}, given)
 
     def _choose_suite(self, suite: str | None) -> SuiteComparison:
         chosen = [
@@ -160,18 +193,27 @@ class Comparison:
         if len(chosen) != 1:
             names = ", ".join(table.title for table in self.suites)
             found = "none" if suite is None else suite
-            raise ConfigError(f"suite: expected one of {names}, found {found}")
+            raise ConfigError(f"expected one of {names}, found {found}", option="suite")
         return chosen[0]
 
-    def report(self, out: str | Path) -> Path:
+    def report(self, out: str | Path, *, styles: str | Path | None = None) -> Path:
         """Writes an HTML report, which opens from disk; returns its first page.
 
+        Args:
+            out: Folder to create.
+            styles: File with colours and markers of agents, *.toml.
+
         Raises:
+            ConfigError: The file of styles is not valid.
             OutputError: The folder exists and is not empty.
         """
         request = self.request
         options = ["--baselines"] if request.with_baselines else []
-        for name, value in (("--suite", request.suite), ("--versus", request.versus)):
+        for name, value in (
+            ("--suite", request.suite),
+            ("--versus", request.versus),
+            ("--styles", None if styles is None else Path(styles).name),
+        ):
             options += [] if value is None else [name, shlex.quote(value)]
         given = ReportInput(
             self.found,
@@ -179,7 +221,7 @@ class Comparison:
             request.anchors,
             read_trust,
             options,
-            self._styles,
+            self._style_agents(styles),
         )
         write_report(Path(out), given)
         return Path(out) / "index.html"
@@ -207,10 +249,18 @@ def _suite_to_html(suite: SuiteComparison) -> str:
     return "\n".join(parts)
 
 
-def compare_runs(found: FoundRuns, request: Request) -> Analysis:
+def compare_runs(
+    found: FoundRuns,
+    *,
+    baselines: bool = False,
+    suite: str | None = None,
+    versus: str | None = None,
+) -> Comparison:
     """Compares agents, with the numbers of probes where runs have them."""
-    comparison = compare_agents(found, request)
-    return add_memory(comparison, found, request.anchors, open_probe)
+    request = Request(shipped_anchors(), suite, versus, baselines)
+    analysis = compare_agents(found, request)
+    analysis = add_memory(analysis, found, request.anchors, open_probe)
+    return Comparison(analysis, found, request)
 
 
 def require_runs(found: FoundRuns) -> FoundRuns:
@@ -245,19 +295,29 @@ def compare(
         NotARunError: No run at the paths is complete.
         UnknownNameError: The suite or the agent is not among the runs.
     """
-    request = Request(shipped_anchors(), suite, versus, baselines)
     found = require_runs(RunReader(open_pack).read(map(Path, paths)))
-    return Comparison(compare_runs(found, request), found, request)
+    return compare_runs(found, baselines=baselines, suite=suite, versus=versus)
+
+
+class FigureOptions(TypedDict, total=False):
+    """The options of a figure, as `Comparison.plot` describes them."""
+
+    columns: Columns
+    agents: Sequence[str] | None
+    games: Sequence[str] | int | None
+    bins: int
+    smooth: int
+    styles: str | Path | None
 
 
 def plot(
     *paths: str | Path,
     kind: str = "curves",
     out: str | Path | None = None,
-    columns: Columns = 1,
     baselines: bool = False,
     suite: str | None = None,
     versus: str | None = None,
+    **options: Unpack[FigureOptions],
 ) -> Figure:
     """Draws one figure for a paper; a notebook shows it.
 
@@ -265,17 +325,18 @@ def plot(
         paths: Runs, experiments, studies, packs, or folders of them.
         kind: As `longplay plot --kind`.
         out: File to write: *.pdf, *.png, *.svg, or *.csv for the numbers.
-        columns: Width in columns of a paper.
         baselines: Whether to show the shipped baselines, too.
         suite: Only this suite; needed if the runs are of several.
         versus: Compare with this agent instead of the first.
+        options: `columns`, `agents`, `games`, `bins`, `smooth` and `styles`, as
+            `Comparison.plot`.
 
     Raises:
-        ConfigError: The runs lack the data for it, or are of several suites.
-        NotARunError, UnknownNameError: As `compare`.
+        ConfigError: As `Comparison.plot`.
+        NotARunError, UnknownNameError: As `compare` and `Comparison.plot`.
     """
     comparison = compare(*paths, baselines=baselines, suite=suite, versus=versus)
-    figure = comparison.plot(kind, columns=columns)
+    figure = comparison.plot(kind, **options)
     if out is not None:
         figure.save(out)
     return figure
@@ -287,6 +348,7 @@ def report(
     baselines: bool = False,
     suite: str | None = None,
     versus: str | None = None,
+    styles: str | Path | None = None,
 ) -> Path:
     """Writes an HTML report: figures, tables and all numbers, readable offline.
 
@@ -296,13 +358,15 @@ def report(
         baselines: Whether to show the shipped baselines, too.
         suite: Only this suite.
         versus: Compare with this agent instead of the first.
+        styles: File with colours and markers of agents, *.toml.
 
     Returns:
         Its first page.
 
     Raises:
+        ConfigError: The file of styles is not valid.
         OutputError: The folder exists and is not empty.
         NotARunError, UnknownNameError: As `compare`.
     """
     comparison = compare(*paths, baselines=baselines, suite=suite, versus=versus)
-    return comparison.report(out)
+    return comparison.report(out, styles=styles)

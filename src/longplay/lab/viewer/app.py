@@ -2,7 +2,7 @@
 
 /                                  all runs; ?group=agent
 /news                              what changed there
-/studies/<id>                      one study
+/studies/<id>                      one study; <id>/news as above, of experiments, too
 /experiments/<id>                  one experiment
 /runs/<id>                         one run; ?page= of its episodes
 /runs/<id>/timeline.json           its figure; .csv for the numbers; ?from=&to= for
@@ -85,6 +85,7 @@ class _Pages:
             "/": self.list_runs,
             "/news": self.list_news,
             "/studies/{id}": self.study,
+            "/studies/{id}/news": self.study_news,
             "/experiments/{id}": self.experiment,
             "/experiments/{id}/news": self.experiment_news,
             "/experiments/{id}/{number}/{kind}.csv": self.experiment_csv,
@@ -198,6 +199,10 @@ class _Pages:
     def study(self, request: Request) -> Response:
         entry = self._site.find_study(request.path_params["id"])
         return _page(study_page.render_study(self._site, entry))
+
+    def study_news(self, request: Request) -> Response:
+        entry = self._site.find_study(request.path_params["id"])
+        return _json(study_page.study_news(self._site, entry))
 
     def experiment(self, request: Request) -> Response:
         entry = self._site.find_experiment(request.path_params["id"])

@@ -11,6 +11,7 @@ from longplay.lab.analysis.comparison import Request, compare, runs_by_label
 from longplay.lab.analysis.records import Comparison, SuiteComparison
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun
 from longplay.lab.probes.numbers import add_memory
+from longplay.lab.report.draw.colours import style_agents
 from longplay.lab.report.draw.drawings import Drawing, Shown, drawing_to_csv
 from longplay.lab.report.draw.figures import make_figure
 from longplay.lab.report.site.sections import (
@@ -29,7 +30,7 @@ from longplay.lab.viewer.site import Site
 from longplay.scoring.normalisation import make_scale
 from longplay.tables import TextTable
 
-# A comparison reads the rows of all its runs.
+# A comparison reads the documents and curves of all its runs.
 MOST_COMPARED = 200
 
 Drawer = Callable[[Shown], Iterable[Drawing]]
@@ -46,7 +47,9 @@ class Compared:
         """A table of the comparison, with its runs and its scale."""
         scale = make_scale(site.anchors, suite.suite, suite.games, suite.emulator)
         runs = runs_by_label(self.found, suite)
-        return Shown(suite, runs, scale, site.link_probe)
+        agents = (agent for table in self.comparison.suites for agent in table.agents)
+        styles = style_agents({agent.label for agent in agents}, site.styles)
+        return Shown(suite, runs, scale, site.link_probe, styles)
 
 
 def compare_entries(site: Site, entries: Sequence[RunEntry]) -> Compared:

@@ -61,10 +61,12 @@ def render_clip(
         frame: The frame to show first; None for the first one.
     """
     run, card = entry.open(), site.cards.read(entry)
+    track = track_of(run.config)
     frames = site.replays.find_clip(entry, kind, number)
     if frame is not None and frame not in frames:
         raise PageNotFoundError(
-            f"{kind} {number} has the frames {frames.start:,} to {frames.stop - 1:,}"
+            f"{kind} {number} has the {track.frame_noun}s {frames.start:,} to "
+            f"{frames.stop - 1:,}"
         )
     config = run.config
     clip = Clip(
@@ -76,7 +78,6 @@ def render_clip(
         _EMULATOR_FPS / (config.frame_skip or 1),
         _find_game(config.played_schedule, frames.start),
     )
-    track = track_of(config)
     with site.show_run(entry, with_curves=True) as shown:
         metrics = _cut_metrics(shown.metrics, frames)
     return site.render(
@@ -84,6 +85,7 @@ def render_clip(
         card=card,
         entry=entry,
         clip=clip,
+        config=config,
         noun=track.frame_noun,
         predicts=track.predicts,
         chunk_frames=CHUNK_FRAMES,

@@ -26,7 +26,7 @@ from longplay.lab.report.site.sections import describe_command
 from longplay.lab.viewer.cards import RunCard, describe_progress, describe_state
 from longplay.lab.viewer.compare_page import compare_entries, make_sections
 from longplay.lab.viewer.index import ExperimentEntry
-from longplay.lab.viewer.list_page import live_texts
+from longplay.lab.viewer.list_page import state_news
 from longplay.lab.viewer.site import Site
 from longplay.tables import Cell, TextTable, Value
 
@@ -159,9 +159,4 @@ def _table_plan(entry: ExperimentEntry) -> list[tuple[str, str]]:
 
 def experiment_news(site: Site, entry: ExperimentEntry) -> dict[str, Any]:
     """What changes on the page of an experiment with runs in progress."""
-    cards = [site.cards.read(run) for run in entry.runs]
-    texts: dict[str, str] = {}
-    for card in cards:
-        texts |= live_texts(card) if card.is_live else {}
-    states = "-".join((str(len(cards)), *(card.state for card in cards)))
-    return {"texts": texts, "version": states}
+    return state_news([site.cards.read(run) for run in entry.runs])

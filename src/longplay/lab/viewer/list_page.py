@@ -107,6 +107,15 @@ def list_news(site: Site) -> dict[str, Any]:
     return {"texts": texts, "version": known}
 
 
+def state_news(cards: Sequence[RunCard]) -> dict[str, Any]:
+    """What changes on a page of some runs, which is loaded again with every state."""
+    texts: dict[str, str] = {}
+    for card in cards:
+        texts |= live_texts(card) if card.is_live else {}
+    states = "-".join((str(len(cards)), *(card.state for card in cards)))
+    return {"texts": texts, "version": states}
+
+
 def live_texts(card: RunCard) -> dict[str, str]:
     """Name of a place on a page -> its text."""
     name = card.entry.id

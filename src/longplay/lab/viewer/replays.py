@@ -123,7 +123,7 @@ class Replays:
             place[:] = [_OpenReplay(open_frames(entry.path))]
         if place[0].run.frame_count < frames.stop:
             count = place[0].run.frame_count
-            raise PageNotFoundError(f"the run has {count:,} frames so far")
+            raise PageNotFoundError(f"the run has {count:,} rows so far")
         try:
             return place[0].read(frames)
         except BaseException:
@@ -145,7 +145,7 @@ class Replays:
         except IncompleteRunError as error:
             raise PageNotFoundError(str(error)) from error
         if not 0 <= frames.start < frames.stop <= run.frame_count:
-            raise PageNotFoundError("the run does not have the frames of this episode")
+            raise PageNotFoundError(f"the run does not have the rows of this {kind}")
         return frames
 
 

@@ -120,6 +120,7 @@ def render_run(site: Site, entry: RunEntry, page: int) -> bytes:
         visits=_table_visits(entry, run),
         episodes=episodes,
         tuning=_read_tuning(run),
+        config=run.config,
         probe=_describe_probe(run),
         output=_find_output(entry),
         evidence=_list_evidence(run, card.trust),

@@ -29,10 +29,12 @@ class ServerOptions:
     Attributes:
         host: Address to listen on.
         port: None for the first free one from `DEFAULT_PORT` on.
+        styles: File with colours and markers of agents.
     """
 
     host: str = LOCAL
     port: int | None = None
+    styles: Path | None = None
 
     @property
     def is_local(self) -> bool:
@@ -52,7 +54,7 @@ def serve(
 
     Raises:
         NotARunError: A path holds no run.
-        ConfigError: The address cannot be used.
+        ConfigError: The address cannot be used, or the file of styles is not valid.
         MissingExtraError: starlette or uvicorn is not installed.
     """
     try:
@@ -63,12 +65,14 @@ def serve(
         raise MissingExtraError.of(
             "the viewer needs starlette and uvicorn", "view"
         ) from error
+    from longplay.lab.report.draw.colours import read_styles
     from longplay.lab.report.draw.figures import load_plotly
     from longplay.lab.viewer.guard import Access
     from longplay.lab.viewer.index import Index
     from longplay.lab.viewer.site import Site
 
-    site = Site(Index(paths), shipped_anchors())
+    styles = None if options.styles is None else read_styles(options.styles)
+    site = Site(Index(paths), shipped_anchors(), styles)
     site.read_cards()  # so that the first page opens at once
     with _bind(options) as listening:
         port = listening.getsockname()[1]

@@ -13,6 +13,7 @@ from longplay.contract.layout import probes_of
 from longplay.contract.rows import EpisodeRow
 from longplay.contract.rundir import PACK_SUFFIX, RunDirectory
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun, RunReader
+from longplay.lab.report.draw.colours import Style
 from longplay.lab.report.site.pages import render_page
 from longplay.lab.report.site.verdicts import open_pack
 from longplay.lab.viewer.cards import CardReader, RunCard
@@ -58,11 +59,22 @@ class ShownRun:
 
 
 class Site:
-    """The state of a viewer; everything that changes is a cache."""
+    """The state of a viewer; everything that changes is a cache.
 
-    def __init__(self, index: Index, anchors: Anchors) -> None:
+    Attributes:
+        index: The runs to show.
+        anchors: The anchors that define z.
+        styles: Agent -> how it is drawn, by a file; others by their names.
+        cards: Reads a line of the list.
+        replays: Frames that were replayed.
+    """
+
+    def __init__(
+        self, index: Index, anchors: Anchors, styles: Mapping[str, Style] | None = None
+    ) -> None:
         self.index = index
         self.anchors = anchors
+        self.styles = styles or {}
         self.cards = CardReader(anchors)
         self.replays = Replays()
         self._growing: Kept[GrowingRun] = Kept(_MOST_GROWING)

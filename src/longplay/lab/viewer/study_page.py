@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from longplay.contract.names import describe_args
 from longplay.lab.analysis.intervals import estimate_mean
@@ -16,6 +17,7 @@ from longplay.lab.studies.plan import StudyPlan
 from longplay.lab.studies.tuning import Point, read_metric
 from longplay.lab.viewer.cards import RunCard, describe_progress, describe_state
 from longplay.lab.viewer.index import ExperimentEntry, StudyEntry, identify
+from longplay.lab.viewer.list_page import state_news
 from longplay.lab.viewer.site import Site
 from longplay.tables import NOTHING, Cell, TextTable, Value
 
@@ -59,15 +61,39 @@ class ShownCell:
         value = None if estimate is None else estimate.mean
         return Cell(format_estimate(estimate), value, page=page)
 
+    @property
+    def complete(self) -> int:
+        """How many of its runs are complete."""
+        return sum(card.state == "COMPLETED" for card in self.cards)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of its runs are."""
+        return self.complete == len(self.planned.seeds)
+
     def count_runs(self) -> Cell:
         """`3/5`: complete and planned runs."""
-        complete = sum(card.state == "COMPLETED" for card in self.cards)
-        return Cell(f"{complete}/{len(self.planned.seeds)}", complete)
+        return Cell(f"{self.complete}/{len(self.planned.seeds)}", self.complete)
 
 
 def render_study(site: Site, entry: StudyEntry) -> bytes:
     """The page of a study."""
     plan = entry.read_plan()
+    cells = _read_cells(site, entry, plan)
+    tuning = _read_tuning(site, entry, plan)
+    return site.render(
+        "study.html",
+        entry=entry,
+        plan=plan,
+        live=not all(cell.is_complete for cell in cells),
+        grid=_table_grid(cells),
+        cells=_table_cells(cells),
+        points=_table_points(plan, cells, tuning) if plan.tuning else None,
+        runs=_table_tuning_runs(plan, tuning) if plan.tuning else None,
+    )
+
+
+def _read_cells(site: Site, entry: StudyEntry, plan: StudyPlan) -> list[ShownCell]:
     experiments = site.index.read().experiments
     cells = []
     for planned in plan.cells:
@@ -75,16 +101,14 @@ def render_study(site: Site, entry: StudyEntry) -> bytes:
         runs = experiment.runs if experiment is not None else ()
         cards = [site.cards.read(run) for run in runs]
         cells.append(ShownCell(planned, experiment, cards))
-    tuning = _read_tuning(site, entry, plan)
-    return site.render(
-        "study.html",
-        entry=entry,
-        plan=plan,
-        grid=_table_grid(cells),
-        cells=_table_cells(cells),
-        points=_table_points(plan, cells, tuning) if plan.tuning else None,
-        runs=_table_tuning_runs(plan, tuning) if plan.tuning else None,
-    )
+    return cells
+
+
+def study_news(site: Site, entry: StudyEntry) -> dict[str, Any]:
+    """What changes on the page of a study that is not complete."""
+    cells = _read_cells(site, entry, entry.read_plan())
+    cards = [site.cards.read(run) for run in entry.tuning]
+    return state_news([*cards, *(card for cell in cells for card in cell.cards)])
 
 
 def _table_grid(cells: Sequence[ShownCell]) -> TextTable:
@@ -183,15 +207,17 @@ def _table_tuning_runs(
     for folder, runs in tuning.items():
         cell = cells[folder]
         for run in runs:
-            card = run.card
+            card, run_id = run.card, run.card.entry.id
             seed = NOTHING if card.seed is None else str(card.seed)
             rows.append(
                 (
-                    Cell(f"{cell.agent}, seed {seed}", page=f"/runs/{card.entry.id}"),
+                    Cell(f"{cell.agent}, seed {seed}", page=f"/runs/{run_id}"),
                     cell.suite,
                     describe_args(cell.args),
-                    Cell(describe_state(card.state), card.state),
-                    describe_progress(card),
+                    Cell(
+                        describe_state(card.state), card.state, live=f"{run_id}-state"
+                    ),
+                    Cell(describe_progress(card), live=f"{run_id}-progress"),
                     run.value,
                 )
             )

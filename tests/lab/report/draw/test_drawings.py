@@ -201,10 +201,13 @@ def test_bins_and_neighbours(compared):
 
 @pytest.mark.parametrize("points", [0, 7, 120])
 def test_bins_that_do_not_divide_a_visit(points):
-    with pytest.raises(
-        ConfigError, match=f"--bins: expected a divisor of 60.*{points}"
-    ):
+    with pytest.raises(ConfigError, match=f"^bins: expected a divisor of 60.*{points}"):
         Resolution(points)
+
+
+def test_fewer_than_no_neighbours():
+    with pytest.raises(ConfigError, match=r"^smooth: expected 0 or more points.*-1"):
+        Resolution(20, -1)
 
 
 def test_intervals_end_where_rewards_do(tmp_path):
@@ -225,21 +228,25 @@ def test_intervals_end_where_rewards_do(tmp_path):
 
 def test_some_agents_keep_their_styles(compared):
     beta = compared.shown.suite.agents[1]
-    chosen = choose_agents(compared.shown, f" {beta.label} ")
+    chosen = choose_agents(compared.shown, [beta.label])
     assert chosen.suite.agents == (beta,)
     assert chosen.style(beta) == compared.shown.style(beta)
     with pytest.raises(UnknownNameError, match="unknown agent among the runs 'gamma'"):
-        choose_agents(compared.shown, "alpha,gamma")
+        choose_agents(compared.shown, ["alpha", "gamma"])
 
 
 def test_some_games_in_the_order_of_the_suite(compared):
-    chosen = choose_games(compared.shown, "curves", "qbert, centipede")
+    chosen = choose_games(compared.shown, "curves", ["qbert", "centipede"])
     titles = [panel.title for panel in draw("curves", chosen).panels]
     assert titles == ["centipede", "qbert"]
     with pytest.raises(UnknownNameError, match="unknown game of the suite 'pong'"):
         choose_games(compared.shown, "games", "pong")
-    with pytest.raises(ConfigError, match="--kind average is about all games"):
-        choose_games(compared.shown, "average", "qbert")
+    with pytest.raises(
+        ConfigError, match=r"^games: .* kind average is about all games"
+    ):
+        choose_games(compared.shown, "average", ["qbert"])
+    with pytest.raises(ConfigError, match=r"^games: expected 1 or more, found 0"):
+        choose_games(compared.shown, "games", 0)
 
 
 def test_the_games_in_which_agents_differ_most(compared):
@@ -260,8 +267,8 @@ def test_the_games_in_which_agents_differ_most(compared):
     )
     suite = compared.shown.suite.model_copy(update={"agents": agents})
     shown = replace(compared.shown, suite=suite)
-    assert choose_games(shown, "games", "2").suite.games == ("ms_pacman", "qbert")
-    assert choose_games(shown, "games", "1").suite.games == ("ms_pacman",)
+    assert choose_games(shown, "games", 2).suite.games == ("ms_pacman", "qbert")
+    assert choose_games(shown, "games", 1).suite.games == ("ms_pacman",)
 
 
 # --- refusals -------------------------------------------------------------------

@@ -281,9 +281,11 @@ def test_what_is_only_said_is_set_apart(tmp_path):
         "checked by",
         "packs",
         "says: isolation",
-        "says: tuning frames",
+        "says: tuning timesteps",
         "says: source",
     )
+    streaming = board.suites[0].model_copy(update={"suite": "stream-3x2-v1"})
+    assert "says: tuning frames" in make_board_table(streaming).columns
     assert board.suites[0].entries[0].checked_by == ("make it",)
     assert {"agent", "isolation", "tuning_frames"} <= set(board.said)
 
@@ -544,6 +546,6 @@ def test_page_of_an_agent_has_the_runs_of_its_entry_alone(tmp_path):
     one, two = (
         (tmp_path / name / "agents/alpha.html").read_text() for name in ("one", "two")
     )
-    assert "--agent alpha" in one
+    assert one.index("(ranks)") < one.index("--agent alpha")
     # Runs are not those that the entry names: none is shown in their place.
     assert "--agent alpha" not in two

@@ -177,8 +177,13 @@ class Resolution:
     def __post_init__(self) -> None:
         if self.points < 1 or WINDOWS % self.points:
             raise ConfigError(
-                f"--bins: expected a divisor of {WINDOWS}, the windows of a visit, "
-                f"found {self.points}"
+                f"expected a divisor of {WINDOWS}, the windows of a visit, "
+                f"found {self.points}",
+                option="bins",
+            )
+        if self.neighbours < 0:
+            raise ConfigError(
+                f"expected 0 or more points, found {self.neighbours}", option="smooth"
             )
 
     def smooth(self, sums: NDArray[Any]) -> NDArray[Any]:
@@ -562,7 +567,7 @@ def _bare_line(label: str, style: Style, x: Reals, y: Reals) -> Series:
 
 def nothing_to_draw(kind: str, why: str) -> ConfigError:
     """The error of a figure whose data are missing."""
-    return ConfigError(f"--kind {kind}: nothing to draw: {why}")
+    return ConfigError(f"nothing to draw: {why}", option=f"kind {kind}")
 
 
 # --- data -----------------------------------------------------------------------

@@ -245,7 +245,7 @@ def _bars(series: Series, symbol: str) -> list[dict[str, Any]]:
 
 
 def _heatmap(grid: Grid) -> dict[str, Any]:
-    """Coloured cells with their values."""
+    """Cells with their values; the page colours them by its theme."""
     trace = {
         "type": "heatmap",
         "x": [_escape(name) for name in grid.columns],
@@ -254,9 +254,8 @@ def _heatmap(grid: Grid) -> dict[str, Any]:
         "text": [list(row) for row in grid.texts],
         "texttemplate": "%{text}",
         "hovertemplate": "%{y}, %{x}: %{text}<extra></extra>",
-        "colorscale": "Blues",
         "zmin": -0.1,
-        "zmax": 1.8,
+        "zmax": 2.4,
         "showscale": False,
         "xgap": 2,
         "ygap": 2,

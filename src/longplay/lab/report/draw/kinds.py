@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -55,17 +54,13 @@ def draw(kind: str, shown: Shown) -> Drawing:
 _BY_GAME = ("curves", "games", "predictions", "memory", "matrix")
 
 
-def choose_agents(shown: Shown, names: str) -> Shown:
+def choose_agents(shown: Shown, labels: Sequence[str]) -> Shown:
     """Only some agents; their styles stay those of the whole comparison.
-
-    Args:
-        shown: All agents.
-        names: Their labels, separated by commas.
 
     Raises:
         UnknownNameError: There is no such agent.
     """
-    labels = _split(names)
+    labels = _list_names(labels)
     agents = shown.suite.agents
     _check_known("agent among the runs", labels, [agent.label for agent in agents])
     kept = tuple(agent for agent in agents if agent.label in labels)
@@ -74,29 +69,31 @@ def choose_agents(shown: Shown, names: str) -> Shown:
     return replace(shown, suite=suite, styles=styles)
 
 
-def choose_games(shown: Shown, kind: str, names: str) -> Shown:
+def choose_games(shown: Shown, kind: str, names: Sequence[str] | int) -> Shown:
     """Only some games, in a figure that shows games one by one.
 
     Args:
         shown: All games.
         kind: The kind of figure.
-        names: Games, separated by commas; or the number of games to show, of those in
-            which agents differ most.
+        names: The games, or how many: those in which agents differ most.
 
     Raises:
-        ConfigError: The figure is about all games at once.
+        ConfigError: The figure is about all games at once, or the number is below 1.
         UnknownNameError: The suite has no such game.
     """
     if kind not in _BY_GAME:
         raise ConfigError(
-            f"--games: --kind {kind} is about all games of the suite; expected --kind "
-            f"{', '.join(_BY_GAME)}"
+            f"a figure of kind {kind} is about all games of the suite; expected the "
+            f"kind {', '.join(_BY_GAME)}",
+            option="games",
         )
     known = shown.suite.games
-    if names.isdecimal():
-        chosen = list(rank_games(shown.suite))[: max(1, int(names))]
+    if isinstance(names, int):
+        if names < 1:
+            raise ConfigError(f"expected 1 or more, found {names}", option="games")
+        chosen = rank_games(shown.suite)[:names]
     else:
-        chosen = _split(names)
+        chosen = _list_names(names)
         _check_known("game of the suite", chosen, known)
     games = tuple(game for game in known if game in chosen)
     return replace(shown, suite=shown.suite.model_copy(update={"games": games}))
@@ -125,10 +122,9 @@ def _spread(suite: SuiteComparison, game: str) -> float:
     return (max(means) - min(means)) / unit
 
 
-def _split(names: str) -> list[str]:
-    """Names between commas; a label may have others within parentheses."""
-    parts = re.split(r",(?![^(]*\))", names)
-    return [name for part in parts if (name := part.strip())]
+def _list_names(names: Sequence[str]) -> list[str]:
+    """The names; a text is one name, not a sequence of letters."""
+    return [names] if isinstance(names, str) else list(names)
 
 
 def _check_known(kind: str, names: Sequence[str], known: Iterable[str]) -> None:

@@ -80,7 +80,7 @@ def draw_matrix(shown: Shown) -> Drawing:
         "",
         panels,
         f"How well each state plays each game: {_value_label(shown, agents)}, mean "
-        "over branches and runs. Darker is better, game by game; empty cells were not "
+        "over branches and runs. Bluer is better, game by game; empty cells were not "
         "asked for.",
     )
 

@@ -98,13 +98,15 @@ def render_paper(
         dpi: Pixels per inch of a PNG.
 
     Raises:
-        ConfigError: The format is not known.
+        ConfigError: The format or the width is not known.
         MissingExtraError: matplotlib is not installed.
     """
     if file_format not in FORMATS:
         raise ConfigError(
             f"expected a figure named *.pdf, *.png or *.svg, found .{file_format}"
         )
+    if columns not in _WIDTH_IN:
+        raise ConfigError(f"expected 1 or 2, found {columns}", option="columns")
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure

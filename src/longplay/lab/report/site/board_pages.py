@@ -194,7 +194,8 @@ def make_board_table(
     heads = (_head(suite, name) for name in others)
     marks = ("marks",) if any(map(_describe_marks, suite.entries)) else ()
     checked = ("trust", "checked by", "packs")
-    said = ("says: isolation", "says: tuning frames", "says: source")
+    tuning = f"says: tuning {suite.frame_noun}s"
+    said = ("says: isolation", tuning, "says: source")
     rows = [
         (
             Cell("–" if entry.rank is None else str(entry.rank), entry.rank),
@@ -297,12 +298,15 @@ def _make_agent_section(
 ) -> AgentSection:
     names = order_metrics(suite.error, [entry.numbers])
     numbers = [
-        (Cell(_head(suite, name), name), estimate_cell(entry.numbers[name]))
-        for name in names
+        (
+            Cell(_head(suite, name) + (" (ranks)" if name == suite.lead else ""), name),
+            estimate_cell(entry.numbers[name]),
+        )
+        for name in sorted(names, key=lambda name: name != suite.lead)
     ]
     return AgentSection(
         suite,
-        [*_list_facts(entry)],
+        [*_list_facts(suite, entry)],
         TextTable(
             "means over runs, with 95 % intervals", ("number", "value"), tuple(numbers)
         ),
@@ -313,7 +317,7 @@ def _make_agent_section(
     )
 
 
-def _list_facts(entry: Entry) -> Iterator[tuple[str, str]]:
+def _list_facts(suite: SuiteBoard, entry: Entry) -> Iterator[tuple[str, str]]:
     yield "rank", NOTHING if entry.rank is None else str(entry.rank)
     yield "seeds", _describe_seeds(entry)
     yield "trust", entry.trust
@@ -322,7 +326,7 @@ def _list_facts(entry: Entry) -> Iterator[tuple[str, str]]:
     if marks := _describe_marks(entry):
         yield "marks", marks
     yield "says: isolation", entry.isolation
-    yield "says: tuning frames", _count_cell(entry.tuning_frames).text
+    yield f"says: tuning {suite.frame_noun}s", _count_cell(entry.tuning_frames).text
     yield "says: source", entry.source_sha256 or "built-in"
 
 
@@ -337,7 +341,7 @@ def _table_runs(
         pack = Cell("download" if address else NOTHING, address, links=links)
         rows.append((str(run.seed), run.score.headline, run.score.frames, pack))
     headline = suite.headline.replace("_", " ")
-    columns = ("seed", headline, f"{runs[0].track.frame_noun}s" if runs else "frames")
+    columns = ("seed", headline, f"{suite.frame_noun}s")
     return TextTable.of("runs", (*columns, "pack"), rows, texts=(3,))
 
 

@@ -28,6 +28,7 @@ from longplay.lab.report.site.verdicts import Verdict
 from longplay.plan import plan_run
 from longplay.scoring.anchors import Anchors
 from longplay.suites import find_suite, get_suite
+from longplay.tracks.catalogue import get_track
 
 _LEVELS: tuple[str, ...] = get_args(ProofLevel)
 PACKS = "packs"
@@ -80,6 +81,11 @@ class SuiteBoard(Document):
     headline: str
     error: str | None
     entries: tuple[Entry, ...]
+
+    @property
+    def frame_noun(self) -> str:
+        """What a frame of its runs is called."""
+        return get_track(get_suite(self.suite).track).frame_noun
 
 
 class Refusal(Document):

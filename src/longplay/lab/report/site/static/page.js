@@ -21,6 +21,10 @@ const colour = (name) => styles.getPropertyValue(name).trim();
 const lighter = { "#000000": "#e8e8e8", "#0072B2": "#4aa3df" };
 const darker = Object.fromEntries(Object.entries(lighter).map(([a, b]) => [b, a]));
 
+// Cells of states and games: from the colour of the page to blue.
+const DARK_CELLS = [[0, "#1f2a33"], [1, "#5cb3ec"]];
+const LIGHT_CELLS = [[0, "#f7fbff"], [0.5, "#6baed6"], [1, "#08306b"]];
+
 // Plotly's own defaults are black on white.
 function applyTheme(figure) {
   const { layout, data } = figure;
@@ -33,8 +37,11 @@ function applyTheme(figure) {
   const isPrinting = document.documentElement.classList.contains("printing");
   const isDark = !isPrinting && matchMedia("(prefers-color-scheme: dark)").matches;
   const replaced = isDark ? lighter : darker;
-  for (const part of data.flatMap((trace) => [trace.line, trace.marker, trace.error_x])) {
+  for (const part of data.flatMap((trace) => [trace.line, trace.marker, trace.error_x, trace.error_y])) {
     if (part?.color in replaced) part.color = replaced[part.color];
+  }
+  for (const trace of data) {
+    if (trace.type === "heatmap") trace.colorscale = isDark ? DARK_CELLS : LIGHT_CELLS;
   }
   return figure;
 }
@@ -623,7 +630,7 @@ class Player {
     const top = (part) => bottom + (1 - bottom) * part;
     const layout = {
       height: isPrediction ? 460 : 360, margin: { l: 60, r: 10, t: 10, b: 40 }, bargap: 0, uirevision: "kept",
-      legend: { orientation: "h", y: 1.12 }, font: { size: 12 },
+      legend: { orientation: "h", y: 1.03, yanchor: "bottom" }, font: { size: 12 },
       xaxis: { range: [this.frame - CHART_ROWS, this.frame + CHART_ROWS], anchor: "free", position: 0, tickformat: ",d" },
       yaxis: { domain: [0, 0.24], visible: isPrediction },
       yaxis2: { domain: [bottom, top(0.45)], title: { text: "action" } },
