@@ -75,9 +75,9 @@ class AgentProcess:
         self._spin = _SpinGauge()
         # The percept of the last batch at which the agent failed.
         self.failed_percept_idx = 0
-        self.folder = AgentFolder()
+        self.folder = AgentFolder(is_on_disk=isolation.memory_bytes is not None)
         # What compiled code and subprocesses print; it has no name to replace.
-        with tempfile.TemporaryFile() as file:
+        with tempfile.TemporaryFile(dir=self.folder.path) as file:
             self._native = os.dup(file.fileno())
         self.frames = channel.FrameWriter()
         # Other processes of this user must not read the referee's memory.
