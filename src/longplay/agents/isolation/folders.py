@@ -26,6 +26,7 @@ from secrets import token_hex
 
 from longplay.errors import AgentError, ConfigError
 
+FILES = "files"
 # Limits of a saved agent.
 DEEPEST_FOLDER = 32
 MOST_ENTRIES = 100_000
@@ -55,7 +56,7 @@ class AgentFolder:
     def __init__(self, is_on_disk: bool = False) -> None:
         place = _find_disk() if is_on_disk else None
         self.path = Path(tempfile.mkdtemp(prefix="longplay-agent-", dir=place))
-        self.files, self.home = self.path / "files", self.path / "home"
+        self.files, self.home = self.path / FILES, self.path / "home"
         self.cache, self.saved = self.path / "cache", self.path / "saved"
         self.loaded = self.path / "loaded"
         for folder in (self.files, self.home, self.cache, self.saved, self.loaded):

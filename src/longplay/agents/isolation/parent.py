@@ -124,7 +124,6 @@ class AgentProcess:
         sys_path = list_sys_path()
         rules: list[tuple[str, str]] | None = None
         if self._isolation.level == "sandbox":
-            self._isolation.check_available()
             folder = self.folder
             writable = (folder.home, folder.saved, folder.loaded, self._numba_cache)
             own = [Rule(str(path), "rw") for path in writable]
@@ -138,7 +137,6 @@ class AgentProcess:
             lifeline=lifeline,
             status=status,
             folder=str(self.folder.path),
-            files_folder=str(self.folder.files),
             rules=rules,
             source={name: getattr(source, name) for name in SOURCE_FIELDS},
             files=[file.path for file in files.files] if files else None,
