@@ -16,7 +16,7 @@ INSTALLED_DOCS := $(VENV)/.installed-docs
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-learn test-view test-all kills check docs format schema facts record golden bench bench-learners baselines prediction-baselines results anchors results-page verify-results learning pictures doctor-traces forgeries leaderboard wheel clean help
+.PHONY: demo test test-learn test-view test-cluster test-all kills check docs format schema facts record golden bench bench-learners baselines prediction-baselines results anchors results-page verify-results learning pictures doctor-traces forgeries leaderboard dist clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 29
@@ -68,6 +68,9 @@ $(INSTALLED_LOOPS): $(INSTALLED_LEARN)
 test-all: $(INSTALLED_LOOPS) ## run all tests, slow and exhaustive ones included
 	$(BIN)/python -m pytest -m '' tests tests/learn
 
+test-cluster: $(INSTALLED_DEV) ## run all tests of Ray, kills and job arrays (long)
+	$(BIN)/python -m pytest -m '' tests/experiments tests/runs/test_kill.py tests/docs/test_examples.py
+
 kills: $(INSTALLED_DEV) ## kill runs a thousand times; KILLS=FILE counts, and continues (an hour)
 	mkdir -p build
 	LONGPLAY_KILLS=$(KILLS) $(BIN)/python -m pytest -m kills -x tests/runs tests/experiments
@@ -77,6 +80,7 @@ check: $(INSTALLED_DEV) ## check formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy tools/*.py
 
 docs: $(INSTALLED_DOCS) ## build the docs site into site/; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -120,7 +124,7 @@ anchors: $(INSTALLED_DEV) ## add anchors of the suites in SUITES, from the packs
 
 results-page: $(INSTALLED_DEV) ## collect the numbers of new packs, and regenerate docs/results.md
 	$(BIN)/python tools/results.py collect
-	$(BIN)/python docs/generate/results_page.py
+	PYTHONPATH=tools $(BIN)/python docs/generate/results_page.py
 
 verify-results: $(INSTALLED_DEV) ## replay all packs of results/; VERDICTS=DIR keeps the verdicts
 	$(BIN)/python tools/results.py verify $(if $(VERDICTS),--verdicts $(VERDICTS))
@@ -147,8 +151,11 @@ leaderboard: $(INSTALLED_REPORT) ## build the site of results/ into build/leader
 	rm -rf build/leaderboard
 	LONGPLAY_CACHE=build/no-cache $(BIN)/longplay leaderboard results -o build/leaderboard $(if $(VERDICTS),--verdicts $(VERDICTS))
 
-wheel: $(INSTALLED_DEV) ## build the wheel into dist/
-	$(PIP) wheel --no-deps -w dist .
+dist: $(INSTALLED_DEV) ## build wheel and sdist into dist/, and check them
+	rm -rf dist
+	$(PIP) install -c constraints.txt build twine
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
 
 clean: ## remove build products
 	rm -rf $(VENV) dist build site .pytest_cache .mypy_cache .ruff_cache

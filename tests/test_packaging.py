@@ -87,7 +87,7 @@ def test_supported_pythons_are_the_same_everywhere(project: dict[str, Any]) -> N
     makefile = (ROOT / "Makefile").read_text()
     pythons = " ".join(f"python{version}" for version in classified)
     assert f"PYTHONS := {pythons} python3\n" in makefile
-    workflow = (ROOT / ".github/workflows/ci.yml").read_text()
+    workflow = (ROOT / ".github/workflows/tests.yml").read_text()
     versions = ", ".join(f'"{version}"' for version in classified)
     assert f"python: [{versions}]" in workflow
 

@@ -34,6 +34,8 @@ class Job:
         settings: Changes of the suite, as `--set` takes them.
         agent_args: Arguments of the agent.
         keeps_states: Whether the agent's state is kept at the end of every visit.
+        name: The agent's name in tables, if it has another than its own.
+        tuning_frames: Declared frames of tuning; None declares nothing.
     """
 
     suite_id: str
@@ -43,6 +45,8 @@ class Job:
     settings: tuple[str, ...] = ()
     agent_args: Mapping[str, Any] = field(default_factory=dict)
     keeps_states: bool = False
+    name: str | None = None
+    tuning_frames: int | None = None
 
     @property
     def command(self) -> list[str]:
@@ -54,13 +58,18 @@ class Job:
             words += ["--agent-arg", f"{name}={json.dumps(value)}"]
         if self.keeps_states:
             words += ["--keep-agent", "visits"]
+        if self.name is not None:
+            words += ["--name", self.name]
+        if self.tuning_frames is not None:
+            words += ["--tuning-frames", str(self.tuning_frames)]
         return [*words, "--out", str(self.out.absolute()), "--resume", "--quiet"]
 
 
 def measure(job: Job) -> RunDirectory:
     """Plays one run unless it is complete; returns it."""
     # One write, so that lines of two threads do not mix.
-    print(f"{job.suite_id}, {job.agent}, seed {job.seed}\n", end="", flush=True)
+    name = job.name or job.agent
+    print(f"{job.suite_id}, {name}, seed {job.seed}\n", end="", flush=True)
     run_longplay(*job.command)
     (run_dir,) = find_runs(job.out)
     return RunDirectory(run_dir)

@@ -69,7 +69,7 @@ def _draw_visit(axes: Axes, visit: PlayedVisit, found: VisitForecasts) -> None:
         "nmse –" if nmse is None else f"nmse {nmse:.2f}", loc="right", fontsize=SMALL
     )
     lines = (found.returns, found.predictions, found.targets)
-    ends = np.flatnonzero(found.ends)
+    ends = np.flatnonzero(found.ends).tolist()
     for (colour, width), line in zip(LINES.values(), lines, strict=True):
         for first, values in split_games(line, ends):
             x = np.arange(first, first + len(values))

@@ -89,7 +89,7 @@ def find_runs(suite_id: str, folder: Path, workers: int) -> list[RunDirectory]:
     """The packed runs of a suite, or else three that are played."""
     packs = sorted((RESULTS / suite_id / "random").glob("*.longplay"))
     if packs:
-        runs = [open_pack(pack).run for pack in packs]
+        runs = [open_pack(pack) for pack in packs]
         if {run.config.seed for run in runs} != set(get_suite(suite_id).official_seeds):
             sys.exit(f"{suite_id}: expected packs of random on all official seeds")
         return runs

@@ -10,8 +10,8 @@ never played again. Where the plan says so, a run keeps the agent's state at the
 every visit, and is probed. `results/manifest.json` lists the packs, their hashes and
 scores. The arguments of agents were chosen on tuning seeds (`tools/tuning`).
 `collect` writes the numbers of new packs into the package; nothing is replayed.
-`verify` replays every pack, on all cores, and compares its rows and curves with the
-pack, and the pack with the manifest.
+`verify` replays every pack and those of its probes, on all cores, and compares rows and
+curves with the pack, and the pack with the manifest.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.contract.files import read_document, write_document
 from longplay.contract.names import name_agent
 from longplay.contract.rundir import RunDirectory
-from longplay.errors import LongplayError
+from longplay.errors import LongplayError, PackError
 from longplay.lab.analysis.results import (
     NON_LEARNERS,
     RATES,
@@ -56,6 +56,7 @@ from longplay.lab.report.site.verdicts import (
 from longplay.learners.parts.limits import MEMORIES, METHODS
 from longplay.suites import SUITES, get_suite
 from longplay.verify.pack import pack_run, replayed_pack
+from longplay.verify.verification import Verification
 from measured_runs import ROOT, Job, measure, run_longplay
 
 RESULTS = ROOT / "results"
@@ -70,6 +71,8 @@ SPECIALIST_FRAMES = 600_000
 # (agent, method) -> arguments that tuning has chosen (tools/tuning), without those that
 # are defaults. None is chosen yet.
 TUNED: Mapping[tuple[str, str], Mapping[str, Any]] = {}
+# (agent, method) -> timesteps that were played to choose them.
+TUNING_TIMESTEPS: Mapping[tuple[str, str], int] = {}
 # Suite -> agents whose memory is probed, among those that learn and keep something.
 PROBED: Mapping[str, tuple[str, ...]] = {
     "control-3x3-v1": ("blind", "linear-sarsa", "linear-prost", "dqn"),
@@ -112,6 +115,18 @@ class Variant:
         usual = {"memory": "carry", "method": "none"}
         chosen = TUNED.get((self.agent, self.method), {}) if self.is_tuned else {}
         return {k: v for k, v in own.items() if v != usual[k]} | dict(chosen)
+
+    @property
+    def tuning_timesteps(self) -> int | None:
+        """Timesteps that were played to choose its arguments; a method's come on top.
+
+        None for an agent that was not tuned in `tools/tuning`.
+        """
+        if not self.is_tuned:
+            return None
+        keys = dict.fromkeys(((self.agent, "none"), (self.agent, self.method)))
+        played = [TUNING_TIMESTEPS[key] for key in keys if key in TUNING_TIMESTEPS]
+        return sum(played) if played else None
 
 
 @dataclass(frozen=True)
@@ -157,6 +172,8 @@ class PlannedRun:
             self.settings,
             agent_args=self.variant.args,
             keeps_states=self.is_probed,
+            name=None if self.variant.name == self.variant.agent else self.variant.name,
+            tuning_frames=self.variant.tuning_timesteps,
         )
 
 
@@ -419,7 +436,7 @@ def verify(
     workers: int,
     verdicts: Path | None = None,
 ) -> None:
-    """Replays packs, a few at a time, and prints each result.
+    """Replays packs with their probes, a few at a time, and prints each result.
 
     Ends with an error if one is not what the manifest says, after all were replayed.
 
@@ -432,7 +449,8 @@ def verify(
     if verdicts is not None:
         check_verdict_folder(verdicts, results)
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        problems = pool.map(find_problem, packs, repeat(results))
+        probes = read_manifest(results).probes
+        problems = pool.map(find_problem, packs, repeat(results), repeat(probes))
         failed = 0
         for number, (packed, problem) in enumerate(
             zip(packs, problems, strict=True), start=1
@@ -447,21 +465,50 @@ def verify(
         sys.exit(f"{failed} of {len(packs)} packs do not verify")
 
 
-def find_problem(packed: PackedRun, results: Path) -> str | None:
-    """Replays a pack; returns why it is not what the manifest says."""
+def find_problem(
+    packed: PackedRun, results: Path, probes: Sequence[PackedProbe] = ()
+) -> str | None:
+    """Replays a pack and its probes; returns why they are not what the manifest says.
+
+    Args:
+        packed: The pack.
+        results: Its folder.
+        probes: All probes of the manifest.
+    """
     path = results / packed.path
-    if hashlib.sha256(path.read_bytes()).hexdigest() != packed.sha256:
-        return "it does not have the hash of the manifest"
     try:
+        _check_hash(path, packed.sha256)
         with replayed_pack(path) as verification:
-            if not verification.passed:
-                return verification.describe_failure()
+            _check_passed(verification)
             run = RunDirectory(verification.run_dir)
             if (found := describe_pack(path, run)) != packed:
                 return f"expected {packed}, as in the manifest, found {found}"
+            for probe in probes:
+                if probe.run == packed.path:
+                    _replay_probe(results / probe.path, probe, run.path)
     except LongplayError as error:
         return str(error)
     return None
+
+
+def _replay_probe(path: Path, probe: PackedProbe, origin: Path) -> None:
+    _check_hash(path, probe.sha256)
+    with replayed_pack(path, origin=origin) as verification:
+        _check_passed(verification, f"{probe.state}: ")
+        recorded = RunDirectory(verification.run_dir).config.probe
+        found = None if recorded is None else recorded.state
+        if found != probe.state:
+            raise PackError(f"{path.name}: expected state {probe.state}, found {found}")
+
+
+def _check_hash(path: Path, sha256: str) -> None:
+    if hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
+        raise PackError(f"{path.name} does not have the hash of the manifest")
+
+
+def _check_passed(verification: Verification, where: str = "") -> None:
+    if not verification.passed:
+        raise PackError(f"{where}{verification.describe_failure()}")
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/longplay"
+TOOLS = ROOT / "tools"
 PAGE = ROOT / "docs/architecture.md"
 
 # In the order of imports. The benchmark, then learners and the lab, then the commands.
@@ -148,11 +149,13 @@ def fill_picture(page: str) -> str:
 
 
 def draw_tree(package: Path = PACKAGE) -> str:
-    """The rooms in the order of imports, their modules by name."""
+    """The rooms in the order of imports, their modules by name; then the tools."""
     lines = ["```", "src/longplay/"]
     for room in dict.fromkeys(room.split("/")[0] for room in ROOMS):
         path = package / room
         lines += _draw(path, 1) if path.is_dir() else [_line(path, 1)]
+    tools = [*sorted(TOOLS.glob("*.py")), TOOLS / "references"]
+    lines += ["tools/", *(_line(path, 1) for path in tools)]
     return "\n".join([*lines, "```", ""])
 
 

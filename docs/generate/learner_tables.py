@@ -78,24 +78,18 @@ def _list_learners() -> list[str]:
 
 
 def _list_defaults() -> list[str]:
-    """One row per hyper-parameter, one column per learner."""
-    defaults = {name: list_hyper_parameters(name) for name in LEARNERS}
-    keys = list(dict.fromkeys(key for each in defaults.values() for key in each))
-    rows = [
-        (f"`{key}`", *(_write_default(each, key) for each in defaults.values()))
-        for key in keys
-    ]
-    header = ("", *(f"`{name}`" for name in defaults))
-    cells = [header, ("---",) * len(header), *rows]
-    return ["| " + " | ".join(row) + " |" for row in cells]
+    """One row per learner: `name=default`, as `--agent-arg` takes it."""
+    rows = []
+    for name in LEARNERS:
+        defaults = list_hyper_parameters(name).items()
+        settings = ", ".join(f"`{key}={_write(value)}`" for key, value in defaults)
+        rows.append(f"| `{name}` | {settings} |")
+    return ["| learner | hyper-parameters with their defaults |", "|---|---|", *rows]
 
 
-def _write_default(defaults: Mapping[str, Any], key: str) -> str:
-    """A default as `--agent-arg` reads it, where that is JSON; "" if there is none."""
-    if key not in defaults:
-        return ""
-    value = defaults[key]
-    if value is None or isinstance(value, bool):
+def _write(value: Any) -> str:
+    """A default as `--agent-arg` reads it."""
+    if value is None or isinstance(value, bool | tuple):
         return json.dumps(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 

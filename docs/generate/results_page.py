@@ -7,50 +7,52 @@ All numbers come from the documents and curves of the packs. Nothing is replayed
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import combinations
 from pathlib import Path
 
-from longplay.lab.analysis.comparison import Request, compare, runs_by_label
+from longplay.lab.analysis.comparison import Request, runs_by_label
 from longplay.lab.analysis.intervals import Estimate, estimate_difference
 from longplay.lab.analysis.records import AgentNumbers, SuiteComparison
-from longplay.lab.analysis.results import NON_LEARNERS
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun, RunReader
+from longplay.lab.report.comparing import compare_runs
 from longplay.lab.report.draw.drawings import RunsOfAgents, Shown
 from longplay.lab.report.draw.kinds import draw
 from longplay.lab.report.draw.paper import render_paper
+from longplay.lab.report.memory_tables import describe_memory, list_memory_tables
 from longplay.lab.report.site.sections import describe_command
 from longplay.lab.report.site.verdicts import open_pack
 from longplay.lab.report.tables import format_estimate, head_metric, make_agents_table
+from longplay.learners.parts.limits import MEMORIES
 from longplay.scoring.anchors import shipped_anchors
 from longplay.scoring.normalisation import make_scale
 from longplay.suites import SUITES
 from longplay.tables import NOTHING, Cell, TextTable, render_markdown
 from references.reference_tables import fill_marked
+from results_goals import (
+    BLIND,
+    EXPLORER,
+    RANDOM,
+    count_seeds,
+    find_difference,
+    find_learners,
+    find_resolution,
+    is_above,
+    table_goals,
+    with_memory,
+)
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
-_RANDOM, _EXPLORER = NON_LEARNERS
 _RUNNING_MEAN = "running mean (shipped)"
 _BASELINES = (_RUNNING_MEAN, "zero (shipped)")
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A number of agents that had to be above random, set before the runs."""
-
-    suite_id: str
-    metric: str
-    agents: int
-
-
-GOALS = (
-    Goal("control-v1", "headline", 1),
-    Goal("control-v1", "average", 2),
-    Goal("stream-3x2-v1", "average", 2),
-)
+# What learners are judged by.
+_YARDSTICKS = (RANDOM, EXPLORER, BLIND)
+# Of more learners, pairs are shown with the yardsticks and between memories.
+_MOST_PAIRED = 5
+# A difference in average z that one would like to tell apart.
+_WANTED_RESOLUTION = 0.03
 
 
 def read_suite(suite_id: str) -> tuple[SuiteComparison, FoundRuns] | None:
@@ -63,9 +65,9 @@ def read_suite(suite_id: str) -> tuple[SuiteComparison, FoundRuns] | None:
     found = RunReader(open_pack).read(folders)
     predicts = SUITES[suite_id].track == "prediction"
     names = {run.agent.name for run in found.runs if run.conditions.suite == suite_id}
-    versus = _RUNNING_MEAN if predicts else _RANDOM if _RANDOM in names else None
+    versus = _RUNNING_MEAN if predicts else RANDOM if RANDOM in names else None
     request = Request(shipped_anchors(), suite_id, versus, with_baselines=predicts)
-    (suite,) = compare(found, request).suites
+    (suite,) = compare_runs(found, request).suites
     agents = tuple(
         agent
         for agent in suite.agents
@@ -88,39 +90,14 @@ def render_results() -> str:
 
 def _render_goals(suites: Sequence[SuiteComparison]) -> Iterator[str]:
     """Which goals were reached."""
-    rows = []
-    for goal in GOALS:
-        suite = next((s for s in suites if s.suite == goal.suite_id), None)
-        if suite is None or all(goal.metric not in a.numbers for a in suite.agents):
-            continue
-        above, learned = (
-            _list_above(suite, label, goal.metric) for label in NON_LEARNERS
-        )
-        metric = head_metric(goal.metric, suite.headline, suite.error)
-        reached = "reached" if len(above) >= goal.agents else "missed"
-        both = _list([label for label in above if label in learned], "none")
-        cells = (suite.suite, metric, f"{goal.agents}", _list(above, "none"), reached)
-        rows.append(tuple(map(Cell, (*cells, both))))
-    if rows:
+    table = table_goals({suite.suite: suite for suite in suites})
+    if table.rows:
         yield "## Goals\n"
         yield (
-            "Set before the runs: at least this many learners are above random, which "
-            "means that the 95 %\ninterval of the difference, paired by seed, is above "
-            "0. The last column was added afterwards: the\nlearners that are above "
-            f"`{_EXPLORER}`, too.\n"
+            "Set before the runs, and judged by 95 % intervals; those of differences "
+            "are paired by seed.\n"
         )
-        learners = ("learners above random", "goal", f"above random and {_EXPLORER}")
-        columns = ("suite", "number", "at least", *learners)
-        yield render_markdown(TextTable("goals", columns, tuple(rows), names=6))
-
-
-def _list_above(suite: SuiteComparison, other: str, metric: str) -> list[str]:
-    """The learners above another agent."""
-    return [
-        agent.label
-        for agent in _find_learners(suite)
-        if _is_above(_find_difference(suite, agent, other, metric))
-    ]
+        yield render_markdown(table)
 
 
 def render_section(suite: SuiteComparison, found: FoundRuns) -> str:
@@ -130,12 +107,13 @@ def render_section(suite: SuiteComparison, found: FoundRuns) -> str:
         f"## {suite.suite}\n",
         _render_commands(runs),
         render_markdown(make_agents_table(suite)),
-        *(f"- {note}" for note in _describe_differences(suite)),
         *(f"- {note}" for note in _describe_missing(suite)),
         "\n### Games\n",
         render_markdown(_table_games(suite)),
         *(_describe_errors(suite) if suite.error else _describe_games(suite, runs)),
         *_render_pairs(suite, runs),
+        *_render_transfer(suite),
+        *_render_memory(suite),
         *_render_changes(suite),
     ]
     shown = "Errors on each game" if suite.error else "Reward over visits of each game"
@@ -149,58 +127,17 @@ def _render_commands(runs: RunsOfAgents) -> str:
     return "\n".join([mark, "```console", *lines, "```", ""])
 
 
-def _find_learners(suite: SuiteComparison) -> list[AgentNumbers]:
-    return [a for a in suite.agents if not a.is_shipped and a.label not in NON_LEARNERS]
-
-
 def _find_yardsticks(suite: SuiteComparison) -> list[str]:
     """Labels of what learners are judged by."""
-    wanted = (_RUNNING_MEAN,) if suite.error else NON_LEARNERS
+    wanted = (_RUNNING_MEAN,) if suite.error else _YARDSTICKS
     labels = {agent.label for agent in suite.agents}
     return [label for label in wanted if label in labels]
 
 
 def _find_metrics(suite: SuiteComparison) -> list[str]:
-    """The track's own number, and the one that differences are about."""
-    return list(dict.fromkeys(("headline", suite.lead)))
-
-
-def _find_difference(
-    suite: SuiteComparison, agent: AgentNumbers, other: str, metric: str
-) -> Estimate | None:
-    """Of one number of two agents, paired by seed."""
-    theirs = next((a for a in suite.agents if a.label == other), None)
-    pair = [
-        dict(zip(one.seeds, one.per_run[metric], strict=True))
-        for one in (agent, theirs)
-        if one is not None and metric in one.per_run
-    ]
-    return estimate_difference(*pair) if len(pair) == 2 else None
-
-
-def _describe_differences(suite: SuiteComparison) -> Iterator[str]:
-    """Which agents differ from the yardsticks, by the 95 % interval."""
-    yardsticks = _find_yardsticks(suite)
-    for agent in suite.agents:
-        if agent.is_shipped:
-            continue
-        for metric in _find_metrics(suite):
-            verdicts = [
-                _judge(difference, label)
-                for label in yardsticks
-                if agent.label not in (label, _RANDOM)
-                if (difference := _find_difference(suite, agent, label, metric))
-            ]
-            name = head_metric(metric, suite.headline, suite.error)
-            if verdicts:
-                yield f"`{agent.label}`, {name}: {'; '.join(verdicts)}."
-
-
-def _judge(difference: Estimate, other: str) -> str:
-    size, other = format_estimate(difference), other.removesuffix(" (shipped)")
-    if not difference.excludes_zero:
-        return f"not distinguishable from {other} ({size})"
-    return f"{'above' if difference.mean > 0 else 'below'} {other} ({size})"
+    """The number that agents are compared by, the track's own, and a revisit's."""
+    revisit = ["change_at_revisit"] if has_revisits(suite) else []
+    return list(dict.fromkeys((suite.lead, "headline", *revisit)))
 
 
 def _describe_missing(suite: SuiteComparison) -> Iterator[str]:
@@ -217,26 +154,25 @@ def _describe_missing(suite: SuiteComparison) -> Iterator[str]:
 
 
 def _table_games(suite: SuiteComparison, metric: str | None = None) -> TextTable:
-    """One row per game, one column per agent."""
+    """One row per game that has the number, one column per agent."""
     metric = metric or ("error" if suite.error else "rate")
-    rows = tuple(
-        (
-            Cell(game),
-            *(
-                Cell(format_estimate(agent.games.get(game, {}).get(metric)))
-                for agent in suite.agents
-            ),
-        )
+    rows = {
+        game: [agent.games.get(game, {}).get(metric) for agent in suite.agents]
         for game in suite.games
+    }
+    cells = tuple(
+        (Cell(game), *(Cell(format_estimate(number)) for number in numbers))
+        for game, numbers in rows.items()
+        if any(numbers)
     )
-    return TextTable(metric, ("game", *(a.label for a in suite.agents)), rows)
+    return TextTable(metric, ("game", *(a.label for a in suite.agents)), cells)
 
 
 def _describe_errors(suite: SuiteComparison) -> Iterator[str]:
     """Where predictions are better than a constant."""
     known: set[str] = set()
     measured: set[str] = set()
-    for agent in _find_learners(suite):
+    for agent in find_learners(suite):
         errors = {game: agent.games.get(game, {}).get("error") for game in suite.games}
         highs = {g: e.high for g, e in errors.items() if e and e.high is not None}
         below = [game for game, high in highs.items() if high < 1]
@@ -251,36 +187,18 @@ def _describe_errors(suite: SuiteComparison) -> Iterator[str]:
 
 
 def _describe_games(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]:
-    """Where an agent differs from the yardsticks, and where no learner is better."""
+    """The games on which no learner is better than the yardsticks."""
     yardsticks = _find_yardsticks(suite)
-    if _RANDOM not in yardsticks:
+    if RANDOM not in yardsticks:
         return
     learned: set[str] = set()
-    comparisons = 0
-    for agent in suite.agents:
-        against = [c for c in yardsticks if agent.label not in (c, _RANDOM)]
-        verdicts, above = [], set(suite.games)
-        for label in against:
-            better, worse = _judge_games(suite.games, runs[agent.label], runs[label])
-            above &= set(better)
-            comparisons += len(suite.games)
-            where = f"above {label} on {_list(better)}, below on {_list(worse)}"
-            verdicts.append(where)
-        if verdicts:
-            yield f"- `{agent.label}`: {'; '.join(verdicts)}."
-        if agent.label not in NON_LEARNERS:
-            learned |= above
+    for agent in find_learners(suite):
+        ours = runs[agent.label]
+        above = [set(_judge_games(suite.games, ours, runs[y])[0]) for y in yardsticks]
+        learned |= set.intersection(*above)
     unlearned = [game for game in suite.games if game not in learned]
-    both = f"{'both ' * (len(yardsticks) > 1)}{' and '.join(yardsticks)}"
-    yield f"\nNo learner is above {both} on {_list(unlearned)}.\n"
-    yield _count_comparisons(comparisons)
-
-
-def _count_comparisons(count: int) -> str:
-    return (
-        f"These are {count} comparisons of games, each at 95 %: about {count / 20:.2g} "
-        "would differ by chance alone.\n"
-    )
+    both = f"{'both ' * (len(yardsticks) == 2)}{' and '.join(yardsticks)}"
+    yield f"No learner is above {both} on {_list(unlearned)}.\n"
 
 
 def _judge_games(
@@ -298,34 +216,113 @@ def _judge_games(
     return better, worse
 
 
+def _find_pairs(suite: SuiteComparison) -> list[tuple[AgentNumbers, str]]:
+    """Every agent with the yardsticks, and learners with each other if they are few."""
+    yardsticks, learners = _find_yardsticks(suite), find_learners(suite)
+    judged = [
+        (agent, label)
+        for agent in suite.agents
+        if not agent.is_shipped
+        for label in _cut_before(yardsticks, agent.label)
+    ]
+    if len(learners) > _MOST_PAIRED:
+        return judged
+    pairs = itertools.combinations(learners, 2)
+    return [*judged, *((ours, theirs.label) for ours, theirs in pairs)]
+
+
+def _cut_before(labels: list[str], label: str) -> list[str]:
+    """The labels before one of them; all if it is not among them."""
+    return labels[: labels.index(label)] if label in labels else labels
+
+
 def _render_pairs(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]:
-    """Every learner against every other."""
+    """The differences of agents, paired by seed, and the games that differ."""
     metrics, rows = _find_metrics(suite), []
-    for ours, theirs in combinations(_find_learners(suite), 2):
-        differences = [
-            _find_difference(suite, ours, theirs.label, metric) for metric in metrics
-        ]
+    for ours, other in _find_pairs(suite):
+        differences = [find_difference(suite, ours.label, other, m) for m in metrics]
         games = (
             []
             if suite.error
-            else _judge_games(suite.games, runs[ours.label], runs[theirs.label])
+            else _judge_games(suite.games, runs[ours.label], runs[other])
         )
         rows.append(
             (
-                Cell(f"{ours.label} − {theirs.label}"),
+                Cell(f"{ours.label} − {other.removesuffix(' (shipped)')}"),
                 *(Cell(_mark(difference)) for difference in differences),
-                *(Cell(_list(each)) for each in games),
+                *(Cell(_list(each, NOTHING)) for each in games),
             )
         )
     if not rows:
         return
     heads = [f"Δ {head_metric(m, suite.headline, suite.error)}" for m in metrics]
     where = () if suite.error else ("above on", "below on")
-    yield "### Learners against each other\n"
+    yield "### Differences\n"
     yield render_markdown(TextTable("pairs", ("agents", *heads, *where), tuple(rows)))
-    yield "Paired by seed; bold where the interval does not contain 0.\n"
-    if not suite.error:
-        yield _count_comparisons(len(rows) * len(suite.games))
+    yield _explain_pairs(0 if suite.error else len(rows) * len(suite.games))
+    yield from _describe_resolution(suite)
+
+
+def _describe_resolution(suite: SuiteComparison) -> Iterator[str]:
+    """The smallest difference that the suite tells apart."""
+    resolution = None if suite.error else find_resolution(suite)
+    if resolution is None:
+        return
+    seeds = max(len(agent.seeds) for agent in suite.agents)
+    text = (
+        f"The intervals of all pairs of agents have a median half-width of "
+        f"{resolution:.2g} in average z:\nthis is about the smallest difference that "
+        f"{seeds} seeds tell apart."
+    )
+    if resolution > _WANTED_RESOLUTION:
+        needed = count_seeds(resolution, seeds, _WANTED_RESOLUTION)
+        text += f" {_WANTED_RESOLUTION} would need about {needed} seeds."
+    yield f"{text}\n"
+
+
+def _render_transfer(suite: SuiteComparison) -> Iterator[str]:
+    """Each learner with its memories: negative transfer, and what keeping gains."""
+    rows = []
+    for agent in find_learners(suite):
+        names = [with_memory(agent.label, memory) for memory in MEMORIES]
+        carry, reset, library = names
+        pairs = ((reset, carry), (library, carry), (library, reset))
+        differences = [find_difference(suite, *pair) for pair in pairs]
+        if any(differences):
+            cells = (Cell(_mark(difference)) for difference in differences)
+            rows.append((Cell(agent.label), *cells))
+    if rows:
+        columns = ("learner", "reset − carry", "library − carry", "library − reset")
+        yield "### Negative transfer\n"
+        yield render_markdown(TextTable("transfer", columns, tuple(rows)))
+        yield (
+            "Differences in average z. `reset` forgets everything at a switch: where "
+            "it is above `carry`,\nwhat was learned on other games does harm. "
+            "`library` keeps a set of weights per game.\n"
+        )
+
+
+def _render_memory(suite: SuiteComparison) -> Iterator[str]:
+    """What agents learned, kept and forgot, by probes."""
+    tables = list_memory_tables(suite)
+    if not tables:
+        return
+    yield "### What agents keep\n"
+    yield render_markdown(tables[0])
+    yield from (f"- {note}" for note in describe_memory(suite))
+    picture = picture_of(suite, "memory")
+    yield f"\n![Reward of copies of each agent after every visit]({picture})\n"
+
+
+def _explain_pairs(comparisons: int) -> str:
+    chance = (
+        f"\nThese are {comparisons} comparisons of games: about "
+        f"{comparisons / 20:.2g} would differ by chance alone."
+    )
+    return (
+        "Paired by seed; bold where the 95 % interval does not contain 0."
+        f"{chance * bool(comparisons)}\n"
+    )
 
 
 def _mark(difference: Estimate | None) -> str:
@@ -338,11 +335,6 @@ def _render_changes(suite: SuiteComparison) -> Iterator[str]:
     if not has_revisits(suite):
         return
     yield "### Change at revisit\n"
-    for agent in suite.agents:
-        difference = _find_difference(suite, agent, _RANDOM, "change_at_revisit")
-        if difference is not None and agent.label != _RANDOM:
-            yield f"- `{agent.label}`: change at revisit {_judge(difference, _RANDOM)}."
-    yield ""
     yield render_markdown(_table_games(suite, "change_at_revisit"))
     picture = picture_of(suite, "retention")
     yield f"![Retention, change at revisit and recovery of each agent]({picture})\n"
@@ -358,20 +350,10 @@ def _list(names: Sequence[str], nothing: str = "no game") -> str:
 
 
 def render_short() -> str:
-    """README's tables: the track's own number of each suite, and average z."""
-    suites = [suite for suite, _ in read_suites()]
-    scaled = [suite for suite in suites if suite.lead == "average"]
-    own = [(suite, suite.lead if suite.error else "headline") for suite in suites]
-    parts = [render_markdown(_table_agents(own))]
-    if scaled:
-        parts.append(
-            "Average performance, z: reward over all visits, on a scale where 0 is the "
-            "random agent and 1 an upper\nanchor, averaged over games "
-            "([definition](docs/analysis.md)).\n"
-        )
-        averages = [(suite, "average") for suite in scaled]
-        parts.append(render_markdown(_table_agents(averages)))
-    return "\n".join(parts)
+    """README's table: the number that agents are compared by, on each suite."""
+    return render_markdown(
+        _table_agents([(suite, suite.lead) for suite, _ in read_suites()])
+    )
 
 
 def _table_agents(columns: Sequence[tuple[SuiteComparison, str]]) -> TextTable:
@@ -379,10 +361,10 @@ def _table_agents(columns: Sequence[tuple[SuiteComparison, str]]) -> TextTable:
     suites = [suite for suite, _ in columns]
     agents = [agent for suite in suites for agent in suite.agents]
     labels = {agent.label for agent in agents if not agent.is_shipped}
-    learners = (agent.label for suite in suites for agent in _find_learners(suite))
+    learners = (agent.label for suite in suites for agent in find_learners(suite))
     rows = tuple(
         (Cell(f"`{label}`"), *(Cell(_mark_number(*one, label)) for one in columns))
-        for label in dict.fromkeys((*NON_LEARNERS, *learners))
+        for label in dict.fromkeys((*_YARDSTICKS, *learners))
         if label in labels
     )
     heads = (
@@ -393,7 +375,7 @@ def _table_agents(columns: Sequence[tuple[SuiteComparison, str]]) -> TextTable:
 
 
 def _mark_number(suite: SuiteComparison, metric: str, label: str) -> str:
-    """A number of an agent; in italics above random, in bold above both yardsticks."""
+    """A number of an agent; in italics above random, in bold above all yardsticks."""
     agent = next((a for a in suite.agents if a.label == label), None)
     if agent is None:
         return NOTHING
@@ -402,16 +384,12 @@ def _mark_number(suite: SuiteComparison, metric: str, label: str) -> str:
     above = [
         other
         for other in others
-        if _is_above(_find_difference(suite, agent, other, metric))
+        if is_above(find_difference(suite, agent.label, other, metric))
     ]
-    if suite.error or label == _RANDOM or _RANDOM not in above:
+    if suite.error or label == RANDOM or RANDOM not in above:
         return text
-    is_learning = label not in NON_LEARNERS and len(above) == len(others)
+    is_learning = label not in _YARDSTICKS and len(above) == len(others)
     return f"**{text}**" if is_learning else f"*{text}*"
-
-
-def _is_above(difference: Estimate | None) -> bool:
-    return difference is not None and difference.excludes_zero and difference.mean > 0
 
 
 def picture_of(suite: SuiteComparison, kind: str = "") -> str:
@@ -428,6 +406,8 @@ def draw_suite(suite: SuiteComparison, found: FoundRuns) -> dict[str, bytes]:
     kinds = {picture_of(suite): "predictions" if suite.error else "curves"}
     if has_revisits(suite):
         kinds[picture_of(suite, "retention")] = "retention"
+    if any(agent.memory for agent in agents):
+        kinds[picture_of(suite, "memory")] = "memory"
     return {
         path: render_paper(draw(kind, shown), "svg", 2) for path, kind in kinds.items()
     }

@@ -56,8 +56,10 @@ class SchemaSet:
     page: Path
     documents: Mapping[str, type[Document]]
     rows: Mapping[str, type[msgspec.Struct]] = field(default_factory=dict)
-    # File -> the keys that other tools must write; adds a column if given.
-    required: Mapping[str, set[str]] | None = None
+    # File -> the keys that other tools must write; adds a column to its table.
+    required: Mapping[str, set[str]] = field(default_factory=dict)
+    # File -> the file whose fields it has, too; its table lists the others.
+    extends: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def file_names(self) -> tuple[str, ...]:
@@ -81,10 +83,7 @@ class SchemaSet:
     def fill_tables(self, text: str) -> str:
         """Fills every `<!-- fields: FILE --> … <!-- end -->` of a page."""
         schemas = self.make_schemas()
-        tables = {
-            name: "\n".join(self._table(name, schema))
-            for name, schema in schemas.items()
-        }
+        tables = {name: "\n".join(self._table(name, schemas)) for name in schemas}
         return _MARK.sub(lambda m: f"{m[1]}{tables[m['name']]}\n{m[3]}", text)
 
     def write(self) -> None:
@@ -95,16 +94,24 @@ class SchemaSet:
         text = self.page.read_text(encoding="utf-8")
         self.page.write_text(self.fill_tables(text), encoding="utf-8")
 
-    def _table(self, file_name: str, schema: dict[str, Any]) -> Iterator[str]:
+    def _table(
+        self, file_name: str, schemas: Mapping[str, dict[str, Any]]
+    ) -> Iterator[str]:
         heads = ["key", "type", "required", "meaning"]
-        if self.required is None:
+        if file_name not in self.required:
             heads.remove("required")
         yield f"| {' | '.join(heads)} |"
         yield "|---" * len(heads) + "|"
+        base = self.extends.get(file_name)
+        known = set(self._list_fields(base, schemas[base])) if base else set()
+        rows = self._list_fields(file_name, schemas[file_name])
+        yield from (row for row in rows if row not in known)
+
+    def _list_fields(self, file_name: str, schema: dict[str, Any]) -> Iterator[str]:
         for name, entry in _fields(schema, schema.get("$defs", {})):
             cells = [f"`{name}`", _type_name(entry), entry.get("description", "")]
-            if self.required is not None:
-                required = re.split(r"\W", name)[0] in self.required.get(file_name, ())
+            if file_name in self.required:
+                required = re.split(r"\W", name)[0] in self.required[file_name]
                 cells.insert(2, "yes" if required else "")
             yield f"| {' | '.join(cells)} |"
 
@@ -186,6 +193,12 @@ RUN_DIRECTORY = SchemaSet(
         "score.json": _required_keys(Score),
         "control.score.json": _required_keys(ControlScore),
         "prediction.score.json": _required_keys(PredictionScore),
+    },
+    extends={
+        "control.events.jsonl": "events.jsonl",
+        "prediction.events.jsonl": "control.events.jsonl",
+        "control.score.json": "score.json",
+        "prediction.score.json": "score.json",
     },
 )
 

@@ -1,4 +1,4 @@
-"""Sentences of the seed documents and markers of the tests -> docs/seeds.md.
+"""Sentences of the seed documents and markers of the tests -> tests/docs/seeds.md.
 
     python docs/generate/seed_table.py        writes the page again
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "seeds.md"
+PAGE = ROOT / "tests" / "docs" / "seeds.md"
 SENTENCES = ROOT / "tests" / "docs" / "seed_sentences.toml"
 
 # Document and id of a sentence.
@@ -88,18 +88,15 @@ def render_page(sentences: Mapping[Key, str], marks: Mapping[Key, list[str]]) ->
     """The page: one table for each document."""
     parts = [INTRODUCTION]
     for document, heading in HEADINGS.items():
-        rows = [
-            f"| {name} | {text} | {_link(marks.get((document, name), []))} |"
-            for (owner, name), text in sentences.items()
-            if owner == document
-        ]
         title = heading if document == "cube" else f"{document}: {heading}"
-        parts += [
-            f"\n## {title}\n",
-            "| id | sentence | tests |",
-            "|---|---|---|",
-            *rows,
-        ]
+        parts += [f"\n## {title}\n", "| id | sentence | tests |", "|---|---|---|"]
+        last = ""
+        for (owner, name), text in sentences.items():
+            if owner == document:
+                tests = _link(marks.get((owner, name), []))
+                shown = "as above" if tests == last else tests
+                parts.append(f"| {name} | {text} | {shown} |")
+                last = tests
     return "\n".join(parts) + "\n"
 
 
@@ -107,7 +104,8 @@ def _link(tests: list[str]) -> str:
     links = []
     for test in tests:
         path, _, name = test.partition("::")
-        links.append(f"[{name.removeprefix('test_').replace('_', ' ')}](../{path})")
+        place = path.removeprefix("tests/")
+        links.append(f"[{name.removeprefix('test_').replace('_', ' ')}](../{place})")
     return ", ".join(links)
 
 

@@ -81,7 +81,17 @@ A suite fixes games, visits and rules, and never changes. This page says what ea
 show, what a run costs, and how far apart two seeds are. `make facts` generates it from
 the catalogue and from shipped data.
 
-- *Cost* is that of one run on one core, without the agent's own computation.
+```console
+$ longplay suites                            # the catalogue, with times and sizes
+$ longplay settings control-v1               # what can be changed
+$ longplay run control-v1 --agent random --set 'games=["pong","qbert"]' --dry-run
+```
+
+With a changed [setting](studies.md#settings-of-a-suite) it is another suite, which gets
+a name of its own.
+
+- *Time* and *disk* are those of one run on one core, without the agent's own
+  computation.
 - *Noise* is the standard deviation between seeds, and the standard error of the mean:
   the deviation divided by √n for n seeds. Do not expect to see a difference between two
   agents that is smaller than about two standard errors. Agents on the same seeds are
@@ -138,7 +148,6 @@ def _render_overview() -> Iterator[str]:
 
 def _render_suite(suite: Suite) -> Iterator[str]:
     name, track = suite.suite_id, get_track(suite.track)
-    length, time, disk = _describe_cost(suite)
     yield f"## {name}\n"
     yield f"{'**Experimental.** ' * is_experimental(name)}{SHOWS[name]}\n"
     yield "| | |"
@@ -147,7 +156,6 @@ def _render_suite(suite: Suite) -> Iterator[str]:
         "games": ", ".join(suite.games),
         "visits": _describe_visits(suite, track),
         "rules": _describe_rules(suite, track),
-        "cost of a run": f"{length}, about {time}, {disk}",
         "noise": "<br>".join(map(str, measure_noise(suite))) or "not measured yet",
         "Gymnasium": _name_environment(name),
         "official seeds": ", ".join(map(str, suite.official_seeds)),

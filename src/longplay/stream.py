@@ -1,4 +1,4 @@
-"""Visits x console x driver -> one frame at a time.
+"""Visits x console x driver -> one frame at a time: decisions, delays, boundaries.
 
     stream = Stream(schedule, emulator_seeds, console, mechanics, driver)
     while not stream.done:

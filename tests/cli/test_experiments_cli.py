@@ -169,6 +169,25 @@ def failed(played_badly: Path, agent: Path) -> Path:
     return Path(shutil.copytree(played_badly, agent.parent / "failed"))
 
 
+def test_an_agent_has_the_name_that_it_is_given(invoke, tmp_path: Path):
+    for name in ("one", "two"):
+        out = tmp_path / name
+        run_seeds(invoke, out, "1000", "--name", name)
+        agent = read_json(out / "experiment_config.json")["agent"]
+        assert agent["name"] == name
+    assert invoke("retry", tmp_path / "two", "--quiet").exit_code == 0
+    found = invoke("compare", tmp_path, "--json").json
+    labels = [agent["label"] for agent in found["suites"][0]["agents"]]
+    assert labels == ["one", "two"]
+
+
+def test_an_empty_name_is_refused(invoke, tmp_path: Path):
+    result = run_seeds(invoke, tmp_path / "run", "1000", "--name", "")
+    assert result.exit_code == 2
+    assert "name: expected at least one character, found none" in result.stdout
+    assert not (tmp_path / "run").exists()
+
+
 # --- run ------------------------------------------------------------------------
 
 

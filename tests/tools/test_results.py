@@ -20,7 +20,6 @@ from longplay.lab.analysis.runs import RunReader
 from longplay.lab.report.site.verdicts import open_pack
 from longplay.suites import SUITES, get_suite
 from longplay.tracks.catalogue import get_track
-from longplay.verify.pack import replayed_pack
 
 # Bytes of all packs together.
 MOST_BYTES = 100_000_000
@@ -83,7 +82,12 @@ def test_arguments_are_those_of_the_variant_and_of_tuning(
 ) -> None:
     tuned = {("dqn", "none"): {"step_size": 1e-3}, ("dqn", "ewc"): {"strength": 100}}
     monkeypatch.setattr(results, "TUNED", tuned)
+    played = {("dqn", "none"): 2_000, ("dqn", "ewc"): 500}
+    monkeypatch.setattr(results, "TUNING_TIMESTEPS", played)
     assert results.Variant("linear-sarsa").args == {}
+    assert results.Variant("linear-sarsa").tuning_timesteps is None
+    assert results.Variant("dqn").tuning_timesteps == 2_000
+    assert results.Variant("dqn", is_tuned=False).tuning_timesteps is None
     assert results.Variant("dqn").args == {"step_size": 1e-3}
     assert results.Variant("dqn", is_tuned=False).args == {}
     library = results.Variant("dqn", "library")
@@ -94,7 +98,7 @@ def test_arguments_are_those_of_the_variant_and_of_tuning(
     assert run.make_job(tmp_path).command == [
         *("run", "control-smoke-v1", "--agent", "dqn", "--seed", "1000"),
         *("--agent-arg", 'method="ewc"', "--agent-arg", "strength=100"),
-        *("--keep-agent", "visits"),
+        *("--keep-agent", "visits", "--name", "dqn-ewc", "--tuning-frames", "2500"),
         *("--out", str(tmp_path / "control-smoke-v1/dqn-ewc/seed-1000")),
         *("--resume", "--quiet"),
     ]
@@ -119,14 +123,23 @@ def test_a_probed_run_has_packs_of_its_probes(
     run = results.PlannedRun("control-smoke-v1", blind, 1000, is_probed=True)
     for _ in range(2):  # the second time nothing is missing
         results.play([run], tmp_path / "runs", tmp_path / "results")
-    probes = results.read_manifest(tmp_path / "results").probes
+    folder, manifest = tmp_path / "results", results.read_manifest(tmp_path / "results")
+    probes, (packed,) = manifest.probes, manifest.packs
     assert [p.state for p in probes] == ["fresh", "visit-0", "visit-1", "visit-2"]
     assert {p.run for p in probes} == {"control-smoke-v1/blind/seed-1000.longplay"}
-    for probe in probes:
-        pack = tmp_path / "results" / probe.path
-        assert pack.stat().st_size == probe.bytes
-        with replayed_pack(pack) as verification:
-            assert verification.passed, verification.describe_failure()
+    assert results.find_problem(packed, folder, probes) is None
+    assert [p.bytes for p in probes] == [
+        (folder / p.path).stat().st_size for p in probes
+    ]
+    fresh, *_ = probes
+    other = fresh.model_copy(update={"sha256": probes[1].sha256})
+    problem = results.find_problem(packed, folder, [other])
+    assert problem == "fresh.longplay does not have the hash of the manifest"
+    exchanged = probes[1].model_copy(update={"path": fresh.path})
+    exchanged = exchanged.model_copy(update={"sha256": fresh.sha256})
+    assert results.find_problem(packed, folder, [exchanged]) == (
+        "fresh.longplay: expected state visit-0, found fresh"
+    )
 
 
 @pytest.mark.exhaustive
@@ -163,7 +176,7 @@ def test_packs_are_replayed(
     copy.write_bytes((played / "results" / manifest.packs[0].path).read_bytes()[:-1])
     with pytest.raises(SystemExit, match="1 of 1 packs do not verify"):
         results.verify(manifest.packs, tmp_path, workers=1)
-    assert "it does not have the hash of the manifest" in capsys.readouterr().out
+    assert ".longplay does not have the hash of the manifest" in capsys.readouterr().out
 
 
 @pytest.mark.exhaustive

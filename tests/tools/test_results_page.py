@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import results_goals
 import results_page
 from longplay.suites import get_suite
 from made_up_anchors import make_anchors, make_game
 from references.reference_tables import fill_marked
+from results_goals import Goal, judge_count
 from written_runs import make_config, write_run
 
 SUITE = "control-smoke-v1"
@@ -35,19 +38,20 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_agents_are_judged_by_the_interval_of_paired_differences(results) -> None:
     text = results_page.render_results()
     assert f"$ longplay run {SUITE} --agent good --seeds 0-2  # good" in text
-    assert "- `good`, cumulative reward: above random (200)." in text
-    assert "- `odd`, cumulative reward: not distinguishable from random (" in text
+    assert "| good − random | **200** |" in text
+    (odd,) = (line for line in text.splitlines() if line.startswith("| odd − random"))
+    assert "**" not in odd
 
 
 def test_games_that_somebody_learns_are_told_from_those_that_nobody_does(
     results,
 ) -> None:
     text = results_page.render_results()
-    assert "- `good`: above random on breakout, below on no game." in text
-    assert "- `odd`: above random on no game, below on breakout." in text
+    assert "| good − random | **200** | breakout | – |" in text
+    (odd,) = (line for line in text.splitlines() if line.startswith("| odd − random"))
+    assert odd.endswith("| – | breakout |")
     assert "No learner is above random on pong, space_invaders." in text
-    assert "These are 6 comparisons of games, each at 95 %: about 0.3 would" in text
-    assert "These are 3 comparisons of games, each at 95 %: about 0.15 would" in text
+    assert "These are 9 comparisons of games: about 0.45 would differ by" in text
 
 
 def test_learners_are_compared_with_each_other(results) -> None:
@@ -56,7 +60,7 @@ def test_learners_are_compared_with_each_other(results) -> None:
     _, _, reward, above, below, _ = (cell.strip() for cell in pair.split("|"))
     # Of 500 timesteps each: 0.5 on breakout, and −0.8, 0.1 and 0.1 on the third game.
     assert reward == "150 ±650"
-    assert (above, below) == ("breakout", "no game")
+    assert (above, below) == ("breakout", "–")
 
 
 def test_learners_are_compared_with_an_agent_that_learns_nothing(
@@ -67,27 +71,29 @@ def test_learners_are_compared_with_an_agent_that_learns_nothing(
         rewards = [rate for rate in (0.0, 0.5, 0.1) for _ in range(500)]
         write_run(tmp_path / SUITE / "explore-only" / f"seed-{seed}", config, rewards)
     text = results_page.render_results()
-    assert (
-        "- `good`: above random on breakout, below on no game; above explore-only on "
-        "no game, below on no game." in text
-    )
+    assert "| good − random | **200** | breakout | – |" in text
+    (good,) = (line for line in text.splitlines() if "| good − explore-only" in line)
+    assert good.endswith("| – | – |")
     assert (
         "No learner is above both random and explore-only on pong, breakout, " in text
     )
-    assert "- `explore-only`: above random on breakout, below on no game." in text
+    assert "| explore-only − random | **150 ±" in text
     assert "| good − odd" in text
-    assert "explore-only −" not in text
+    assert "explore-only − good" not in text
     _, _, _, explorer, good, _ = results_page.render_short().splitlines()
     assert explorer == "| `explore-only` | *300* |"
     assert "*350" in good and "**" not in good
 
 
 def test_goals_are_counted(results, monkeypatch: pytest.MonkeyPatch) -> None:
-    goals = [results_page.Goal(SUITE, "headline", number) for number in (1, 2)]
-    monkeypatch.setattr(results_page, "GOALS", goals)
+    goals = [
+        Goal(SUITE, f"{least} above random", partial(judge_count, "headline", least))
+        for least in (1, 2)
+    ]
+    monkeypatch.setattr(results_goals, "GOALS", goals)
     text = results_page.render_results()
-    assert f"| {SUITE} | cumulative reward | 1 | good | reached | none |" in text
-    assert f"| {SUITE} | cumulative reward | 2 | good | missed | none |" in text
+    assert f"| {SUITE} | 1 above random | good | reached |" in text
+    assert f"| {SUITE} | 2 above random | good | **missed** |" in text
 
 
 def test_games_without_z_are_listed(results) -> None:
@@ -118,8 +124,9 @@ def test_change_at_revisit_is_less_that_of_resets(
         frames = sum(visit.visit_frames for visit in config.schedule)
         write_run(tmp_path / suite / f"random-{seed}", config, [1.0] * frames)
     text = results_page.render_results()
-    assert "- `fades`: change at revisit above random (1.00)." in text
-    assert "- `random`: change at revisit" not in text
+    (line,) = (line for line in text.splitlines() if "| fades − random" in line)
+    assert "**1.00**" in line.split("|")[4]
+    assert "| random −" not in text
     assert "(pictures/results-stream-smoke-v1-retention.svg)" in text
     # About 2, as visits differ in length; random has 1, the upper anchor 3.
     assert f"| agent | {suite}, average |" in (short := results_page.render_short())

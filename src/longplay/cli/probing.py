@@ -31,7 +31,7 @@ from longplay.cli.toolkit import (
 from longplay.contract.rundir import is_pack
 from longplay.errors import RunCancelled, RunPreempted
 from longplay.runs.progress import format_seconds
-from longplay.tables import NOTHING, TextTable
+from longplay.tables import NOTHING, Column, TextTable
 
 if TYPE_CHECKING:
     from longplay.experiments.probing import ProbedRun, ProbeResult, Probing
@@ -158,16 +158,17 @@ def _play(
 
 
 def _show_plan(runs: list[ProbedRun], as_json: bool) -> None:
-    table = TextTable.of_items(
-        "",
-        runs,
-        ("run", lambda run: str(run.path)),
+    are_named = len({run.path.name for run in runs}) == len(runs)
+    columns: list[Column[ProbedRun]] = [
+        ("run", lambda run: run.path.name if are_named else str(run.path)),
         ("states", lambda run: len(run.cells)),
         ("branches", lambda run: run.branches),
-        ("frames each", lambda run: run.size.frames),
+        ("length", lambda run: run.size.frames),
         ("time", lambda run: _format_time(run.expected_s)),
-        ("states again", lambda run: _format_time(run.making_s)),
-    )
+    ]
+    if any(run.making_s for run in runs):
+        columns.append(("states again", lambda run: _format_time(run.making_s)))
+    table = TextTable.of_items("", runs, *columns)
     print_answer(as_json, [*map(_plan_to_json, runs)], [table])
 
 

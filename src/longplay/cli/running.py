@@ -80,6 +80,9 @@ def run(
         str | None,
         typer.Option(help="Name, file.py[:attr], module:attr or package.module."),
     ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="The agent's name in tables and figures.")
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(help="Seed of the run, 0 to 2147483647 (default: 1000)."),
@@ -179,6 +182,7 @@ def run(
         experiment = Experiment.create(
             plans,
             agent,
+            name=name,
             out=out,
             agent_args=parse_agent_args(agent_arg or []),
             agent_files=agent_files or (),

@@ -94,7 +94,7 @@ class AgentEntry(Document):
     config: dict[str, Any] = Field(description="`_type` and arguments; no seed.")
     agent_id: str = Field(description="SHA-256 of the config's sorted JSON.")
     name: str | None = optional(
-        "The name that a study gives it; not hashed.", min_length=1
+        "Its name in tables, if it has another than its own; not hashed.", min_length=1
     )
 
     @property

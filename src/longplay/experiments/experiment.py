@@ -187,6 +187,7 @@ class Experiment:
         plans: tuple[RunPlan, ...],
         agent: str | Callable[..., StreamingAgent],
         *,
+        name: str | None = None,
         out: str | Path | None = None,
         agent_args: Mapping[str, Any] | None = None,
         agent_files: Sequence[str] = (),
@@ -196,9 +197,13 @@ class Experiment:
 
         Raises:
             AgentLoadError: The agent cannot be imported.
-            ConfigError: Its arguments contain something like a password.
+            ConfigError: Its arguments contain something like a password, or its name
+                is empty.
         """
+        if name == "":
+            raise ConfigError("name: expected at least one character, found none")
         loaded = load_agent_at(isolation, agent, agent_args, agent_files)
+        loaded = loaded.with_name(name)
         check_no_secrets(loaded.entry.config, "agent config")
         directory = default_directory(plans[0], loaded) if out is None else Path(out)
         return cls(plans, loaded, directory)
@@ -608,6 +613,7 @@ def plan_experiment(
     agent: str | Callable[..., StreamingAgent],
     *,
     seeds: Sequence[int] | None = None,
+    name: str | None = None,
     out: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
@@ -618,6 +624,7 @@ def plan_experiment(
     return Experiment.create(
         plan_seeds(suite, (FIRST_TUNING_SEED,) if seeds is None else seeds, overrides),
         agent,
+        name=name,
         out=out,
         agent_args=agent_args,
         agent_files=agent_files,
@@ -646,6 +653,7 @@ def run(
     agent: str | Callable[..., StreamingAgent],
     *,
     seeds: Sequence[int] | None = None,
+    name: str | None = None,
     out: str | Path | None = None,
     overrides: Mapping[str, Any] | None = None,
     agent_args: Mapping[str, Any] | None = None,
@@ -662,6 +670,8 @@ def run(
             as `agent(num_actions, seed, **agent_args)`.
         seeds: Run seeds; each determines the schedule, emulators and agent of its run.
             By default tuning seed 1000: official seeds are played when they are named.
+        name: The agent's name in tables and figures; by default that of its file,
+            class, or of a built-in agent.
         out: Experiment directory to create; by default a new one in `runs/`.
         overrides: Settings of the suite to override.
         agent_args: Arguments for the agent.
@@ -687,6 +697,7 @@ def run(
         suite,
         agent,
         seeds=seeds,
+        name=name,
         out=out,
         overrides=overrides,
         agent_args=agent_args,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.stream import Mechanics
 from longplay.suites import ControlSuite, Suite, get_suite
 from references.workspace import Workspace
@@ -82,10 +83,8 @@ class AnchorWorkspace(Workspace):
         return ANCHOR_TASKS[self.game_id]
 
 
-class AnchorVisit(BaseModel):
+class AnchorVisit(Document):
     """Delivered reward of one visit."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     seed: int
     frames: int
@@ -97,12 +96,10 @@ class AnchorVisit(BaseModel):
         return self.reward_sum / self.frames
 
 
-class AnchorFacts(BaseModel):
+class AnchorFacts(Document):
     """A frozen policy and the visits it was measured on: the file `visits.json`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    schema_version: int = 1
+    schema_version: int = SCHEMA_VERSION
     game: str
     suite: str = Field(description="Whose emulator and control rules it plays under.")
     policy_sha256: str = Field(description="Of the file of the frozen policy.")

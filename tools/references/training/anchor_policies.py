@@ -20,6 +20,7 @@ from longplay.contract.config import ScheduledVisit
 from longplay.contract.files import (
     make_directory,
     read_bounded,
+    read_document,
     write_document,
 )
 from longplay.contract.rows import EventRow, TimestepRow
@@ -223,4 +224,4 @@ def _measure_once(
         choose = Chooser(policy, policy_seed(seed, 0)).choose
         task, game = workspace.task, workspace.game_id
         write_document(path, play_visit(game, task, seed, choose, make_machine))
-    return AnchorVisit.model_validate_json(read_bounded(path))
+    return read_document(path, AnchorVisit)

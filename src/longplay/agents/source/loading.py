@@ -168,7 +168,7 @@ class LoadedAgent:
         return replace(self, entry=named, agent_args=dict(agent_args))
 
     def with_name(self, name: str | None) -> LoadedAgent:
-        """The same agent under the name that a study gives it; None keeps its own."""
+        """The same agent under another name in tables; None keeps its own."""
         if name is None:
             return self
         entry = self.entry.model_copy(update={"name": name})

@@ -18,6 +18,7 @@ def run_command(
     agent: Mapping[str, Any],
     seeds: Sequence[int | None],
     isolation: AgentIsolation | None,
+    name: str | None = None,
 ) -> str:
     """The command; an agent in a file is named without its path.
 
@@ -26,14 +27,16 @@ def run_command(
         agent: The agent's config.
         seeds: Of the runs.
         isolation: Of the agent.
+        name: The agent's name in tables; None for its own.
     """
     words = ["longplay", "run", given.suite if given else "SUITE"]
     words += ["--agent", str(agent.get("file") or name_agent(agent))]
-    for name, value in (agent.get("args") or {}).items():
-        words += ["--agent-arg", f"{name}={json.dumps(value)}"]
+    words += [] if name is None else ["--name", name]
+    for argument, value in (agent.get("args") or {}).items():
+        words += ["--agent-arg", f"{argument}={json.dumps(value)}"]
     if given is not None:
-        for name, value in given.overrides.items():
-            words += ["--set", f"{name}={json.dumps(value)}"]
+        for setting, value in given.overrides.items():
+            words += ["--set", f"{setting}={json.dumps(value)}"]
         if given.stop_after is not None:
             words += ["--stop-after", str(given.stop_after)]
     words += ["--seeds", describe_seeds(seeds).replace("–", "-").replace(" ", "")]

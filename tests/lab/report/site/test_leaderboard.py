@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from longplay.contract.files import read_document
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import ConfigError, OutputError
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun, RunReader
+from longplay.lab.report.draw.colours import style_agents
 from longplay.lab.report.site.board_pages import make_board_table, write_leaderboard
 from longplay.lab.report.site.leaderboard import (
     Leaderboard,
@@ -336,6 +338,18 @@ def test_site(tmp_path):
     assert own.count(">1500<") == 5  # the headline of every run
     with pytest.raises(OutputError, match="not empty"):
         write_leaderboard(tmp_path / "site", board, found.runs, NO_ANCHORS)
+
+
+def test_an_agent_has_the_colour_of_its_name(tmp_path):
+    write_entry(tmp_path / "runs", "dqn", 1.0)
+    write_entry(tmp_path / "runs", "linear-sarsa", 2.0)
+    board = build(tmp_path / "runs")
+    write_leaderboard(tmp_path / "site", board, (), NO_ANCHORS)
+    page = (tmp_path / "site/index.html").read_text()
+    ranked = ["linear-sarsa", "dqn"]
+    styles = style_agents(ranked)
+    shown = re.findall(r'"marker": *{[^}]*"color": *"(#\w+)"', page)
+    assert shown == [styles[agent].colour for agent in ranked]
 
 
 def test_empty_board_has_a_message(tmp_path):

@@ -52,7 +52,7 @@ def test_command_names_the_file_and_all_options(tmp_path: Path):
     config = {"_type": "alpha.Agent", "file": "alpha.py", "args": {"rate": 0.5}}
     edit(
         run_dir / "config.json",
-        agent={"agent_id": "0" * 64, "config": config},
+        agent={"agent_id": "0" * 64, "config": config, "name": "mine"},
         agent_isolation={
             "level": "sandbox",
             "allowed": ["/private"],
@@ -63,8 +63,9 @@ def test_command_names_the_file_and_all_options(tmp_path: Path):
     )
     command = describe_command("alpha", RunReader().read([run_dir]).runs)
     assert command == (
-        "longplay run stream-smoke-v1 --agent alpha.py --agent-arg rate=0.5 "
-        "--set base_visit_frames=60 --set jitter_pct=0.0 --seeds 0 --isolate sandbox "
+        "longplay run stream-smoke-v1 --agent alpha.py --name mine "
+        "--agent-arg rate=0.5 --set base_visit_frames=60 --set jitter_pct=0.0 "
+        "--seeds 0 --isolate sandbox "
         "--sandbox-allow PATH --agent-env KEY --step-timeout 2.5 --agent-memory 3  "
         "# alpha"
     )

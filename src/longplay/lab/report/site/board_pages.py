@@ -20,8 +20,8 @@ from longplay.lab.analysis.comparison import Request, compare
 from longplay.lab.analysis.labels import describe_seeds
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun
 from longplay.lab.probes.numbers import add_memory
-from longplay.lab.report.draw.colours import RANDOM_COLOUR, agent_colour
-from longplay.lab.report.draw.drawings import Drawing, Panel, Series
+from longplay.lab.report.draw.colours import Style, style_agents
+from longplay.lab.report.draw.drawings import Drawing, Panel, draw_dots
 from longplay.lab.report.draw.figures import make_figure, plotly_script
 from longplay.lab.report.memory_tables import list_memory_tables
 from longplay.lab.report.site.leaderboard import (
@@ -123,6 +123,7 @@ def _name_pages(board: Leaderboard) -> dict[str, str]:
 
 def _write_index(directory: Path, board: Leaderboard, pages: Mapping[str, str]) -> None:
     sections: list[BoardSection] = []
+    styles = style_agents(pages)
     for suite in board.suites:
         name = make_slug(suite.suite, [section.id for section in sections])
         sections.append(
@@ -130,7 +131,7 @@ def _write_index(directory: Path, board: Leaderboard, pages: Mapping[str, str]) 
                 name,
                 suite,
                 _head(suite, suite.lead),
-                _draw_board(name, suite),
+                _draw_board(name, suite, styles),
                 make_board_table(suite, pages),
             )
         )
@@ -153,23 +154,24 @@ def _head(suite: SuiteBoard, name: str) -> str:
     return head_metric(name, suite.headline, suite.error)
 
 
-def _draw_board(name: str, suite: SuiteBoard) -> PageFigure | None:
+def _draw_board(
+    name: str, suite: SuiteBoard, styles: Mapping[str, Style]
+) -> PageFigure | None:
     """The number that ranks, of every entry that has it, the best on top."""
     ranked = [entry for entry in suite.entries if suite.lead in entry.numbers]
     if not ranked:
         return None
-    series = []
-    for position, entry in enumerate(ranked):
-        number = entry.numbers[suite.lead]
-        is_random = entry.agent == "random"
-        colour = RANDOM_COLOUR if is_random else agent_colour(position)
-        place, ends = (float(position),), ((number.low,), (number.high,))
-        series.append(Series(entry.agent, colour, (number.mean,), place, *ends))
+    series = tuple(
+        draw_dots(
+            entry.agent, styles[entry.agent], [(place, entry.numbers[suite.lead])]
+        )
+        for place, entry in enumerate(ranked)
+    )
     names = tuple(entry.agent for entry in ranked)
     marks = (0.0, 1.0) if suite.lead == "average" else ()
     head = _head(suite, suite.lead)
     unit = f"{head} z" if suite.lead == "average" else head
-    panel = Panel("", tuple(series), names, marks)
+    panel = Panel("", series, names, marks)
     data = make_figure(Drawing("board", head, unit, "", (panel,)))
     data["layout"]["showlegend"] = False  # names are on the axis
     data["layout"]["margin"]["t"] = 20

@@ -310,5 +310,7 @@ def describe_command(label: str, runs: Sequence[MeasuredRun]) -> str:
     """The command that makes the runs of an agent again."""
     config, seeds = runs[0].config, [run.seed for run in runs]
     agent = config.agent.config if config.agent else {"_type": runs[0].agent.name}
-    command = run_command(config.config_given, agent, seeds, config.agent_isolation)
+    name = config.agent.name if config.agent else None
+    isolation = config.agent_isolation
+    command = run_command(config.config_given, agent, seeds, isolation, name)
     return f"{command}  # {label}"
