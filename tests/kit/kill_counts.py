@@ -79,8 +79,10 @@ def main() -> None:
     rows = [["killed", "trials", "kills", "of resumed", "of agents"]]
     for kind in (*kinds, "all"):
         own = [trial for trial in trials if kind in (trial.kind, "all")]
-        sums = [sum(trial[column] for trial in own) for column in (2, 3, 4)]
-        rows.append([kind, str(len(own)), *map(str, sums)])
+        killed = sum(trial.killed for trial in own)
+        resumed = sum(trial.resumed for trial in own)
+        agents = sum(trial.agents for trial in own)
+        rows.append([kind, *map(str, (len(own), killed, resumed, agents))])
     for row in rows:
         sys.stdout.write("".join(cell.ljust(22) for cell in row).rstrip() + "\n")
 
