@@ -189,10 +189,11 @@ def _describe_errors(suite: SuiteComparison) -> Iterator[str]:
 def _describe_games(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]:
     """The games on which no learner is better than the yardsticks."""
     yardsticks = _find_yardsticks(suite)
-    if RANDOM not in yardsticks:
+    learners = find_learners(suite)
+    if RANDOM not in yardsticks or not learners:
         return
     learned: set[str] = set()
-    for agent in find_learners(suite):
+    for agent in learners:
         ours = runs[agent.label]
         above = [set(_judge_games(suite.games, ours, runs[y])[0]) for y in yardsticks]
         learned |= set.intersection(*above)
@@ -350,10 +351,10 @@ def _list(names: Sequence[str], nothing: str = "no game") -> str:
 
 
 def render_short() -> str:
-    """README's table: the number that agents are compared by, on each suite."""
-    return render_markdown(
-        _table_agents([(suite, suite.lead) for suite, _ in read_suites()])
-    )
+    """README's table: the number that agents are compared by; average z first."""
+    columns = [(suite, suite.lead) for suite, _ in read_suites()]
+    columns.sort(key=lambda column: column[1] != "average")
+    return render_markdown(_table_agents(columns))
 
 
 def _table_agents(columns: Sequence[tuple[SuiteComparison, str]]) -> TextTable:

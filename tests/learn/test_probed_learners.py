@@ -30,7 +30,9 @@ SETTINGS = {
 CHI_SQUARED_9 = (1.73, 23.59)
 
 
-def measure(folder: Path, agent: str, seeds: range, **args: Any) -> MemoryNumbers:
+def measure(
+    folder: Path, agent: str, seeds: range, branches: int = 8, **args: Any
+) -> MemoryNumbers:
     plans = plan_seeds("control-3x3-v1", seeds, SETTINGS)
     experiment = replace(
         Experiment.create(plans, agent, out=folder / "exp", agent_args=args),
@@ -38,7 +40,8 @@ def measure(folder: Path, agent: str, seeds: range, **args: Any) -> MemoryNumber
     )
     for result in experiment.run_sequentially():
         assert result.state == "COMPLETED", result.error
-    assert all(result.is_valid for result in longplay.probe(folder / "exp"))
+    probes = longplay.probe(folder / "exp", branches=branches)
+    assert all(result.is_valid for result in probes)
     found, anchors = RunReader().read([folder / "exp"]), shipped_anchors()
     comparison = add_memory(compare(found, Request(anchors)), found, anchors)
     memory = comparison.suites[0].agents[0].memory
@@ -47,7 +50,7 @@ def measure(folder: Path, agent: str, seeds: range, **args: Any) -> MemoryNumber
 
 
 def test_dqn_forgets(tmp_path: Path) -> None:
-    (run,) = measure(tmp_path, "dqn", range(1000, 1001)).runs
+    (run,) = measure(tmp_path, "dqn", range(1000, 1001), branches=32).runs
     forgetting = run.numbers["forgetting"]
     assert forgetting.error is not None
     assert forgetting.mean > 3 * forgetting.error
