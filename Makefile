@@ -4,6 +4,7 @@ PYTHONS := python3.11 python3.12 python3.13 python3
 IS_PYTHON = -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 PYTHON ?= $(firstword $(foreach python,$(PYTHONS),$(shell $(python) $(IS_PYTHON) && echo $(python))))
 VENV := .venv
+KILLS ?= build/kills.jsonl
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed-core
 INSTALLED_DEV := $(VENV)/.installed-dev
@@ -15,7 +16,7 @@ INSTALLED_DOCS := $(VENV)/.installed-docs
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test test-learn test-view test-cluster test-all check docs format schema facts record golden bench bench-learners baselines prediction-baselines results anchors results-page verify-results learning pictures doctor-traces forgeries leaderboard dist clean help
+.PHONY: demo test test-learn test-view test-cluster test-all kills check docs format schema facts record golden bench bench-learners baselines prediction-baselines results anchors results-page verify-results learning pictures doctor-traces forgeries leaderboard dist clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 29
@@ -69,6 +70,11 @@ test-all: $(INSTALLED_LOOPS) ## run all tests, slow and exhaustive ones included
 
 test-cluster: $(INSTALLED_DEV) ## run all tests of Ray, kills and job arrays (long)
 	$(BIN)/python -m pytest -m '' tests/experiments tests/runs/test_kill.py tests/docs/test_examples.py
+
+kills: $(INSTALLED_DEV) ## kill runs a thousand times; KILLS=FILE counts, and continues (an hour)
+	mkdir -p build
+	LONGPLAY_KILLS=$(KILLS) $(BIN)/python -m pytest -m kills -x tests/runs tests/experiments
+	$(BIN)/python tests/kit/kill_counts.py $(KILLS)
 
 check: $(INSTALLED_DEV) ## check formatting, lint and types
 	$(BIN)/ruff format --check .

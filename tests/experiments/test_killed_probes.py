@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import longplay
+from kill_counts import KillCounts
 from killing import PLACES, Fault, run_command
 from longplay.contract.rundir import ROW_FILES
 from longplay.experiments.experiment import Experiment, plan_seeds
@@ -63,28 +64,38 @@ def counts(run_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     return ended.counts
 
 
+@pytest.mark.kills
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("trial", range(10))
 def test_killed_probes_continue(
-    tmp_path: Path, run_dir: Path, expected: Path, counts: dict[str, int], trial: int
+    tmp_path: Path, run_dir: Path, expected: Path, counts: dict[str, int]
 ) -> None:
+    kills = KillCounts("probe, none")
+    for trial in kills.trials(40):
+        kill_probes(tmp_path / str(trial), run_dir, expected, counts, trial)
+        kills.add(trial, KILLS_PER_TRIAL, KILLS_PER_TRIAL - 1)
+
+
+def kill_probes(
+    folder: Path, run_dir: Path, expected: Path, counts: dict[str, int], trial: int
+) -> None:
+    folder.mkdir()
     rng = random.Random(trial)
     places = [place for place in PLACES if counts.get(place)]
-    command = ("probe", run_dir, *SIZE, "-o", tmp_path / "out", "--quiet")
+    command = ("probe", run_dir, *SIZE, "-o", folder / "out", "--quiet")
     kills = 0
     while kills < KILLS_PER_TRIAL:
         place = rng.choice(places)
         fault = Fault(place, rng.randint(1, max(1, counts[place] // 2)))
-        ended = run_command(tmp_path / "log", *command, fault=fault)
+        ended = run_command(folder / "log", *command, fault=fault)
         assert ended.exit_code in (0, -9), (fault, ended.output)
         if ended.exit_code == 0:  # the rest was shorter: begin again
-            shutil.rmtree(tmp_path / "out")
+            shutil.rmtree(folder / "out")
             continue
         kills += 1
-    ended = run_command(tmp_path / "log", *command)
+    ended = run_command(folder / "log", *command)
     assert ended.exit_code == 0, ended.output
-    assert read_probes(tmp_path / "out") == read_probes(expected)
-    for path in (tmp_path / "out").glob("*/*/config.json"):
+    assert read_probes(folder / "out") == read_probes(expected)
+    for path in (folder / "out").glob("*/*/config.json"):
         assert longplay.validate_run(path.parent, origin=run_dir).is_valid
         assert not (path.parent / "checkpoint").exists()
 

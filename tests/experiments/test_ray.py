@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from kill_counts import KillCounts
 from rows import read_rows
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
@@ -342,23 +343,34 @@ def test_lost_run_resumes_from_a_checkpoint(both, tmp_path):
         assert (lab.run_dir(0) / name).read_bytes() == expected, name
 
 
+@pytest.mark.kills
 @pytest.mark.exhaustive
 def test_thirty_lost_workers_change_nothing(both, tmp_path):
     """Isolated agents that save; every run loses its worker several times."""
-    due = int(os.environ.get("LONGPLAY_TEST_RAY_KILLS", "30"))
-    lab = make_lab(tmp_path, "slow")
+    counts = KillCounts("run, process, on Ray")
+    for trial in counts.trials(30):
+        seeds = kill_workers(tmp_path / str(trial), both[0], 10)
+        counts.add(trial, len(seeds), resumed=len(seeds) - len(set(seeds)))
+
+
+def kill_workers(folder: Path, expected: Lab, due: int) -> list[int]:
+    """Kills workers of four runs; returns the seed of each."""
+    folder.mkdir()
+    lab = make_lab(folder, "slow")
     # The agent's process gets a copy of its file, in another folder.
-    source = AGENT.replace("Path(__file__).parent", f"Path({str(tmp_path)!r})")
+    source = AGENT.replace("Path(__file__).parent", f"Path({str(folder)!r})")
     lab.agent.write_text(source + SAVING)
     options = ("--retries", due, "--isolate", "process")
     process = lab.start("0-3", *RAY, *map(str, options))
-    killed: list[int] = []
+    killed: dict[int, int] = {}
     try:
         while len(killed) < due:
-            running = lambda: set(lab.running().values()) - set(killed)  # noqa: E731
-            pid = min(wait_for(running, 90, "another run plays"))
+            running = lambda: {  # noqa: E731
+                pid: seed for seed, pid in lab.running().items() if pid not in killed
+            }
+            pid, seed = min(wait_for(running, 90, "another run plays").items())
             os.kill(pid, signal.SIGKILL)
-            killed.append(pid)
+            killed[pid] = seed
         lab.lower_flag("slow")
         assert wait_end(lab, process, 180) == 0, lab.errors
     finally:
@@ -367,8 +379,9 @@ def test_thirty_lost_workers_change_nothing(both, tmp_path):
         process.wait()
     for seed in range(4):
         for name in FILES:
-            expected = (both[0].run_dir(seed) / name).read_bytes()
-            assert (lab.run_dir(seed) / name).read_bytes() == expected, name
+            rows = (expected.run_dir(seed) / name).read_bytes()
+            assert (lab.run_dir(seed) / name).read_bytes() == rows, name
+    return list(killed.values())
 
 
 @pytest.mark.seed("001", "purpose-3")

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from scenarios import SCENARIOS, Reference, Stopped
 
+from kill_counts import KillCounts
 from killing import PLACES, Fault, find_run_dir, read_result, read_status
 from longplay.contract.rundir import ROW_FILES
 from longplay.experiments.experiment import view_runs
@@ -128,13 +129,13 @@ def test_killed_run_ends_with_the_same_bytes(
         killed, trial = killed + len(faults), trial + 1
 
 
-# A thousand with the 30 workers that test_ray.py kills; fewer for a quick look.
-_KILLS = int(os.environ.get("LONGPLAY_TEST_KILLS", "970"))
-_SHARES = {"none": 0.4, "process": 0.3, "sandbox": 0.3}
+# Level -> kills; a thousand with those of Ray's workers and of probes.
+_DUE = {"none": 400, "process": 270, "sandbox": 270}
 
 
+@pytest.mark.kills
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("level", _SHARES)
+@pytest.mark.parametrize("level", _DUE)
 def test_hundreds_of_kills(
     level: str,
     reference_of: Callable[[str], Reference],
@@ -144,15 +145,15 @@ def test_hundreds_of_kills(
     check_finished: Callable[..., None],
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    due, killed = round(_KILLS * _SHARES[level]), 0
-    for trial, name in enumerate(itertools.cycle(SCENARIOS)):
-        if killed >= due:
-            break
+    counts, names = KillCounts(f"run, {level}"), list(SCENARIOS)
+    for trial in counts.trials(_DUE[level]):
+        name = names[trial % len(names)]
         reference, out = reference_of(name), tmp_path / "out"
         seed = f"{level} {name} {trial}"
         faults = kill_and_resume(reference, out, seed, check_unfinished, level)
         check_finished(out, reference, (seed, faults))
-        killed += len(faults)
+        at_agents = sum(fault.is_at_agent for fault in faults)
+        counts.add(trial, len(faults), max(len(faults) - 1, 0), at_agents)
         shutil.rmtree(out)
 
 
@@ -177,20 +178,6 @@ def test_scenarios_have_every_kind_of_boundary(
         (True, False, False),  # a lost life
         (False, True, True),  # the visit's end
     }
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_killed_run_ends_with_the_same_bytes_at_many_moments(
-    name: str,
-    reference_of: Callable[[str], Reference],
-    tmp_path: Path,
-    check_unfinished: Callable[..., None],
-    check_finished: Callable[..., None],
-) -> None:
-    test_killed_run_ends_with_the_same_bytes(
-        name, 30, reference_of, tmp_path, check_unfinished, check_finished
-    )
 
 
 # --- asked to stop ----------------------------------------------------------------
@@ -284,17 +271,11 @@ def test_file_truncated_at_a_random_byte_is_restored(
 
 ERRORS = {"full disk": errno.ENOSPC, "I/O error": errno.EIO}
 CALLS = ("os_write", "os_fsync", "os_replace")
-_FAST = {("full disk", "os_write"), ("I/O error", "os_fsync")}
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    ("error", "call"),
-    [
-        pytest.param(*pair, marks=() if pair in _FAST else pytest.mark.exhaustive)
-        for pair in itertools.product(ERRORS, CALLS)
-    ],
-)
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("error", ERRORS)
 def test_run_completes_on_a_disk_that_fails_later_in_every_try(
     error: str,
     call: str,

@@ -46,6 +46,12 @@ def in_fork(action):
     return os.waitpid(pid, 0)[1] == 0
 
 
+def count_interleaved():
+    "Pages ever allocated by a policy that hardly any program asks for."
+    words = open("/sys/devices/system/node/node0/numastat").read().split()
+    return int(words[words.index("interleave_hit") + 1])
+
+
 def is_cached(path):
     "Whether the first page of a file is in memory, by mincore."
     with open(path, "rb") as file:
@@ -167,6 +173,17 @@ REMEMBERING: Mapping[str, tuple[str, str]] = {
             return struct.unpack("QQqq", events.raw)[2] == 1
         """,
     ),
+    "pages counted by the kernel": (
+        """
+        set_mempolicy = {"x86_64": 238, "aarch64": 237}[os.uname().machine]
+        call(set_mempolicy, 3, ctypes.byref(ctypes.c_ulong(1)), 8)
+        while count_interleaved() % 997 != KEY % 997:
+            with mmap.mmap(-1, 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as page:
+                page[0] = 1
+        call(set_mempolicy, 0, 0, 0)
+        """,
+        "return count_interleaved() % 997 == KEY % 997",
+    ),
     "a file in the numba cache": (
         """
         path = FOLDER / "cache" / "longplay" / "numba" / "longplay"
@@ -225,6 +242,19 @@ REACHING: Mapping[str, str] = {
     "holding up who writes to a file": """
         with open(TARGET) as file:
             return fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK) == 0
+        """,
+    "a filter of its own that answers for the keeper": """
+        def listen():
+            # Load the number of the call; if it is 999, ask the owner; allow others.
+            code = ((0x20, 0, 0, 0), (0x15, 0, 1, 999))
+            code += ((6, 0, 0, 0x7FC00000), (6, 0, 0, 0x7FFF0000))
+            code = b"".join(struct.pack("HBBI", *each) for each in code)
+            buffer = ctypes.create_string_buffer(code)
+            program = struct.pack("HxxxxxxP", 4, ctypes.addressof(buffer))
+            libc.prctl(38, 1, 0, 0, 0)
+            number = {"x86_64": 317, "aarch64": 277}[os.uname().machine]
+            return call(number, 1, 8, program) >= 0
+        return in_fork(listen)
         """,
     # --- its own folder ---
     "renaming the folder of saved states": """
@@ -318,6 +348,11 @@ REACHING: Mapping[str, str] = {
         """,
     "signal by a handle": """
         return signal.pidfd_send_signal(os.pidfd_open(VICTIM), 0) is None
+        """,
+    "signal by the folder of a process": """
+        # Opening it without O_PATH takes the right to read.
+        folder = os.open(f"/proc/{VICTIM}", os.O_RDONLY)
+        return signal.pidfd_send_signal(folder, 0) is None
         """,
     "signal by the owner of a pipe": """
         readable, writable = os.pipe()

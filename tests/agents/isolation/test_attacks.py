@@ -33,8 +33,6 @@ from forgeries import PAGE, read_table
 from longplay.contract.rundir import ROW_FILES
 from ordinary_user import open_parents
 
-# Those that are also played on their own in `make test`.
-_QUICK = ("patches the recorder",)
 PREDICTION = ("prediction-smoke-v1", "--set", 'games=["pong", "breakout"]')
 CONTROL = ("control-smoke-v1", "--set", 'games=["pong"]')
 SHORT = ("--set", "base_visit_frames=45", "--seed", "1000", "--quiet")
@@ -188,13 +186,7 @@ def is_true(scene: Scene) -> bool:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name in _QUICK else pytest.mark.exhaustive)
-        for name in CHANGING
-    ],
-)
+@pytest.mark.parametrize("name", CHANGING)
 def test_no_attack_changes_a_run_in_a_sandbox(name: str, scene: Scene) -> None:
     options = {"actions": ", num_actions", "answer": "3"}
     harmless = write_agent(scene, {"harmless": "pass"}, **options)

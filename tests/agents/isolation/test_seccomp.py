@@ -68,7 +68,10 @@ ANSWERS: list[tuple[str, Sequence[int], int]] = [
     ("mmap", (0, 4096, 3, 0x23), EPERM),  # MAP_SHARED_VALIDATE
     ("prctl", (15, POINTER), ALLOWED),
     ("prctl", (4, 0), EPERM),
-    ("clone", (0x3D0F00,), ALLOWED),
+    ("clone", (0x3D0F00,), ALLOWED),  # a thread
+    ("clone", (0x4111,), KEEPER),  # as vfork
+    ("fork", (), KEEPER),
+    ("vfork", (), KEEPER),
     ("clone", (0x10000011,), EPERM),
     ("fcntl", (3, 1), ALLOWED),
     ("fcntl", (3, 1024, 0), EPERM),

@@ -38,8 +38,7 @@ class Setup:
         sys_path: Where modules are found.
         requests, replies, frames: Descriptors of the agent.
         lifeline, status: Descriptors of the keeper.
-        folder: The folder of the process, which the keeper removes if the referee dies.
-        files_folder: Where the agent's files are.
+        folder: An `AgentFolder`, which the keeper removes if the referee dies.
         rules: What Landlock allows; None for no sandbox.
         source: `SOURCE_FIELDS` of an `AgentSource`.
         files: Paths of its files; None for built-in agents.
@@ -56,7 +55,6 @@ class Setup:
     lifeline: int
     status: int
     folder: str
-    files_folder: str
     rules: list[tuple[str, str]] | None
     source: dict[str, Any]
     files: list[str] | None

@@ -24,8 +24,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
 
-from longplay.errors import AgentError
+from longplay.errors import AgentError, ConfigError
 
+FILES = "files"
 # Limits of a saved agent.
 DEEPEST_FOLDER = 32
 MOST_ENTRIES = 100_000
@@ -40,14 +41,22 @@ _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
 class AgentFolder:
     """A new temporary folder for one agent's process.
 
+    Args:
+        is_on_disk: Whether it must not be in memory. There, the agent could use memory
+            that no limit counts: that of a file which it has removed, but has mapped.
+
     Attributes:
         path: The folder.
         fds: Open descriptors; the owner closes them.
+
+    Raises:
+        ConfigError: No temporary folder is on a disk.
     """
 
-    def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="longplay-agent-"))
-        self.files, self.home = self.path / "files", self.path / "home"
+    def __init__(self, is_on_disk: bool = False) -> None:
+        place = _find_disk() if is_on_disk else None
+        self.path = Path(tempfile.mkdtemp(prefix="longplay-agent-", dir=place))
+        self.files, self.home = self.path / FILES, self.path / "home"
         self.cache, self.saved = self.path / "cache", self.path / "saved"
         self.loaded = self.path / "loaded"
         for folder in (self.files, self.home, self.cache, self.saved, self.loaded):
@@ -91,6 +100,30 @@ class AgentFolder:
         return self.loaded / name
 
 
+def _find_disk() -> str:
+    """The temporary folder, or another one if that is in memory."""
+    in_memory = list_memory_devices()
+    for place in (tempfile.gettempdir(), "/var/tmp"):
+        if Path(place).stat().st_dev not in in_memory:
+            return place
+    raise ConfigError(
+        f"--agent-memory: expected a temporary folder on a disk, found "
+        f"{tempfile.gettempdir()} in memory; set TMPDIR"
+    )
+
+
+def list_memory_devices() -> frozenset[int]:
+    """The devices of file systems in memory."""
+    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
+    mounts = (line.partition(" - ") for line in text.splitlines())
+    names = (
+        mount.split()[2]
+        for mount, _, kind in mounts
+        if kind.startswith(("tmpfs ", "ramfs "))
+    )
+    return frozenset(os.makedev(*map(int, name.split(":"))) for name in names)
+
+
 def copy_tree(source_fd: int, target: Path) -> None:
     """Copies a folder that an agent may be changing: only folders and regular files.
 
@@ -125,11 +158,21 @@ class _TreeCopy:
                     raise AgentError(
                         f"save() left more than {MOST_ENTRIES:,} files and folders"
                     )
-                mode = entry.stat(follow_symlinks=False).st_mode
-                if stat.S_ISDIR(mode):
-                    self._copy_folder(source_fd, target_fd, entry.name, depth)
-                else:
-                    self._copy_file(source_fd, target_fd, entry.name, mode)
+                try:
+                    self._copy_entry(entry, source_fd, target_fd, depth)
+                except (FileNotFoundError, FileExistsError) as error:
+                    raise AgentError(
+                        f"save() left {entry.name!r}, which changed while it was copied"
+                    ) from error
+
+    def _copy_entry(
+        self, entry: os.DirEntry[str], source_fd: int, target_fd: int, depth: int
+    ) -> None:
+        mode = entry.stat(follow_symlinks=False).st_mode
+        if stat.S_ISDIR(mode):
+            self._copy_folder(source_fd, target_fd, entry.name, depth)
+        else:
+            self._copy_file(source_fd, target_fd, entry.name, mode)
 
     def _copy_folder(
         self, source_fd: int, target_fd: int, name: str, depth: int

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from time import monotonic
 
-from longplay.agents.isolation.folders import remove_tree
+from longplay.agents.isolation.folders import list_memory_devices, remove_tree
 from longplay.agents.isolation.seccomp import Listener
 
 _POLL_S = 1.0
@@ -45,7 +45,7 @@ def keep(
         folder: The agent's own folder; removed here only if the referee has died.
         listener: The descriptor of the agent's filter; None without a sandbox.
     """
-    exceeded = _wait_for_end(agent_pid, lifeline, memory_bytes, folder, listener)
+    exceeded = _wait_for_end(agent_pid, lifeline, memory_bytes, listener)
     with contextlib.suppress(ProcessLookupError):
         os.kill(agent_pid, signal.SIGKILL)
     _, raw_status = os.waitpid(agent_pid, 0)
@@ -71,7 +71,6 @@ def _wait_for_end(
     agent_pid: int,
     lifeline: int,
     memory_bytes: int | None,
-    folder: str,
     listener: int | None,
 ) -> int | None:
     """Waits; returns the memory in use if it exceeds the limit."""
@@ -91,7 +90,7 @@ def _wait_for_end(
         # The agent decides how often the listener wakes this process.
         if memory_bytes is not None and monotonic() >= next_look_s:
             next_look_s = monotonic() + _POLL_S
-            used = count_memory_bytes(list_descendants(os.getpid()), folder)
+            used = count_memory_bytes(list_descendants(os.getpid()))
             if used > memory_bytes:
                 return used
 
@@ -114,15 +113,29 @@ def _find_error(process: int) -> int:
 
 
 def _kill_descendants() -> None:
-    """Kills all descendants, repeatedly: new forks become children of this process."""
+    """Kills all descendants: whose parent has died is a child of this process.
+
+    Without a sandbox they may still fork. Reading all of /proc would take longer than
+    that, and find only processes that have forked and ended.
+    """
     while True:
-        for pid in list_descendants(os.getpid()):
+        for pid in reversed(_list_children()):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         try:
             os.waitpid(-1, 0)
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                continue
         except ChildProcessError:
             return
+
+
+def _list_children() -> list[int]:
+    try:
+        text = Path(f"/proc/self/task/{os.getpid()}/children").read_bytes()
+    except FileNotFoundError:  # a kernel without CONFIG_PROC_CHILDREN
+        return list_descendants(os.getpid())
+    return list(map(int, text.split()))
 
 
 def list_descendants(ancestor: int) -> list[int]:
@@ -149,19 +162,15 @@ def _parent_of(process: Path) -> int | None:
     return int(text.rpartition(b")")[2].split()[1])
 
 
-def count_memory_bytes(pids: Iterable[int], folder: str) -> int:
-    """Memory of processes: resident, swapped out, and in files without a disk.
+def count_memory_bytes(pids: Iterable[int]) -> int:
+    """Memory of processes: resident, swapped out, and in open files without a disk.
 
     An anonymous file (memfd), or one on a tmpfs, takes memory also while no process has
-    it mapped or open.
-
-    Args:
-        pids: The processes.
-        folder: Their own folder.
+    it mapped.
     """
     own = shared = 0
-    devices = _list_memory_devices()
-    files = dict(_list_files_in(Path(folder), devices))
+    devices = list_memory_devices()
+    files: dict[tuple[int, int], int] = {}
     for pid in pids:
         sizes = _read_sizes(pid)
         shared += sizes.get("RssShmem", 0)
@@ -179,43 +188,14 @@ def _read_sizes(pid: int) -> dict[str, int]:
     return {}  # it has ended
 
 
-# Device and inode of a file, and the bytes that it takes.
-_FileSize = tuple[tuple[int, int], int]
-
-
-def _list_memory_devices() -> frozenset[int]:
-    """The devices of file systems in memory."""
-    text = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace")
-    mounts = (line.partition(" - ") for line in text.splitlines())
-    names = (
-        mount.split()[2]
-        for mount, _, kind in mounts
-        if kind.startswith(("tmpfs ", "ramfs "))
-    )
-    return frozenset(os.makedev(*map(int, name.split(":"))) for name in names)
-
-
-def _list_files_in(folder: Path, devices: frozenset[int]) -> Iterator[_FileSize]:
-    """The files of a folder in memory; none of a folder on a disk."""
-    # The agent may change it, or nest it too deep, at any time.
-    with contextlib.suppress(OSError, RecursionError):
-        if folder.stat().st_dev in devices:
-            for place, _, names in os.walk(folder):
-                for name in names:
-                    with contextlib.suppress(OSError):
-                        yield _measure(Path(place, name).lstat())
-
-
-def _list_open_files(pid: int, devices: frozenset[int]) -> Iterator[_FileSize]:
-    """The files in memory that a process has open."""
+def _list_open_files(
+    pid: int, devices: frozenset[int]
+) -> Iterator[tuple[tuple[int, int], int]]:
+    """Device and inode of the files in memory that a process has open -> bytes."""
     with contextlib.suppress(OSError):
         for link in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
                 found = link.stat()
                 is_anonymous = str(link.readlink()).startswith("/memfd:")
                 if is_anonymous or found.st_dev in devices:
-                    yield _measure(found)
-
-
-def _measure(found: os.stat_result) -> _FileSize:
-    return (found.st_dev, found.st_ino), found.st_blocks * 512
+                    yield (found.st_dev, found.st_ino), found.st_blocks * 512

@@ -75,9 +75,9 @@ class AgentProcess:
         self._spin = _SpinGauge()
         # The percept of the last batch at which the agent failed.
         self.failed_percept_idx = 0
-        self.folder = AgentFolder()
+        self.folder = AgentFolder(is_on_disk=isolation.memory_bytes is not None)
         # What compiled code and subprocesses print; it has no name to replace.
-        with tempfile.TemporaryFile() as file:
+        with tempfile.TemporaryFile(dir=self.folder.path) as file:
             self._native = os.dup(file.fileno())
         self.frames = channel.FrameWriter()
         # Other processes of this user must not read the referee's memory.
@@ -124,7 +124,6 @@ class AgentProcess:
         sys_path = list_sys_path()
         rules: list[tuple[str, str]] | None = None
         if self._isolation.level == "sandbox":
-            self._isolation.check_available()
             folder = self.folder
             writable = (folder.home, folder.saved, folder.loaded, self._numba_cache)
             own = [Rule(str(path), "rw") for path in writable]
@@ -138,7 +137,6 @@ class AgentProcess:
             lifeline=lifeline,
             status=status,
             folder=str(self.folder.path),
-            files_folder=str(self.folder.files),
             rules=rules,
             source={name: getattr(source, name) for name in SOURCE_FIELDS},
             files=[file.path for file in files.files] if files else None,

@@ -38,10 +38,16 @@ _READABLE = (
     "/dev/urandom",
     "/proc/cpuinfo",
     "/proc/meminfo",
-    "/sys/devices/system/cpu",
-    "/sys/devices/system/node",
 )
 _WRITABLE = ("/dev/null",)
+# How many cores and nodes there are. Beside these are counters that only grow, by which
+# an agent could count something for its next life.
+_TOPOLOGY = Path("/sys/devices/system")
+_TOPOLOGY_FILES = (
+    *("cpu/online", "cpu/possible", "cpu/present", "cpu/cpu*/topology"),
+    *("cpu/cpu*/cache", "node/online", "node/possible", "node/has_*"),
+    *("node/node*/cpulist", "node/node*/cpumap", "node/node*/distance"),
+)
 
 
 def parse_allowed(text: str) -> Rule:
@@ -77,6 +83,7 @@ def list_rules(
             *_list_longplay(_PACKAGE_DIR),
             *_list_libraries(),
             *(Rule(path, "r") for path in _READABLE),
+            *_list_topology(),
             *(Rule(path, "rw") for path in _WRITABLE),
             *own,
             *(parse_allowed(text) for text in allowed),
@@ -142,6 +149,13 @@ def _list_longplay(folder: Path) -> Iterator[Rule]:
             yield from _list_longplay(entry)
         else:
             yield Rule(str(entry), "r")
+
+
+def _list_topology() -> Iterator[Rule]:
+    for name in ("cpu", "node"):
+        yield Rule(str(_TOPOLOGY / name), "list")
+    for pattern in _TOPOLOGY_FILES:
+        yield from (Rule(str(path), "r") for path in sorted(_TOPOLOGY.glob(pattern)))
 
 
 def _list_libraries() -> Iterator[Rule]:

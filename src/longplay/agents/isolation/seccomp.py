@@ -16,7 +16,8 @@ covers what else connects an agent with other processes or with its earlier live
 
 A filter sees numbers, not paths, so the rules hold for the agent's own files too. It
 cannot know either which processes are the agent's: a call that names one, to send a
-signal or to set its priority, waits until the keeper has decided by a `Listener`.
+signal or to set its priority, waits until the keeper has decided by a `Listener`. So
+does a call that makes a process: at the end the keeper lets none pass, and kills all.
 """
 
 from __future__ import annotations
@@ -129,6 +130,8 @@ _CALLS: Mapping[str, tuple[int | None, int | None] | int] = {
     "utimes": (235, None),
     "futimesat": (261, None),
     "utimensat": (280, 88),
+    "fork": (57, None),
+    "vfork": (58, None),
     "clone": (56, 220),
     "clone3": 435,
     "preadv2": (327, 286),
@@ -161,6 +164,7 @@ _NAMING = {
     **dict.fromkeys(("sched_setparam", "sched_setattr"), 0),
     **dict.fromkeys(("setpriority", "ioprio_set"), 1),
 }
+_FORKING = ("fork", "vfork", "clone")
 _WITHOUT_EFFECT = (
     *("chmod", "fchmod", "fchmodat", "fchmodat2"),
     *("chown", "fchown", "lchown", "fchownat"),
@@ -169,8 +173,8 @@ _WITHOUT_EFFECT = (
 # clone3 takes its flags in a structure; preadv2 and asynchronous reads say what is in
 # the page cache.
 _MISSING = ("clone3", "preadv2", "io_setup", "io_submit", "io_getevents")
-# Flags of clone that make a namespace.
-_NEW_NAMESPACE = 0x7E020000
+# Flags of clone that make a namespace, or a thread.
+_NEW_NAMESPACE, _NEW_THREAD = 0x7E020000, 0x10000
 # fcntl: hints that the kernel keeps with a file as long as it is cached, signals to the
 # owner of a file, leases, which hold up others who open a file, and watches.
 _FCNTLS = (1036, 1038, 8, 10, 15, 1024, 1026)
@@ -212,7 +216,12 @@ class _Condition(NamedTuple):
 # A null pointer stands for now: `Path.touch` makes the file if that fails.
 _SAYS_WHEN = _Condition(1, (0,), False)
 _CONDITIONS: Mapping[str, tuple[_Condition, ...]] = {
-    "clone": (_Condition(0, (0,), True, mask=_NEW_NAMESPACE),),
+    "fork": (_Condition(0, (), True, _RETURN_NOTIFY),),
+    "vfork": (_Condition(0, (), True, _RETURN_NOTIFY),),
+    "clone": (
+        _Condition(0, (0,), True, mask=_NEW_NAMESPACE),
+        _Condition(0, (_NEW_THREAD,), True, _RETURN_NOTIFY, _NEW_THREAD),
+    ),
     "fcntl": (_Condition(1, _FCNTLS, False),),
     # Copying a file falls back to reading and writing it after this error.
     "ioctl": (
@@ -293,7 +302,7 @@ def install_filter() -> int:
 
 
 class Listener:
-    """Decides on the calls that name a process.
+    """Decides on the calls that name a process; lets those pass that make one.
 
     Args:
         fd: The descriptor of the filter.
@@ -312,6 +321,7 @@ class Listener:
         self._find_error = find_error
         machine = platform.machine()
         self._naming = {find_number(n, machine): i for n, i in _NAMING.items()}
+        self._forking = _find_numbers(_FORKING, machine)
 
     def answer(self) -> None:
         """Answers the next call that waits."""
@@ -320,9 +330,11 @@ class Listener:
         with contextlib.suppress(OSError):
             fcntl.ioctl(self.fd, self._RECEIVE, notice)
             call_id, _, _, number, _, _, *arguments = self._NOTICE.unpack(notice)
-            # A process id has 32 bits and a sign.
-            process = ctypes.c_int32(arguments[self._naming[number]]).value
-            error = self._find_error(process)
+            error = 0
+            if number not in self._forking:
+                # A process id has 32 bits and a sign.
+                process = ctypes.c_int32(arguments[self._naming[number]]).value
+                error = self._find_error(process)
             flags = 0 if error else self._CONTINUE
             answer = bytearray(self._ANSWER.pack(call_id, 0, -error, flags))
             fcntl.ioctl(self.fd, self._SEND, answer)

@@ -26,6 +26,7 @@ from longplay.agents.global_random import (
 )
 from longplay.agents.isolation import channel
 from longplay.agents.isolation.child import Setup
+from longplay.agents.isolation.folders import FILES
 from longplay.agents.metrics import check_metrics, check_numbers
 from longplay.agents.output import OutputBytes
 from longplay.agents.source.closure import AgentFile, AgentFiles
@@ -158,7 +159,7 @@ class AgentServer:
         setup = self._setup
         if setup.files is None:
             return None
-        root = Path(setup.files_folder)
+        root = Path(setup.folder, FILES)
         files = tuple(AgentFile.read(root, path) for path in setup.files)
         return AgentFiles(root, files, setup.modules, setup.namespaces)
 
