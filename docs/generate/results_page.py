@@ -11,17 +11,17 @@ import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from longplay.lab.analysis.comparison import Request, runs_by_label
+from longplay.lab.analysis.comparison import Request, compare, runs_by_label
 from longplay.lab.analysis.intervals import Estimate, estimate_difference
 from longplay.lab.analysis.records import AgentNumbers, SuiteComparison
 from longplay.lab.analysis.runs import FoundRuns, MeasuredRun, RunReader
-from longplay.lab.report.comparing import compare_runs
+from longplay.lab.probes.numbers import add_memory
 from longplay.lab.report.draw.drawings import RunsOfAgents, Shown
 from longplay.lab.report.draw.kinds import draw
 from longplay.lab.report.draw.paper import render_paper
 from longplay.lab.report.memory_tables import describe_memory, list_memory_tables
 from longplay.lab.report.site.sections import describe_command
-from longplay.lab.report.site.verdicts import open_pack
+from longplay.lab.report.site.verdicts import open_pack, open_probe
 from longplay.lab.report.tables import format_estimate, head_metric, make_agents_table
 from longplay.learners.parts.limits import MEMORIES
 from longplay.scoring.anchors import shipped_anchors
@@ -67,7 +67,8 @@ def read_suite(suite_id: str) -> tuple[SuiteComparison, FoundRuns] | None:
     names = {run.agent.name for run in found.runs if run.conditions.suite == suite_id}
     versus = _RUNNING_MEAN if predicts else RANDOM if RANDOM in names else None
     request = Request(shipped_anchors(), suite_id, versus, with_baselines=predicts)
-    (suite,) = compare_runs(found, request).suites
+    comparison = compare(found, request)
+    (suite,) = add_memory(comparison, found, request.anchors, open_probe).suites
     agents = tuple(
         agent
         for agent in suite.agents
