@@ -201,7 +201,7 @@ class Experiment:
                 is empty.
         """
         if name == "":
-            raise ConfigError("name: expected at least one character, found none")
+            raise ConfigError("expected at least one character", option="name")
         loaded = load_agent_at(isolation, agent, agent_args, agent_files)
         loaded = loaded.with_name(name)
         check_no_secrets(loaded.entry.config, "agent config")
