@@ -104,7 +104,7 @@ def _find_disk() -> str:
     """The temporary folder, or another one if that is in memory."""
     in_memory = list_memory_devices()
     for place in (tempfile.gettempdir(), "/var/tmp"):
-        if Path(place).stat().st_dev not in in_memory:
+        if Path(place).is_dir() and Path(place).stat().st_dev not in in_memory:
             return place
     raise ConfigError(
         f"--agent-memory: expected a temporary folder on a disk, found "

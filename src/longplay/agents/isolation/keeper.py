@@ -113,10 +113,10 @@ def _find_error(process: int) -> int:
 
 
 def _kill_descendants() -> None:
-    """Kills all descendants: whose parent has died is a child of this process.
+    """Kills its children until it has none: orphans of those become its children.
 
-    Without a sandbox they may still fork. Reading all of /proc would take longer than
-    that, and find only processes that have forked and ended.
+    Without a sandbox they may still fork, faster than all of /proc can be read: what is
+    found there has forked and ended.
     """
     while True:
         for pid in reversed(_list_children()):
