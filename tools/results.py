@@ -71,6 +71,8 @@ SPECIALIST_FRAMES = 600_000
 # (agent, method) -> arguments that tuning has chosen (tools/tuning), without those that
 # are defaults. None is chosen yet.
 TUNED: Mapping[tuple[str, str], Mapping[str, Any]] = {}
+# Learner -> the memory that tuning has chosen, for the agents of the goals.
+CHOSEN_MEMORY: Mapping[str, str] = {}
 # (agent, method) -> timesteps that were played to choose them.
 TUNING_TIMESTEPS: Mapping[tuple[str, str], int] = {}
 # Suite -> agents whose memory is probed, among those that learn and keep something.

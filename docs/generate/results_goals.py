@@ -18,13 +18,12 @@ from longplay.lab.analysis.results import NON_LEARNERS
 from longplay.lab.report.tables import format_estimate
 from longplay.scoring.anchors import ANCHORS_NAME
 from longplay.tables import Cell, TextTable
+from results import CHOSEN_MEMORY
 
 Suites = Mapping[str, SuiteComparison]
 
 RANDOM, EXPLORER = NON_LEARNERS
 BLIND = "blind"
-# Learner -> the memory that tuning has chosen: the agents of the goals.
-CHOSEN: Mapping[str, str] = {}
 METHODS = ("dqn-rehearsal", "dqn-ewc", "dqn-redo", "dqn-shrink-perturb")
 
 
@@ -105,9 +104,9 @@ def judge_count(metric: str, least: int, suite: SuiteComparison) -> Found | None
 
 def judge_chosen(learner: str, suite: SuiteComparison) -> Found | None:
     """A learner with its chosen memory is above `blind` and `explore-only`."""
-    if learner not in CHOSEN:
+    if learner not in CHOSEN_MEMORY:
         return None
-    label = with_memory(learner, CHOSEN[learner])
+    label = with_memory(learner, CHOSEN_MEMORY[learner])
     found = {o: find_difference(suite, label, o) for o in (BLIND, EXPLORER)}
     if None in found.values():
         return None

@@ -63,11 +63,11 @@ def test_a_learner_is_judged_with_the_memory_that_was_chosen(
         }
     )
     assert results_goals.judge_chosen("dqn", suite) is None  # nothing was chosen
-    monkeypatch.setattr(results_goals, "CHOSEN", {"dqn": "library"})
+    monkeypatch.setattr(results_goals, "CHOSEN_MEMORY", {"dqn": "library"})
     found = results_goals.judge_chosen("dqn", suite)
     text = "dqn-library: 0.200 ±0.039 above blind; 0.100 ±0.039 above explore-only"
     assert found == Found(text, is_reached=True)
-    monkeypatch.setattr(results_goals, "CHOSEN", {"dqn": "carry"})
+    monkeypatch.setattr(results_goals, "CHOSEN_MEMORY", {"dqn": "carry"})
     found = results_goals.judge_chosen("dqn", suite)
     assert found is not None and not found.is_reached
 
