@@ -69,12 +69,26 @@ SPECIALIST = "stream-q"
 SPECIALIST_SEEDS = (0, 1, 2)
 SPECIALIST_FRAMES = 600_000
 # (agent, method) -> arguments that tuning has chosen (tools/tuning), without those that
-# are defaults. None is chosen yet.
-TUNED: Mapping[tuple[str, str], Mapping[str, Any]] = {}
+# are defaults.
+TUNED: Mapping[tuple[str, str], Mapping[str, Any]] = {
+    ("linear-sarsa", "none"): {"step_size": 0.1},
+    ("linear-prost", "none"): {},
+    ("dqn", "none"): {},
+}
+# They have no settings, or those of earlier results.
+_NOT_TUNED = (*NON_LEARNERS, "blind", "linear-td")
 # Learner -> the memory that tuning has chosen, for the agents of the goals.
-CHOSEN_MEMORY: Mapping[str, str] = {}
+CHOSEN_MEMORY: Mapping[str, str] = {
+    "linear-sarsa": "reset",
+    "linear-prost": "library",
+    "dqn": "library",
+}
 # (agent, method) -> timesteps that were played to choose them.
-TUNING_TIMESTEPS: Mapping[tuple[str, str], int] = {}
+TUNING_TIMESTEPS: Mapping[tuple[str, str], int] = {
+    ("linear-sarsa", "none"): 972_000,
+    ("linear-prost", "none"): 972_000,
+    ("dqn", "none"): 972_000,
+}
 # Suite -> agents whose memory is probed, among those that learn and keep something.
 PROBED: Mapping[str, tuple[str, ...]] = {
     "control-3x3-v1": ("blind", "linear-sarsa", "linear-prost", "dqn"),
@@ -109,6 +123,12 @@ class Variant:
         parts += [] if self.method == "none" else [self.method]
         parts += [] if self.memory == "carry" else [self.memory]
         return "-".join(parts)
+
+    @property
+    def waits_for_tuning(self) -> bool:
+        """Whether its settings are still to be chosen."""
+        is_settled = not self.is_tuned or self.agent in _NOT_TUNED
+        return not is_settled and (self.agent, self.method) not in TUNED
 
     @property
     def args(self) -> dict[str, Any]:
@@ -361,7 +381,14 @@ def write_manifest(results: Path, manifest: Manifest) -> None:
 
 
 def play(runs: Sequence[PlannedRun], folder: Path, results: Path) -> None:
-    """Plays, probes and packs what is missing."""
+    """Plays, probes and packs what is missing.
+
+    Ends with an error, before anything is played, if settings are still to be chosen:
+    an official seed is played once.
+    """
+    waiting = dict.fromkeys(r.variant.name for r in runs if r.variant.waits_for_tuning)
+    if waiting:
+        sys.exit(f"tuning has not chosen the settings of {', '.join(waiting)}")
     manifest = read_manifest(results)
     known = {packed.path for packed in manifest.packs}
     probed = {probe.run for probe in manifest.probes}

@@ -104,6 +104,19 @@ def test_arguments_are_those_of_the_variant_and_of_tuning(
     ]
 
 
+def test_nothing_is_played_before_its_settings_are_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "TUNED", {("dqn", "none"): {}})
+    variants = results.Variant("blind"), results.Variant("dqn", method="ewc")
+    runs = [results.PlannedRun("control-smoke-v1", v, 1000) for v in variants]
+    with pytest.raises(SystemExit, match=r"the settings of dqn-ewc$"):
+        results.play(runs, tmp_path / "runs", tmp_path / "results")
+    assert not list(tmp_path.iterdir())
+    assert not results.Variant("dqn", "library").waits_for_tuning
+    assert not results.Variant("dqn", method="ewc", is_tuned=False).waits_for_tuning
+
+
 @pytest.mark.exhaustive
 def test_a_run_with_arguments_is_packed_under_its_name(tmp_path: Path) -> None:
     library = results.Variant("blind", "library")

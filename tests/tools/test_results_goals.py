@@ -62,7 +62,8 @@ def test_a_learner_is_judged_with_the_memory_that_was_chosen(
             "dqn-library": around(0.3, -1),
         }
     )
-    assert results_goals.judge_chosen("dqn", suite) is None  # nothing was chosen
+    monkeypatch.setattr(results_goals, "CHOSEN_MEMORY", {})
+    assert results_goals.judge_chosen("dqn", suite) is None
     monkeypatch.setattr(results_goals, "CHOSEN_MEMORY", {"dqn": "library"})
     found = results_goals.judge_chosen("dqn", suite)
     text = "dqn-library: 0.200 ±0.039 above blind; 0.100 ±0.039 above explore-only"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
@@ -66,8 +65,9 @@ class AheadConsole:
         self._shown_after = shown_after
         self._draw: Callable[[Observation], None] | None
         self._draw = getattr(console, "draw", None)
-        # Valid until the next time that frames are played ahead.
-        self._hidden = cycle(np.empty((LONGEST_AHEAD, *OBSERVATION_SHAPE), np.uint8))
+        # Valid until the next time that frames are played ahead. The first ones are
+        # used again and again, so they stay in the processor's cache.
+        self._hidden = list(np.empty((LONGEST_AHEAD, *OBSERVATION_SHAPE), np.uint8))
         self._ahead: deque[_Played] = deque()
         # The stream's current frame, if it was played ahead.
         self._current: _Played | None = None
@@ -76,12 +76,12 @@ class AheadConsole:
     def play_ahead(self, actions: Sequence[int]) -> None:
         """Plays the frames from a decision on with these actions, up to a game over."""
         console = self._console
-        for number, action in enumerate(actions[:LONGEST_AHEAD], start=1):
+        for index, action in enumerate(actions[:LONGEST_AHEAD]):
             try:
                 step = console.step(action)
                 observation = None
-                if number >= self._shown_after and not step[1]:
-                    observation = self._observe_hidden()
+                if index + 1 >= self._shown_after and not step[1]:
+                    observation = self._observe_hidden(index)
                 ram, frames = bytes(console.ram()), console.emulator_frames
             except Exception as error:  # `step` raises it
                 self._ahead.append(_Played(error=error))
@@ -90,10 +90,10 @@ class AheadConsole:
             if step[1]:
                 return
 
-    def _observe_hidden(self) -> Observation:
+    def _observe_hidden(self, index: int) -> Observation:
         if self._draw is None:
             return self._console.observation()
-        canvas: Observation = next(self._hidden)
+        canvas = self._hidden[index]
         self._draw(canvas)
         return canvas
 
