@@ -47,7 +47,7 @@ $(INSTALLED_DOCS): pyproject.toml constraints.txt | $(BIN)/python
 
 demo: $(INSTALLED_REPORT) ## set up, play stream-smoke-v1 with the random agent, validate, score, report
 	out=runs/demo-$$(date -u +%Y%m%dT%H%M%SZ) && \
-	$(BIN)/longplay run stream-smoke-v1 --agent random --seed 0 --out $$out && \
+	$(BIN)/longplay run stream-smoke-v1 --agent random --out $$out && \
 	$(BIN)/longplay report $$out -o $$out-report
 
 test: $(INSTALLED_DEV) ## run the fast tests (minutes)
