@@ -95,8 +95,12 @@ PROBED: Mapping[str, tuple[str, ...]] = {
     "control-6x3-v1": ("linear-prost",),
     "prediction-6x3-v1": ("lstd-td", "linear-td"),
 }
-# Suite -> branches and their frames, where a pilot has chosen others than the defaults.
-PROBE_SIZES: Mapping[str, tuple[int, int]] = {}
+# Suite -> branches and their frames, where a pilot has chosen others than the defaults
+# (docs/probes.md).
+PROBE_SIZES: Mapping[str, tuple[int, int]] = {
+    "control-3x3-v1": (3, 2_000),
+    "control-6x3-v1": (3, 2_000),
+}
 
 
 @dataclass(frozen=True)
