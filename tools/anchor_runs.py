@@ -1,10 +1,11 @@
 """Runs -> the measurements behind the anchors, and the anchors themselves.
 
 lower, any suite     runs of the random agent on the suite
-upper, anchors-2     visits of anchor policies (`python -m references anchors`); of
-                     games that have one, the reference policies of a prediction suite,
-                     which play there whatever the agent predicts
-upper, anchors-1     on streaming suites: runs of specialists, one game each
+upper, anchors-2     visits of anchor policies (`python -m references anchors`); on
+                     games without one as in anchors-1
+upper, anchors-1     the reference policies of a prediction suite, which play there
+                     whatever the agent predicts; on streaming suites runs of
+                     specialists, one game each
 explore-only         runs of that agent on the suite
 """
 

@@ -5,9 +5,9 @@
 An entry is frozen: it is never changed, and other numbers need another name. The lower
 anchor comes from the packs of the random agent on all official seeds of the suite, the
 rate of `explore-only` from its packs. Upper anchors come from the policies of
-`results/anchor-policies`, and on games without one from packs of prediction-v1, where
-the reference policies play, whatever the agent predicts. Nothing is replayed: windows
-are in the packs.
+`results/anchor-policies`. On games without one they come from packs of prediction-v1,
+where the reference policies play, whatever the agent predicts, and on streaming suites
+from packs of specialists. Nothing is replayed: windows are in the packs.
 """
 
 from __future__ import annotations
@@ -39,13 +39,11 @@ def measure_packs(suite_id: str, results: Path = RESULTS) -> SuiteAnchors:
     suite = get_suite(suite_id)
     policies = _read_policies(suite, results)
     known = {facts.game for facts in policies}
-    uppers = []
-    if not known.issuperset(suite.games):
-        uppers = [results / "prediction-v1" / PREDICTOR]
+    others = [game for game in suite.games if game not in known]
     explorers = results / suite_id / "explore-only"
     return measure_suite(
         _read_randoms(suite, results),
-        read(uppers),
+        read(_find_uppers(suite, others, results)),
         policies,
         read([explorers]) if explorers.exists() else (),
     )
@@ -54,12 +52,15 @@ def measure_packs(suite_id: str, results: Path = RESULTS) -> SuiteAnchors:
 def measure_first_packs(suite_id: str, results: Path = RESULTS) -> SuiteAnchors:
     """The entry of a suite in anchors-1, which had no anchor policies."""
     suite = get_suite(suite_id)
-    uppers = (
-        [results / "specialists" / game for game in suite.games]
-        if suite.track == "streaming"
-        else [results / "prediction-v1" / PREDICTOR]
-    )
+    uppers = _find_uppers(suite, suite.games, results)
     return measure_suite(_read_randoms(suite, results), read(uppers))
+
+
+def _find_uppers(suite: Suite, games: Sequence[str], results: Path) -> list[Path]:
+    """The packs of the upper anchors of games without an anchor policy."""
+    if suite.track == "streaming":
+        return [results / "specialists" / game for game in games]
+    return [results / "prediction-v1" / PREDICTOR] if games else []
 
 
 def _read_randoms(suite: Suite, results: Path) -> tuple[MeasuredRun, ...]:
@@ -75,7 +76,9 @@ def _read_policies(suite: Suite, results: Path) -> Sequence[AnchorFacts]:
     return [
         read_document(folder / game / "visits.json", AnchorFacts)
         for game in suite.games
-        if game in ANCHOR_TASKS and ANCHOR_TASKS[game].suite.track == suite.track
+        if game in ANCHOR_TASKS
+        and ANCHOR_TASKS[game].suite.track == suite.track
+        and (folder / game).exists()
     ]
 
 

@@ -16,7 +16,7 @@ from longplay.lab.analysis.intervals import Estimate, estimate_difference, t_qua
 from longplay.lab.analysis.records import AgentNumbers, SuiteComparison
 from longplay.lab.analysis.results import NON_LEARNERS
 from longplay.lab.report.tables import format_estimate
-from longplay.scoring.anchors import ANCHORS_NAME
+from longplay.scoring.anchors import shipped_anchors
 from longplay.tables import Cell, TextTable
 from results import CHOSEN_MEMORY
 
@@ -192,8 +192,8 @@ def judge_value_error(suite: SuiteComparison) -> Found | None:
 
 
 def judge_scaled(least: int, suite: SuiteComparison) -> Found | None:
-    """This many games have z, by the second anchors."""
-    if not _has_second_anchors():
+    """This many games have z, by anchor policies."""
+    if not _has_policies(suite):
         return None
     scaled = len(suite.games) - len(suite.games_without_z)
     return Found(f"{scaled} of {len(suite.games)}", scaled >= least)
@@ -201,16 +201,18 @@ def judge_scaled(least: int, suite: SuiteComparison) -> Found | None:
 
 def judge_explorer(game: str, most: float, suite: SuiteComparison) -> Found | None:
     """The average z of `explore-only` on a game is below a limit."""
-    explorer = find_agent(suite, EXPLORER) if _has_second_anchors() else None
+    explorer = find_agent(suite, EXPLORER) if _has_policies(suite, game) else None
     number = explorer.games.get(game, {}).get("average") if explorer else None
     return (
         None if number is None else Found(format_estimate(number), number.mean < most)
     )
 
 
-def _has_second_anchors() -> bool:
-    """Whether z is that of anchors-2: the first had no good policies to stream."""
-    return ANCHORS_NAME != "anchors-1"
+def _has_policies(suite: SuiteComparison, *games: str) -> bool:
+    """Whether the upper anchors of these games, or of all, are anchor policies."""
+    entry = shipped_anchors().suites[suite.suite]
+    sources = {entry.games[game].upper_source for game in games or suite.games}
+    return sources == {"anchor policy"}
 
 
 def judge_resolution(most: float, suite: SuiteComparison) -> Found | None:

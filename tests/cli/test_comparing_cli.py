@@ -48,7 +48,7 @@ def test_table_for_people(invoke, runs):
     assert "alpha 3 3.10 ±0.25" in words
     assert "beta 2/3, 1 errored 2.05" in words
     assert "beta: 1 errored (seed 2); not in the means" in words
-    assert "no z: anchors-1 has no anchors for stream-smoke-v1+" in words
+    assert "no z: anchors-2 has no anchors for stream-smoke-v1+" in words
     assert "stream-smoke-v1 with base_visit_frames = 60, jitter_pct = 0.0" in words
     assert "qbert alpha 3.10" in words
 
@@ -108,7 +108,7 @@ def test_figures_of_some_agents_and_games(invoke, runs, tmp_path):
             "--games: a figure of kind average is about all games of the suite",
         ),
         (("--games", "0"), "--games: expected 1 or more, found 0"),
-        (("--kind", "lifetime"), "--kind lifetime: nothing to draw: anchors-1 has no"),
+        (("--kind", "lifetime"), "--kind lifetime: nothing to draw: anchors-2 has no"),
     ],
 )
 def test_figures_that_make_no_sense(invoke, runs, tmp_path, options, message):

@@ -115,7 +115,7 @@ def test_an_unknown_set_of_anchors_is_refused():
 
 def test_shipped_anchors_can_be_read():
     anchors = shipped_anchors()
-    assert anchors.name == "anchors-1"
+    assert anchors.name == "anchors-2"
     # Too short or too long to have specialists.
     assert not anchors.suites.keys() & {"stream-smoke-v1", "stream-8x3-1m-v1"}
 

@@ -26,6 +26,9 @@ FROZEN = {
         "control-v1": "136c812f7efc52ab",
         "control-6x3-v1": "e161363539fbef66",
         "control-3x3-v1": "4ec3e17f99fac739",
+        # Until 0.2.0 they change once more, when all of their games have policies.
+        "stream-3x2-v1": "3253efcf440dd5ea",
+        "stream-8x3-v1": "cfb37b0731483a12",
     },
 }
 DATA = anchors.SHIPPED.parent

@@ -10,6 +10,7 @@ import pytest
 import results_goals
 from longplay.lab.analysis.intervals import Estimate, estimate_mean
 from longplay.lab.analysis.records import AgentNumbers, MemoryNumbers, SuiteComparison
+from made_up_anchors import make_anchors, make_game
 from results_goals import Found
 
 SEEDS = (0, 1, 2, 3, 4)
@@ -154,9 +155,17 @@ def test_errors_are_below_one_and_below_those_of_the_other_in_every_seed() -> No
     )
 
 
-def test_games_with_z_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results_goals, "ANCHORS_NAME", "anchors-2")
+def test_games_with_z_are_counted_once_all_have_policies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     suite = make_suite_of(games_without_z={"a": "no anchor"})
+    specialist = make_game()
+    policy = specialist.model_copy(update={"upper_source": "anchor policy"})
+    some = make_anchors("any", a=specialist, b=policy)
+    monkeypatch.setattr(results_goals, "shipped_anchors", lambda: some)
+    assert results_goals.judge_scaled(1, suite) is None
+    every = make_anchors("any", a=policy, b=policy)
+    monkeypatch.setattr(results_goals, "shipped_anchors", lambda: every)
     assert results_goals.judge_scaled(1, suite) == Found("1 of 2", is_reached=True)
     assert results_goals.judge_scaled(2, suite) == Found("1 of 2", is_reached=False)
 

@@ -97,7 +97,7 @@ def test_goals_are_counted(results, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_games_without_z_are_listed(results) -> None:
-    assert f"- No z: anchors-1 has no anchors for {SUITE}." in (
+    assert f"- No z: anchors-2 has no anchors for {SUITE}." in (
         results_page.render_results()
     )
 

@@ -24,7 +24,7 @@ from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.contract.files import read_document
 from longplay.errors import ConfigError
 
-ANCHORS_NAME = "anchors-1"
+ANCHORS_NAME = "anchors-2"
 
 UpperSource = Literal["reference policy", "specialist", "anchor policy"]
 
