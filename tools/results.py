@@ -35,6 +35,7 @@ from pydantic import Field
 import longplay.lab.analysis
 from longplay.contract.documents import SCHEMA_VERSION, Document
 from longplay.contract.files import read_document, write_document
+from longplay.contract.layout import probes_of
 from longplay.contract.names import name_agent
 from longplay.contract.rundir import RunDirectory
 from longplay.errors import LongplayError, PackError
@@ -346,12 +347,14 @@ def add_pack(results: Path, name: str, run: RunDirectory) -> None:
 def add_probes(results: Path, name: str, folder: Path) -> None:
     """Verifies and packs the probes of a run, and lists them once all are there."""
     added = []
+    home = probes_of((results / f"{name}.longplay").absolute())
+    place = home.relative_to(results.absolute()).as_posix()
     for run_dir in sorted(find_probes(folder)):
         state = run_dir.name
-        content = write_pack(results, f"{name}.probes/{state}", run_dir).read_bytes()
+        content = write_pack(results, f"{place}/{state}", run_dir).read_bytes()
         added.append(
             PackedProbe(
-                path=f"{name}.probes/{state}.longplay",
+                path=f"{place}/{state}.longplay",
                 sha256=hashlib.sha256(content).hexdigest(),
                 bytes=len(content),
                 run=f"{name}.longplay",

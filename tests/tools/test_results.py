@@ -17,6 +17,7 @@ from longplay.contract.files import read_document
 from longplay.errors import ConfigError
 from longplay.lab.analysis.results import Results
 from longplay.lab.analysis.runs import RunReader
+from longplay.lab.probes.reading import read_probes
 from longplay.lab.report.site.verdicts import open_pack
 from longplay.suites import SUITES, get_suite
 from longplay.tracks.catalogue import get_track
@@ -144,6 +145,9 @@ def test_a_probed_run_has_packs_of_its_probes(
     assert [p.bytes for p in probes] == [
         (folder / p.path).stat().st_size for p in probes
     ]
+    (run_found,) = RunReader(open_pack).read([folder]).runs  # without the probes
+    found = read_probes(run_found.path, run_found.chain_head, open_pack)
+    assert found is not None and set(found.places) == {p.state for p in probes}
     fresh, *_ = probes
     other = fresh.model_copy(update={"sha256": probes[1].sha256})
     problem = results.find_problem(packed, folder, [other])
