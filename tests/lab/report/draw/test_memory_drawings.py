@@ -82,6 +82,30 @@ def test_memory_shows_every_state(probed: Compared) -> None:
     assert "standard errors over branches" in drawing.caption
 
 
+def test_memory_shows_own_visits_where_orders_differ(compared: Compared) -> None:
+    probed = replace(compared, comparison=add_probes(compared, 2))
+    shown = probed.shown
+    label = shown.suite.agents[0].label
+    first, second, *others = shown.runs[label]
+    turned = (*second.config.schedule[1:], second.config.schedule[0])
+    config = second.config.model_copy(update={"schedule": turned})
+    runs = {**shown.runs, label: [first, replace(second, config=config), *others]}
+    drawing = draw("memory", replace(shown, runs=runs))
+    panel = drawing.panels[0]
+    orders = [[v.game_id for v in run.config.schedule] for run in runs[label][:2]]
+    own = [[i for i, g in enumerate(o) if g == panel.title] for o in orders]
+    number = len(own[0])
+    assert panel.x_names[:3] == ("0", "1−", "1+") and panel.x_names[-1] == "end"
+    assert len(panel.x_names) == 2 + 2 * number and not panel.spans
+    (line,) = panel.series
+    found = dict(zip(line.x, line.y, strict=True))
+    # After visit i the mean over branches is i + 2, whatever the game.
+    raw = np.mean([visits[0] + 2 for visits in own])
+    scale = shown.scale
+    assert found[2] == pytest.approx((raw - scale.lower[0]) / scale.span[0])
+    assert "before (−) and after (+)" in drawing.x_label
+
+
 def test_matrix_shows_states_and_games(probed: Compared) -> None:
     (panel,) = draw("matrix", probed.shown).panels
     grid = panel.grid

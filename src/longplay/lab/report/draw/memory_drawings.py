@@ -1,12 +1,15 @@
 """The numbers of probes -> drawings: memory of each game, and the matrix R.
 
-A state is a point of the x axis: 0 is the fresh agent, i + 1 the agent after visit i.
+Where all runs visit the games in the same order, the x axis of a game's memory is the
+stream: 0 is the fresh agent, i + 1 the agent after visit i. Otherwise it is the game's
+own: the fresh agent, before and after each visit of the game, and the end of the run.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from longplay.contract.rundir import name_state
 from longplay.lab.analysis.intervals import (
@@ -15,7 +18,6 @@ from longplay.lab.analysis.intervals import (
     estimate_mean,
 )
 from longplay.lab.analysis.records import AgentNumbers, MatrixCell, MemoryNumbers
-from longplay.lab.analysis.runs import MeasuredRun
 from longplay.lab.report.draw.colours import game_colour
 from longplay.lab.report.draw.drawings import (
     Drawing,
@@ -31,16 +33,35 @@ from longplay.probes import FRESH
 
 _NO_PROBES = "no run has probes; `longplay probe` plays them"
 
+# Seed -> the games of its visits.
+Orders = Mapping[int | None, tuple[str, ...]]
+
+
+class Moment(NamedTuple):
+    """A point of the x axis.
+
+    Attributes:
+        name: Its label.
+        states: Seed -> the state of that run.
+    """
+
+    name: str
+    states: Mapping[int | None, str]
+
 
 def draw_memory(shown: Shown) -> Drawing:
-    """How well each game is played after every visit, with error bars."""
+    """How well each game is played by the agent's states, with error bars."""
     agents = [agent for agent in shown.suite.agents if agent.memory is not None]
     if not agents:
         raise nothing_to_draw("memory", _NO_PROBES)
-    states = _list_states(agents)
+    orders = _find_orders(shown, agents)
+    is_one_order = len(set(orders.values())) == 1
     panels = []
     for game in shown.suite.games:
-        series = [_memory_line(shown, agent, game, states) for agent in agents]
+        moments = (
+            _list_stream(agents, orders) if is_one_order else _list_own(game, orders)
+        )
+        series = [_memory_line(shown, agent, game, moments) for agent in agents]
         lines = tuple(line for line in series if line.x)
         if lines:
             panels.append(
@@ -48,20 +69,23 @@ def draw_memory(shown: Shown) -> Drawing:
                     game,
                     lines,
                     marks=_find_marks(shown, agents, lines),
-                    spans=tuple(_mark_visits(shown, agents, game, states)),
+                    spans=tuple(_mark_visits(game, orders, moments)),
                     has_bars=True,
-                    x_names=tuple(state.removeprefix("visit-") for state in states),
+                    x_names=tuple(moment.name for moment in moments),
                 )
             )
+    when, which = "0: fresh; before (−) and after (+) visits of the game", ""
+    if is_one_order:
+        when, which = "after visit", " after every visit; those of the game are shaded"
     return Drawing(
         "memory",
         "Memory",
-        "after visit",
+        when,
         _value_label(shown, agents),
         tuple(panels),
-        "How well copies of the agent play each game after every visit; visits of the "
-        f"game itself are shaded. {_explain_bars(agents)} Dotted: the fresh agent, if "
-        "there is one agent, and the random agent where the game has anchors.",
+        f"How well copies of the agent play each game{which}. "
+        f"{_explain_bars(agents)} Dotted: the fresh agent, if there is one agent, and "
+        "the random agent where the game has anchors.",
     )
 
 
@@ -94,6 +118,39 @@ def _list_states(agents: Sequence[AgentNumbers]) -> list[str]:
     return [FRESH, *(name_state(visit) for visit in range(max(visits, default=-1) + 1))]
 
 
+def _find_orders(shown: Shown, agents: Sequence[AgentNumbers]) -> Orders:
+    """The games that the runs with probes visit."""
+    return {
+        run.seed: tuple(visit.game_id for visit in run.config.played_schedule)
+        for agent in agents
+        for run in shown.runs.get(agent.label, ())
+        if agent.memory is not None and run.seed in agent.memory.seeds
+    }
+
+
+def _list_stream(agents: Sequence[AgentNumbers], orders: Orders) -> list[Moment]:
+    return [
+        Moment(state.removeprefix("visit-"), dict.fromkeys(orders, state))
+        for state in _list_states(agents)
+    ]
+
+
+def _list_own(game: str, orders: Orders) -> list[Moment]:
+    """The fresh agent, before and after each visit of a game, and the end."""
+    visits = {
+        seed: [visit for visit, played in enumerate(order) if played == game]
+        for seed, order in orders.items()
+    }
+    moments = [Moment("0", dict.fromkeys(orders, FRESH))]
+    for number in range(max(map(len, visits.values()))):
+        own = {seed: v[number] for seed, v in visits.items() if number < len(v)}
+        before = {seed: name_state(visit - 1) for seed, visit in own.items() if visit}
+        after = {seed: name_state(visit) for seed, visit in own.items()}
+        moments += [Moment(f"{number + 1}−", before), Moment(f"{number + 1}+", after)]
+    last = {seed: name_state(len(order) - 1) for seed, order in orders.items()}
+    return [*moments, Moment("end", last)]
+
+
 def _cells_of(agent: AgentNumbers) -> tuple[MatrixCell, ...]:
     return () if agent.memory is None else agent.memory.matrix
 
@@ -103,10 +160,14 @@ def _has_z(memory: MemoryNumbers | None) -> bool:
 
 
 def _estimate_cell(
-    shown: Shown, agent: AgentNumbers, state: str, game: str
+    shown: Shown, agent: AgentNumbers, game: str, states: Mapping[int | None, str]
 ) -> Estimate | None:
     """R over runs; of fewer than three with the standard error over branches."""
-    cells = [c for c in _cells_of(agent) if (c.state, c.game) == (state, game)]
+    cells = [
+        cell
+        for cell in _cells_of(agent)
+        if cell.game == game and states.get(cell.seed) == cell.state
+    ]
     shift = 0.0
     if _has_z(agent.memory):
         column = shown.scale.games.index(game)
@@ -124,12 +185,12 @@ def _memory_line(
     shown: Shown,
     agent: AgentNumbers,
     game: str,
-    states: Sequence[str],
+    moments: Sequence[Moment],
 ) -> Series:
     points = [
-        (x, estimate, _link(shown, agent, state))
-        for x, state in enumerate(states)
-        if (estimate := _estimate_cell(shown, agent, state, game)) is not None
+        (x, estimate, _link(shown, agent, states))
+        for x, (_, states) in enumerate(moments)
+        if (estimate := _estimate_cell(shown, agent, game, states)) is not None
     ]
     links = tuple(address for _, _, address in points)
     style = shown.style(agent)
@@ -145,11 +206,15 @@ def _memory_line(
     )
 
 
-def _link(shown: Shown, agent: AgentNumbers, state: str) -> str:
+def _link(shown: Shown, agent: AgentNumbers, states: Mapping[int | None, str]) -> str:
     """The address of the branches of the first run with probes."""
     seeds = () if agent.memory is None else agent.memory.seeds[:1]
-    runs = [run for run in shown.runs.get(agent.label, ()) if run.seed in seeds]
-    return shown.link(runs[0], state) if runs else ""
+    runs = [
+        run
+        for run in shown.runs.get(agent.label, ())
+        if run.seed in seeds and run.seed in states
+    ]
+    return shown.link(runs[0], states[runs[0].seed]) if runs else ""
 
 
 def _find_marks(
@@ -163,20 +228,13 @@ def _find_marks(
 
 
 def _mark_visits(
-    shown: Shown, agents: Sequence[AgentNumbers], game: str, states: Sequence[str]
+    game: str, orders: Orders, moments: Sequence[Moment]
 ) -> Iterator[Span]:
     """The visits of a game, if they are the same in all runs with probes."""
-    runs: list[MeasuredRun] = [
-        run
-        for agent in agents
-        for run in shown.runs.get(agent.label, ())
-        if agent.memory is not None and run.seed in agent.memory.seeds
-    ]
-    orders = {tuple(v.game_id for v in run.config.played_schedule) for run in runs}
-    if len(orders) != 1:
+    if len(set(orders.values())) != 1:
         return
-    for visit, played in enumerate(orders.pop()):
-        if played == game and visit + 1 < len(states):
+    for visit, played in enumerate(next(iter(orders.values()))):
+        if played == game and visit + 1 < len(moments):
             yield Span(visit + 0.5, visit + 1.5, "", game_colour(game))
 
 
@@ -206,9 +264,11 @@ def _make_grid(shown: Shown, agent: AgentNumbers) -> Grid:
     ]
     games = tuple(dict.fromkeys(c.game for c in _cells_of(agent)))
     games = tuple(game for game in shown.suite.games if game in games)
+    seeds = () if agent.memory is None else agent.memory.seeds
+    places = [dict.fromkeys(seeds, state) for state in states]
     found = [
-        [_estimate_cell(shown, agent, state, game) for game in games]
-        for state in states
+        [_estimate_cell(shown, agent, game, place) for game in games]
+        for place in places
     ]
     values = tuple(tuple(None if e is None else e.mean for e in row) for row in found)
     return Grid(
@@ -217,7 +277,7 @@ def _make_grid(shown: Shown, agent: AgentNumbers) -> Grid:
         values,
         _shade(values),
         tuple(tuple(map(_format_cell, row)) for row in found),
-        tuple(tuple(_link(shown, agent, state) for game in games) for state in states),
+        tuple(tuple(_link(shown, agent, place) for _ in games) for place in places),
     )
 
 
