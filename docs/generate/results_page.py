@@ -200,7 +200,10 @@ def _describe_games(suite: SuiteComparison, runs: RunsOfAgents) -> Iterator[str]
         learned |= set.intersection(*above)
     unlearned = [game for game in suite.games if game not in learned]
     both = f"{'both ' * (len(yardsticks) == 2)}{' and '.join(yardsticks)}"
-    yield f"No learner is above {both} on {_list(unlearned)}.\n"
+    if unlearned:
+        yield f"No learner is above {both} on {', '.join(unlearned)}.\n"
+    else:
+        yield f"On every game a learner is above {both}.\n"
 
 
 def _judge_games(
@@ -313,7 +316,7 @@ def _render_memory(suite: SuiteComparison) -> Iterator[str]:
     yield render_markdown(tables[0])
     yield from (f"- {note}" for note in describe_memory(suite))
     picture = picture_of(suite, "memory")
-    yield f"\n![Reward of copies of each agent after every visit]({picture})\n"
+    yield f"\n![Reward of copies of each agent, before and after visits]({picture})\n"
 
 
 def _explain_pairs(comparisons: int) -> str:
@@ -352,10 +355,18 @@ def _list(names: Sequence[str], nothing: str = "no game") -> str:
 
 
 def render_short() -> str:
-    """README's table: the number that agents are compared by; average z first."""
+    """README's table: the number that agents are compared by.
+
+    Suites with probes first, because they show most, then those with average z.
+    """
     columns = [(suite, suite.lead) for suite, _ in read_suites()]
-    columns.sort(key=lambda column: column[1] != "average")
+    columns.sort(key=lambda c: (not has_memory(c[0]), c[1] != "average"))
     return render_markdown(_table_agents(columns))
+
+
+def has_memory(suite: SuiteComparison) -> bool:
+    """Whether it was measured what agents keep."""
+    return any(agent.memory is not None for agent in suite.agents)
 
 
 def _table_agents(columns: Sequence[tuple[SuiteComparison, str]]) -> TextTable:
@@ -408,7 +419,7 @@ def draw_suite(suite: SuiteComparison, found: FoundRuns) -> dict[str, bytes]:
     kinds = {picture_of(suite): "predictions" if suite.error else "curves"}
     if has_revisits(suite):
         kinds[picture_of(suite, "retention")] = "retention"
-    if any(agent.memory for agent in agents):
+    if has_memory(suite):
         kinds[picture_of(suite, "memory")] = "memory"
     return {
         path: render_paper(draw(kind, shown), "svg", 2) for path, kind in kinds.items()

@@ -54,6 +54,15 @@ def test_games_that_somebody_learns_are_told_from_those_that_nobody_does(
     assert "These are 9 comparisons of games: about 0.45 would differ by" in text
 
 
+def test_that_every_game_is_learned_is_said_plainly(results, tmp_path: Path) -> None:
+    for seed in range(3):
+        config = make_config(SUITE, seed, {}, "strong")
+        write_run(tmp_path / SUITE / "strong" / f"seed-{seed}", config, [1.0] * 1500)
+    text = results_page.render_results()
+    assert "On every game a learner is above random." in text
+    assert "No learner is above" not in text
+
+
 def test_learners_are_compared_with_each_other(results) -> None:
     text = results_page.render_results()
     (pair,) = (line for line in text.splitlines() if line.startswith("| good − odd"))
