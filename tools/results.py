@@ -347,7 +347,7 @@ def add_pack(results: Path, name: str, run: RunDirectory) -> None:
 def add_probes(results: Path, name: str, folder: Path) -> None:
     """Verifies and packs the probes of a run, and lists them once all are there."""
     added = []
-    home = probes_of((results / f"{name}.longplay").absolute())
+    home = probes_of(results / f"{name}.longplay")
     place = home.relative_to(results.absolute()).as_posix()
     for run_dir in sorted(find_probes(folder)):
         state = run_dir.name
