@@ -395,7 +395,10 @@ def play(runs: Sequence[PlannedRun], folder: Path, results: Path) -> None:
     """
     waiting = dict.fromkeys(r.variant.name for r in runs if r.variant.waits_for_tuning)
     if waiting:
-        sys.exit(f"tuning has not chosen the settings of {', '.join(waiting)}")
+        sys.exit(
+            f"tuning has not chosen the settings of {', '.join(waiting)}; "
+            "name other runs with --suite and --agent"
+        )
     manifest = read_manifest(results)
     known = {packed.path for packed in manifest.packs}
     probed = {probe.run for probe in manifest.probes}

@@ -111,7 +111,7 @@ def test_nothing_is_played_before_its_settings_are_chosen(
     monkeypatch.setattr(results, "TUNED", {("dqn", "none"): {}})
     variants = results.Variant("blind"), results.Variant("dqn", method="ewc")
     runs = [results.PlannedRun("control-smoke-v1", v, 1000) for v in variants]
-    with pytest.raises(SystemExit, match=r"the settings of dqn-ewc$"):
+    with pytest.raises(SystemExit, match="the settings of dqn-ewc; name other runs"):
         results.play(runs, tmp_path / "runs", tmp_path / "results")
     assert not list(tmp_path.iterdir())
     assert not results.Variant("dqn", "library").waits_for_tuning
