@@ -34,6 +34,7 @@ from results_goals import (
     EXPLORER,
     RANDOM,
     count_seeds,
+    find_agent,
     find_difference,
     find_learners,
     find_resolution,
@@ -355,13 +356,13 @@ def _list(names: Sequence[str], nothing: str = "no game") -> str:
 
 
 def render_short() -> str:
-    """README's table: the number that agents are compared by.
+    """README's table: the number that agents are compared by, and what they forgot.
 
     Suites with probes first, because they show most, then those with average z.
     """
-    columns = [(suite, suite.lead) for suite, _ in read_suites()]
-    columns.sort(key=lambda c: (not has_memory(c[0]), c[1] != "average"))
-    return render_markdown(_table_agents(columns))
+    suites = [suite for suite, _ in read_suites()]
+    suites.sort(key=lambda suite: (not has_memory(suite), suite.lead != "average"))
+    return render_markdown(_table_agents(suites))
 
 
 def has_memory(suite: SuiteComparison) -> bool:
@@ -369,27 +370,38 @@ def has_memory(suite: SuiteComparison) -> bool:
     return any(agent.memory is not None for agent in suite.agents)
 
 
-def _table_agents(columns: Sequence[tuple[SuiteComparison, str]]) -> TextTable:
+def _table_agents(suites: Sequence[SuiteComparison]) -> TextTable:
     """Agents by numbers of suites, those that learn nothing first."""
-    suites = [suite for suite, _ in columns]
     agents = [agent for suite in suites for agent in suite.agents]
     labels = {agent.label for agent in agents if not agent.is_shipped}
     learners = (agent.label for suite in suites for agent in find_learners(suite))
+    shown = [n for n in dict.fromkeys((*_YARDSTICKS, *learners)) if n in labels]
+    heads, columns = [], []
+    for suite in suites:
+        lead = head_metric(suite.lead, suite.headline, suite.error)
+        heads.append(f"{suite.suite}, {lead}")
+        columns.append([_mark_number(suite, suite.lead, label) for label in shown])
+        if has_memory(suite):
+            heads.append(f"{suite.suite}, share forgotten")
+            columns.append([_format_share(suite, label) for label in shown])
     rows = tuple(
-        (Cell(f"`{label}`"), *(Cell(_mark_number(*one, label)) for one in columns))
-        for label in dict.fromkeys((*_YARDSTICKS, *learners))
-        if label in labels
-    )
-    heads = (
-        f"{suite.suite}, {head_metric(metric, suite.headline, suite.error)}"
-        for suite, metric in columns
+        (Cell(f"`{label}`"), *map(Cell, cells))
+        for label, *cells in zip(shown, *columns, strict=True)
     )
     return TextTable("", ("agent", *heads), rows)
 
 
+def _format_share(suite: SuiteComparison, label: str) -> str:
+    """What an agent forgot of what it had learned, by probes."""
+    agent = find_agent(suite, label)
+    if agent is None or agent.memory is None:
+        return NOTHING
+    return format_estimate(agent.memory.numbers.get("share_forgotten"))
+
+
 def _mark_number(suite: SuiteComparison, metric: str, label: str) -> str:
     """A number of an agent; in italics above random, in bold above all yardsticks."""
-    agent = next((a for a in suite.agents if a.label == label), None)
+    agent = find_agent(suite, label)
     if agent is None:
         return NOTHING
     text = format_estimate(agent.numbers.get(metric))

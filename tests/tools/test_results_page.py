@@ -10,6 +10,8 @@ import pytest
 
 import results_goals
 import results_page
+from longplay.lab.analysis.intervals import estimate_mean
+from longplay.lab.analysis.records import MemoryNumbers
 from longplay.suites import get_suite
 from made_up_anchors import make_anchors, make_game
 from references.reference_tables import fill_marked
@@ -150,6 +152,25 @@ def test_short_table_has_what_is_better_than_random_in_bold(results) -> None:
     assert [row.split("`")[1] for row in rows] == ["random", "good", "odd"]
     assert [row.count("**") for row in rows] == [0, 2, 0]
     assert rows[1].startswith("| `good` | **350 ±")
+
+
+def test_short_table_has_what_was_forgotten_where_it_was_probed(
+    results, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ((suite, found),) = results_page.read_suites()
+    share = {"share_forgotten": estimate_mean([0.4, 0.5, 0.6])}
+    memory = MemoryNumbers.model_construct(numbers=share)
+    agents = tuple(
+        agent.model_copy(update={"memory": memory if agent.label == "good" else None})
+        for agent in suite.agents
+    )
+    probed = suite.model_copy(update={"agents": agents})
+    monkeypatch.setattr(results_page, "read_suites", lambda: [(probed, found)])
+    head, _, *rows = results_page.render_short().splitlines()
+    assert head.endswith(f"| {SUITE}, share forgotten |")
+    # 4.303 standard errors of 0.1 / √3
+    shares = [row.split("|")[-2].strip() for row in rows]
+    assert shares == ["–", "0.50 ±0.25", "–"]
 
 
 @pytest.mark.few(1)
