@@ -69,12 +69,13 @@ PREDICTORS = ("linear-td", "stream-td")
 SPECIALIST = "stream-q"
 SPECIALIST_SEEDS = (0, 1, 2)
 SPECIALIST_FRAMES = 600_000
-# (agent, method) -> arguments that tuning has chosen (tools/tuning), without those that
-# are defaults.
+# (agent, method) -> arguments that tuning has chosen (tools/tuning/chosen.md), without
+# those that are defaults.
 TUNED: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("linear-sarsa", "none"): {"step_size": 0.1},
     ("linear-prost", "none"): {},
     ("dqn", "none"): {},
+    ("dqn", "rehearsal"): {"strength": 0.25},
 }
 # They have no settings, or those of earlier results.
 _NOT_TUNED = (*NON_LEARNERS, "blind", "linear-td")
@@ -89,6 +90,7 @@ TUNING_TIMESTEPS: Mapping[tuple[str, str], int] = {
     ("linear-sarsa", "none"): 972_000,
     ("linear-prost", "none"): 972_000,
     ("dqn", "none"): 972_000,
+    ("dqn", "rehearsal"): 486_000,
 }
 # Suite -> agents whose memory is probed, among those that learn and keep something.
 PROBED: Mapping[str, tuple[str, ...]] = {
