@@ -290,7 +290,7 @@ def _check_address(address: str) -> None:
 
 
 def _describe_node(resources: dict[str, float]) -> str:
-    memory = resources.get("memory", 0.0) / 2**30
+    memory = resources.get("memory", 0.0) / 10**9
     return str(Needs(resources.get("CPU", 0.0), resources.get("GPU", 0.0), memory))
 
 
