@@ -68,7 +68,7 @@ def draw_memory(shown: Shown) -> Drawing:
                 Panel(
                     game,
                     lines,
-                    marks=_find_marks(shown, agents, lines),
+                    marks=_find_marks(agents, lines),
                     spans=tuple(_mark_visits(game, orders, moments)),
                     has_bars=True,
                     x_names=tuple(moment.name for moment in moments),
@@ -218,7 +218,7 @@ def _link(shown: Shown, agent: AgentNumbers, states: Mapping[int | None, str]) -
 
 
 def _find_marks(
-    shown: Shown, agents: Sequence[AgentNumbers], lines: Sequence[Series]
+    agents: Sequence[AgentNumbers], lines: Sequence[Series]
 ) -> tuple[float, ...]:
     """The random agent, where it is 0; the fresh one, if there is one agent."""
     marks = [0.0] if _has_z(agents[0].memory) else []
