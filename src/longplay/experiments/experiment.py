@@ -608,30 +608,6 @@ def default_directory(plan: RunPlan, agent: LoadedAgent) -> Path:
     return Path("runs") / name
 
 
-def plan_experiment(
-    suite: str,
-    agent: str | Callable[..., StreamingAgent],
-    *,
-    seeds: Sequence[int] | None = None,
-    name: str | None = None,
-    out: str | Path | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    agent_args: Mapping[str, Any] | None = None,
-    agent_files: Sequence[str] = (),
-    isolation: Isolation = NOT_ISOLATED,
-) -> Experiment:
-    """Plans an experiment; nothing is written, and the agent is imported, not built."""
-    return Experiment.create(
-        plan_seeds(suite, (FIRST_TUNING_SEED,) if seeds is None else seeds, overrides),
-        agent,
-        name=name,
-        out=out,
-        agent_args=agent_args,
-        agent_files=agent_files,
-        isolation=isolation,
-    )
-
-
 def plan_seeds(
     suite: str,
     seeds: Sequence[int],
@@ -693,13 +669,11 @@ def run(
         RunFailed: A run failed. The other seeds were played anyway, and everything
             recorded so far is readable.
     """
-    experiment = plan_experiment(
-        suite,
+    experiment = Experiment.create(
+        plan_seeds(suite, (FIRST_TUNING_SEED,) if seeds is None else seeds, overrides),
         agent,
-        seeds=seeds,
         name=name,
         out=out,
-        overrides=overrides,
         agent_args=agent_args,
         agent_files=agent_files,
         isolation=isolate if isinstance(isolate, Isolation) else Isolation(isolate),
