@@ -253,8 +253,8 @@ def note_missing_origin() -> Finding:
     return Finding(
         "no origin",
         "config.json",
-        "without the run that it is a probe of, state and first percept cannot be "
-        "checked; name the run or its pack with --of",
+        "its state and first percept cannot be checked without the probed run; name "
+        "that run or its pack with --of",
         field="probe",
     )
 

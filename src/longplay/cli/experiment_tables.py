@@ -150,7 +150,7 @@ def describe_remaining(
     ]
     lines += [
         f"seed {view.plan.seed}: running in another process ({view.status.host}, pid "
-        f"{view.status.pid}); if that died, retry with a lower --stall-timeout"
+        f"{view.status.pid}); if that process died, retry with a lower --stall-timeout"
         for view in views
         if view.state in ("RUNNING", "QUEUED")
         and view.status is not None

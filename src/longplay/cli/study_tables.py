@@ -398,8 +398,8 @@ def describe_rest(result: StudyResult) -> list[RenderableType]:
     lines += result.problems
     lines += [
         f"{view.run_dir}: in progress in another process ({view.status.host}, pid "
-        f"{view.status.pid}); if that died, run this command again with a lower "
-        "--stall-timeout"
+        f"{view.status.pid}); if that process died, run this command again with a "
+        "lower --stall-timeout"
         for view in result.unfinished
         if view.status is not None and not view.is_pending
     ]

@@ -105,7 +105,7 @@ def draw_matrix(shown: Shown) -> Drawing:
         panels,
         f"How well each state plays each game: {_value_label(shown, agents)}, mean "
         "over branches and runs. Bluer is better, game by game; empty cells were not "
-        "asked for.",
+        "probed.",
     )
 
 
