@@ -99,7 +99,7 @@ def _order_matrix(
 
 
 def _make_record(run: MeasuredRun, label: str) -> EpisodeRecord:
-    """The record of a run, also of one in a pack; agents are told apart by label."""
+    """The record of a run, also of one in a pack; agents are distinguished by label."""
     task = TaskMetadata.from_config(run.config)
     reward = run.score.reward
     return EpisodeRecord(

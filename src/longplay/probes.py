@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Literal
 
 import msgspec
@@ -26,6 +25,7 @@ from longplay.contract.config import (
     ProbeOrigin,
     RunConfig,
     ScheduledVisit,
+    visit_spans,
 )
 from longplay.contract.files import iter_rows, open_regular, shorten
 from longplay.contract.findings import Finding
@@ -185,8 +185,8 @@ def name_origin(run: RunDirectory) -> ProbeOrigin:
 
 def _read_pending(run: RunDirectory) -> dict[str, PendingPercept]:
     """State -> what the stream would have delivered next, but for the pixels."""
-    frames = [visit.visit_frames for visit in run.config.played_schedule]
-    ends = {end - 1: visit for visit, end in enumerate(accumulate(frames))}
+    spans = visit_spans(run.config.played_schedule)
+    ends = {span[-1]: visit for visit, span in enumerate(spans)}
     pending = {FRESH: _NOTHING}
     path = run.path / "events.jsonl"
     if not path.is_file():
@@ -198,8 +198,8 @@ def _read_pending(run: RunDirectory) -> dict[str, PendingPercept]:
                 pending[state] = _make_pending(line, frame, path.name)
     if len(pending) <= len(ends):
         raise DocumentError(
-            f"{path.name}: expected {sum(frames):,} rows, found fewer; see `longplay "
-            "validate`"
+            f"{path.name}: expected {run.config.total_frames:,} rows, found fewer; "
+            "see `longplay validate`"
         )
     return pending
 
@@ -253,8 +253,8 @@ def note_missing_origin() -> Finding:
     return Finding(
         "no origin",
         "config.json",
-        "without the run that it is a probe of, state and first percept cannot be "
-        "checked; name the run or its pack with --of",
+        "its state and first percept cannot be checked without the probed run; name "
+        "that run or its pack with --of",
         field="probe",
     )
 

@@ -17,7 +17,8 @@ from generated_runs import iter_records
 from longplay.errors import LongplayError, OutputError, RecordingError
 from longplay.eval_log.log import EvalLog, describe_agent
 from longplay.eval_log.records import Findings
-from longplay.experiments.experiment import Experiment, plan_experiment
+from longplay.experiments.experiment import Experiment
+from planning import plan_experiment
 from playing import play_run
 
 SUITE = "stream-smoke-v1"

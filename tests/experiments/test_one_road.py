@@ -12,7 +12,8 @@ import pytest
 import longplay
 from generated_runs import iter_records
 from longplay import plan
-from longplay.experiments.experiment import Experiment, plan_experiment
+from longplay.experiments.experiment import Experiment
+from planning import plan_experiment
 
 SUITE = "stream-smoke-v1"
 SHORT = {"games": ["qbert"], "num_cycles": 1, "base_visit_frames": 40}

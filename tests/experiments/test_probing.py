@@ -147,7 +147,7 @@ def test_files_of_others_are_not_removed(
     other = tmp_path / run_dir.name / "fresh" / "thesis.tex"
     other.parent.mkdir(parents=True)
     other.write_text("results")
-    with pytest.raises(ConfigError, match=r"it has thesis.tex, which is not of a pro"):
+    with pytest.raises(ConfigError, match=r"it has thesis.tex, which no probe writes"):
         longplay.probe(run_dir, agent=str(agent), out=tmp_path, **SMALL)
     assert other.read_text() == "results"
 

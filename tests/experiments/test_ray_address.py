@@ -12,7 +12,7 @@ import pytest
 
 from longplay.errors import ConfigError
 from longplay.experiments.job import Needs, RayPlace
-from longplay.experiments.ray_pool import RayPool
+from longplay.experiments.ray_pool import RayPool, _describe_node
 
 HTTP = b"HTTP/1.0 400 Bad Request\r\n\r\n"
 
@@ -100,3 +100,8 @@ def test_needs_that_no_node_meets_are_refused(tmp_path, invoke):
 )
 def test_needs_in_words(needs, text):
     assert str(needs) == text
+
+
+def test_what_a_node_has_is_said_in_the_units_of_the_options():
+    needs = Needs(4, 1, memory_gb=8)
+    assert _describe_node(needs.resources) == str(needs) == "4 CPUs, 1 GPU, 8 GB"

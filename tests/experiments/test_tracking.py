@@ -11,9 +11,10 @@ import pytest
 
 from longplay.contract.rundir import ROW_FILES, RunDirectory
 from longplay.experiments import tracking
-from longplay.experiments.experiment import plan_experiment, plan_seeds
+from longplay.experiments.experiment import plan_seeds
 from longplay.runs.loop import Progress
 from longplay.runs.options import RunOptions
+from planning import plan_experiment
 
 SHORT = {"games": ["qbert"], "num_cycles": 1, "base_visit_frames": 400, "jitter_pct": 0}
 

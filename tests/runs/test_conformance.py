@@ -365,9 +365,14 @@ WORTH, TIME = '"worth": state["worth"]', '"seconds": time.perf_counter()'
     [
         (WORTH, 'state["worth"]', True, "400 decisions compared, with metrics"),
         (WORTH, "0.0", False, "decision 1 after load(): metric 'worth' was"),
-        (TIME, 'state["worth"]', True, "not metric 'seconds': different in a second"),
+        (
+            TIME,
+            'state["worth"]',
+            True,
+            "left out metric 'seconds': different in a second",
+        ),
         (f"{WORTH}, {TIME}", "0.0", False, "after load(): metric 'worth' was"),
-        (f"{WORTH}, {TIME}", 'state["worth"]', True, "compared; not metric 'seconds'"),
+        (f"{WORTH}, {TIME}", 'state["worth"]', True, "compared; left out metric"),
         ("", 'state["worth"]', True, "there are no metrics to compare"),
     ],
 )

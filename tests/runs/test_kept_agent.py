@@ -16,8 +16,8 @@ import longplay
 from longplay.agents.global_random import GlobalRandom, GlobalRandomState
 from longplay.agents.isolation.levels import Isolation
 from longplay.errors import AgentLoadError, ConfigError, DocumentError
-from longplay.experiments.experiment import plan_experiment
 from longplay.runs.options import RunOptions
+from planning import plan_experiment
 from rows import read_rows
 
 SHORT = {"games": ["qbert"], "num_cycles": 1, "base_visit_frames": 40, "jitter_pct": 0}

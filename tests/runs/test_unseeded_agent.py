@@ -14,9 +14,9 @@ from scenarios import Reference, Scenario
 import longplay
 from killing import Fault, find_run_dir, read_result, read_rows
 from longplay.agents.global_random import GlobalRandomState
-from longplay.experiments.experiment import plan_experiment
 from longplay.runs.loop import Progress
 from longplay.verify.verification import reexecute
+from planning import plan_experiment
 
 AGENT = str(Path(__file__).parent / "unseeded_agent.py")
 SUITE = "control-smoke-v1"

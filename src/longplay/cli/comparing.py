@@ -252,7 +252,7 @@ def leaderboard(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Verdicts of earlier replays, outside of the folder's work tree; "
+            help="Verdicts of earlier replays, outside of FOLDER's Git work tree; "
             "this machine's by default.",
         ),
     ] = None,

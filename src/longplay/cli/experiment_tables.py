@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group, RenderableType
 
 from longplay.cli.score_tables import describe_random_changes, describe_results
-from longplay.contract.documents import Score
+from longplay.contract.documents import RunStatus, Score
 from longplay.contract.rundir import RunDirectory
 from longplay.lab.analysis.intervals import FEWEST_FOR_INTERVAL, estimate_mean
 from longplay.runs.progress import describe_learning
@@ -138,19 +138,13 @@ def describe_remaining(
     shown = {
         view.status.error.message for view in views if view.status and view.status.error
     }
-    lines = [
-        f"seed {result.seed}: {result.error}"
+    lines = describe_failures(
+        (f"seed {result.seed}", result)
         for result in results
-        if result.error is not None and result.error not in shown
-    ]
+        if result.error not in shown
+    )
     lines += [
-        f"seed {result.seed}: invalid; run `longplay validate` on its folder"
-        for result in results
-        if result.is_valid is False
-    ]
-    lines += [
-        f"seed {view.plan.seed}: running in another process ({view.status.host}, pid "
-        f"{view.status.pid}); if that died, retry with a lower --stall-timeout"
+        describe_other_process(f"seed {view.plan.seed}", view.status, "retry")
         for view in views
         if view.state in ("RUNNING", "QUEUED")
         and view.status is not None
@@ -167,6 +161,26 @@ def describe_remaining(
         *map(indent, notes),
         *(indent(line, "yellow") for line in lines),
     ]
+
+
+def describe_failures(results: Iterable[tuple[str, RunResult]]) -> list[str]:
+    """The errors of results, by name, and then those that are not valid."""
+    named = list(results)
+    lines = [f"{name}: {run.error}" for name, run in named if run.error is not None]
+    lines += [
+        f"{name}: invalid; run `longplay validate` on its folder"
+        for name, run in named
+        if run.is_valid is False
+    ]
+    return lines
+
+
+def describe_other_process(name: str, status: RunStatus, remedy: str) -> str:
+    """Names the process that plays a run, and what to do if it died."""
+    return (
+        f"{name}: running in another process ({status.host}, pid {status.pid}); if "
+        f"that process died, {remedy} with a lower --stall-timeout"
+    )
 
 
 def _describe_aggregate(views: Sequence[RunView]) -> str:

@@ -98,13 +98,13 @@ def export(
         typer.Option(help="With --require re-executed: the agent, if not built in."),
     ] = None,
     agent_name: Annotated[
-        str | None, typer.Option(help="Of another tool's run: name of its agent.")
+        str | None, typer.Option(help="For a run of another tool: its agent's name.")
     ] = None,
     suite_name: Annotated[
-        str | None, typer.Option(help="Of another tool's run: name of its suite.")
+        str | None, typer.Option(help="For a run of another tool: its suite's name.")
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Of another tool's run: its seed.")
+        int | None, typer.Option(min=0, help="For a run of another tool: its seed.")
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -289,7 +289,10 @@ def atlas(
         typer.Option("--output", "-o", metavar="DIR", help="Folder to create."),
     ] = None,
     random: Annotated[
-        str, typer.Option(metavar="AGENT", help="The agent that others should beat.")
+        str,
+        typer.Option(
+            metavar="AGENT", help="The random agent, which others should beat."
+        ),
     ] = "random",
     rank: Annotated[int, typer.Option(min=1, help="Number of latent factors.")] = 2,
     as_json: Json = False,

@@ -251,7 +251,8 @@ class RecordOptions:
         typer.Option(
             min=0,
             metavar="BYTES",
-            help="Keep no more than this (default: 10 GB for visits, else no limit).",
+            help="Limit of all kept states of a run (default: 10 GB for visits, "
+            "else none).",
         ),
     ] = None
     track: Annotated[

@@ -61,8 +61,8 @@ def probe(
         str,
         typer.Option(
             metavar="due|all",
-            help="After each visit, ask for the game just played and the next one, or "
-            "for every game.",
+            help="Games to probe after each visit: the one just played and the next "
+            "one (due), or all.",
         ),
     ] = "due",
     branches: Annotated[
@@ -98,7 +98,7 @@ def probe(
     isolating: IsolationOptions,
     place: PlaceOptions,
 ) -> None:
-    """Measure what agents have learned, kept and forgotten, with copies of them."""
+    """Measure what agents have learned, kept and forgotten, by playing copies."""
     from longplay.experiments.probing import ProbeRequest, Probing, find_probed_runs
 
     check_output("--output", output)

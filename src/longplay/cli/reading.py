@@ -115,7 +115,7 @@ def score(
 ) -> None:
     """Score a run; writes score.json for a complete run with its own settings.
 
-    With other settings the score is printed, and written to --output alone.
+    With other settings the score is printed, and written only to --output.
     """
     given = {
         "window_frames": window_frames,

@@ -13,7 +13,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from longplay.cli.catalogue import plan_cost
-from longplay.cli.experiment_tables import STATE_STYLES, headlines_of
+from longplay.cli.experiment_tables import (
+    STATE_STYLES,
+    describe_failures,
+    describe_other_process,
+    headlines_of,
+)
 from longplay.cli.toolkit import error_to_json, print_runs, print_tables
 from longplay.contract.names import describe_args
 from longplay.errors import IncompleteRunError, LongplayError, NotARunError
@@ -385,21 +390,12 @@ def _describe_interval(estimate: Estimate | None) -> str:
 
 def describe_rest(result: StudyResult) -> list[RenderableType]:
     """What still needs attention after the study was played."""
-    lines = [
-        f"{cell.folder} seed {run.seed}: {run.error}"
-        for cell, run in result.results
-        if run.error is not None
-    ]
-    lines += [
-        f"{cell.folder} seed {run.seed}: invalid; run `longplay validate` on its folder"
-        for cell, run in result.results
-        if run.is_valid is False
-    ]
+    lines = describe_failures(
+        (f"{cell.folder} seed {run.seed}", run) for cell, run in result.results
+    )
     lines += result.problems
     lines += [
-        f"{view.run_dir}: in progress in another process ({view.status.host}, pid "
-        f"{view.status.pid}); if that died, run this command again with a lower "
-        "--stall-timeout"
+        describe_other_process(str(view.run_dir), view.status, "run this command again")
         for view in result.unfinished
         if view.status is not None and not view.is_pending
     ]

@@ -163,8 +163,8 @@ def _fail(pid: int, ending: str, announced: list[bytes], as_json: bool) -> None:
 
     error = RunFailed(
         f"the process of this command {ending} before the command was complete; an "
-        "agent in it may have called os._exit, or crashed (--isolate process shows "
-        "which)"
+        "agent in it may have called os._exit, or crashed; with --isolate process the "
+        "error names the agent"
     )
     for line in announced:
         directory = Path(os.fsdecode(line.removeprefix(_DIRECTORY)))

@@ -48,7 +48,7 @@ ProbedRun = Annotated[
     typer.Option(
         "--of",
         metavar="RUN",
-        help="Of a probe: the run or pack it is a probe of (default: the one beside).",
+        help="For a probe: the probed run or its pack (default: found by its folder).",
     ),
 ]
 Debug = Annotated[

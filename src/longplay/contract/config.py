@@ -94,7 +94,7 @@ class AgentEntry(Document):
     config: dict[str, Any] = Field(description="`_type` and arguments; no seed.")
     agent_id: str = Field(description="SHA-256 of the config's sorted JSON.")
     name: str | None = optional(
-        "Its name in tables, if it has another than its own; not hashed.", min_length=1
+        "Its name in tables, if one was given with --name; not hashed.", min_length=1
     )
 
     @property
@@ -257,7 +257,7 @@ class RunConfig(Document):
         "A tuning run ends before this frame; not hashed."
     )
     probe: ProbeConfig | None = optional(
-        "Of a probe: the agent's state that every visit starts from; not hashed."
+        "Only in a probe: the state of the agent before every visit; not hashed."
     )
     config_given: ConfigGiven | None = Field(
         default=None, description="Suite and overrides as requested."

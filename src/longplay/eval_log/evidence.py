@@ -1,4 +1,4 @@
-"""Run directory -> what its record rests on: hashes, versions, and a verification.
+"""Run directory -> the evidence behind its record: hashes, versions, a verification.
 
 Hashes of row files are those that the run wrote into run_summary.json when it ended, so
 that no event is read. A verification counts if it covers exactly these files; anything

@@ -119,8 +119,8 @@ def _read_log(
     """The records of a log without runs, and the ids of those without evidence."""
     if options.require is not None:
         raise DocumentError(
-            f"{directory}: --require verifies runs of longplay, found none of them, "
-            "but their log or a run of another tool"
+            f"{directory}: --require: expected runs of longplay, which can be "
+            "verified, found their log alone or a run of another tool"
         )
     planned = log.experiment.benchmark_subset.n_tasks
     if len(log.episodes) < planned and not options.partial:

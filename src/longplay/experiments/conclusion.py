@@ -28,7 +28,7 @@ from longplay.runs.status import RunView
 
 @contextlib.contextmanager
 def lock_experiment(directory: Path, wait_s: float = 0.0) -> Iterator[None]:
-    """Keeps other drivers out of an experiment.
+    """Keeps other processes out of an experiment.
 
     Raises:
         OutputError: Another process holds the lock for longer than `wait_s`.

@@ -7,8 +7,8 @@
       episodes/<suite>_seed-<n>/               a run directory, with episode_record.json
       archive/<suite>_seed-<n>/<try>/          earlier attempts of restarted runs
 
-One seed is an experiment of one. A lock ensures that only one driver works on an
-experiment at a time. All of its state is on disk, so another driver can continue after
+One seed is an experiment of one. A lock ensures that only one process works on an
+experiment at a time. All of its state is on disk, so another process can continue after
 one was killed. Runs on Ray are bit-identical to runs played here sequentially.
 """
 
@@ -301,7 +301,7 @@ class Experiment:
             A list for the results.
 
         Raises:
-            OutputError: The folder exists, the disk is too small, or another driver
+            OutputError: The folder exists, the disk is too small, or another process
                 holds the lock.
         """
         record = None
@@ -319,10 +319,10 @@ class Experiment:
 
     @contextlib.contextmanager
     def drive_shared(self) -> Iterator[list[RunResult]]:
-        """As `drive`, for one of several drivers that play different runs.
+        """As `drive`, for one of several processes that play different runs.
 
         The lock is held only while the experiment is created and while its records are
-        written. The drivers must agree on who plays which run.
+        written. The processes must agree on which of them plays which run.
 
         Yields:
             A list for the results.
@@ -459,7 +459,7 @@ class Experiment:
         return all(name.startswith(".") or name == EXPERIMENT_FILE for name in names)
 
     def lock(self, wait_s: float = 0.0) -> contextlib.AbstractContextManager[None]:
-        """Keeps other drivers out, as `lock_experiment`."""
+        """Keeps other processes out, as `lock_experiment`."""
         return lock_experiment(self.directory, wait_s)
 
     def run_sequentially(
@@ -608,30 +608,6 @@ def default_directory(plan: RunPlan, agent: LoadedAgent) -> Path:
     return Path("runs") / name
 
 
-def plan_experiment(
-    suite: str,
-    agent: str | Callable[..., StreamingAgent],
-    *,
-    seeds: Sequence[int] | None = None,
-    name: str | None = None,
-    out: str | Path | None = None,
-    overrides: Mapping[str, Any] | None = None,
-    agent_args: Mapping[str, Any] | None = None,
-    agent_files: Sequence[str] = (),
-    isolation: Isolation = NOT_ISOLATED,
-) -> Experiment:
-    """Plans an experiment; nothing is written, and the agent is imported, not built."""
-    return Experiment.create(
-        plan_seeds(suite, (FIRST_TUNING_SEED,) if seeds is None else seeds, overrides),
-        agent,
-        name=name,
-        out=out,
-        agent_args=agent_args,
-        agent_files=agent_files,
-        isolation=isolation,
-    )
-
-
 def plan_seeds(
     suite: str,
     seeds: Sequence[int],
@@ -693,13 +669,11 @@ def run(
         RunFailed: A run failed. The other seeds were played anyway, and everything
             recorded so far is readable.
     """
-    experiment = plan_experiment(
-        suite,
+    experiment = Experiment.create(
+        plan_seeds(suite, (FIRST_TUNING_SEED,) if seeds is None else seeds, overrides),
         agent,
-        seeds=seeds,
         name=name,
         out=out,
-        overrides=overrides,
         agent_args=agent_args,
         agent_files=agent_files,
         isolation=isolate if isinstance(isolate, Isolation) else Isolation(isolate),

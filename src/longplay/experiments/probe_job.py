@@ -101,13 +101,13 @@ class ProbeJob(Job):
         assert planned.probe is not None
         for name, wanted in planned.probe:
             if (was := getattr(found.probe, name)) != wanted:
-                return f"its probe.{name} is {was}, and not {wanted}"
+                return f"its probe.{name} is {was}, not {wanted}"
         if found.schedule != planned.schedule:
             was_games, games = (
                 ", ".join(dict.fromkeys(visit.game_id for visit in config.schedule))
                 for config in (found, planned)
             )
-            return f"it asks for {was_games}, and not for {games}"
+            return f"its games are {was_games}, not {games}"
         return ""
 
     def _describe_strange(self) -> str:
@@ -115,4 +115,4 @@ class ProbeJob(Job):
         known = {RUN_REQUEST, "status.json"}
         paths = self.run_dir.glob("[!.]*")
         strange = sorted(path.name for path in paths if path.name not in known)
-        return f"it has {strange[0]}, which is not of a probe" if strange else ""
+        return f"it has {strange[0]}, which no probe writes" if strange else ""

@@ -217,8 +217,8 @@ class ProbedRun:
         summary = self.run.summary
         wall_time_s = 0.0 if summary is None else summary.wall_time_s
         tell(
-            f"{self.path}: the run has not kept all states of its agent; playing it "
-            f"again takes about {wall_time_s:,.0f} s, as in the run"
+            f"{self.path}: the run has not kept all states of its agent; it is played "
+            f"again to make them, which takes about {wall_time_s:,.0f} s"
         )
         watch = name_progress(f"{self.name} again", observer)
         states = make_states(run_dir, origin.config, agent, self.folder, watch)

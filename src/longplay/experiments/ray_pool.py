@@ -1,10 +1,10 @@
 """Jobs -> results, on Ray: one task is one whole run.
 
 This is the only module that imports ray. Only the job and its result are sent; rows
-stay on disk, where the driver also reads the heartbeats. Ray's own retries are off. The
-run of a worker that is lost, or silent for too long, resumes from its last checkpoint;
-without an intact one it is archived and restarted with the same seed. An agent's own
-error is not retried: the same seed would raise it again.
+stay on disk, where the process that started Ray also reads the heartbeats. Ray's own
+retries are off. The run of a worker that is lost, or silent for too long, resumes from
+its last checkpoint; without an intact one it is archived and restarted with the same
+seed. An agent's own error is not retried: the same seed would raise it again.
 """
 
 from __future__ import annotations
@@ -290,7 +290,7 @@ def _check_address(address: str) -> None:
 
 
 def _describe_node(resources: dict[str, float]) -> str:
-    memory = resources.get("memory", 0.0) / 2**30
+    memory = resources.get("memory", 0.0) / 10**9
     return str(Needs(resources.get("CPU", 0.0), resources.get("GPU", 0.0), memory))
 
 

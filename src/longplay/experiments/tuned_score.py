@@ -102,7 +102,7 @@ def score_predictions(nmse: Mapping[str, float | None]) -> TuningScore:
         IncompleteRunError: No game has an error.
     """
     known = {g: _Part(-e, "-nmse") for g, e in nmse.items() if e is not None}
-    why = "its targets hardly differ so far"
+    why = "its targets are nearly constant so far"
     return _mean_of(known, {g: why for g, error in nmse.items() if error is None})
 
 

@@ -1,9 +1,9 @@
 """Ends the daemons of a local Ray when the process that starts it is killed.
 
-Ray's own processes follow their driver, but for its agents: after a SIGKILL of the
-driver they stay. So everything that is started inside gets a mark in its environment. A
-helper process waits until this process is gone, however it ended, and then kills those
-that have the mark. Linux only; elsewhere nothing is done.
+Ray's own processes end with the process that started them, except its agents: they
+survive a SIGKILL of that process. So every process that is started inside gets a mark
+in its environment. A helper process waits until this process is gone, however it ended,
+and then kills the marked ones. Linux only; elsewhere nothing is done.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def kill_marked(mark: str) -> None:
 
 
 if __name__ == "__main__":
-    # Ctrl-C is for the driver.
+    # Ctrl-C is for the process that started this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sys.stdin.buffer.read()  # until the driver is gone
+    sys.stdin.buffer.read()  # until that process is gone
     time.sleep(_GRACE_S)
     kill_marked(sys.argv[1])

@@ -45,7 +45,6 @@ from longplay.runs.writer import (
     write_run_score,
 )
 from longplay.stream import Stream
-from longplay.tracks.catalogue import track_of
 
 # Seconds to wait for other environments that record to the same folder.
 _WAIT_S = 60.0
@@ -219,23 +218,14 @@ class Recording:
     def _beat(self) -> None:
         self._next_heartbeat_s = monotonic() + HEARTBEAT_S
         self._recorder.flush()
-        visit, config = self._stream.visit, self._plan.config
-        self._writer.observe(
-            Progress(
-                frame=self._stream.global_frame_idx,
-                frames_total=config.total_frames,
-                game_id=visit.game_id,
-                visit_idx=visit.visit_idx,
-                visits_total=len(config.played_schedule),
-                cycle_idx=visit.cycle_idx,
-                last_return=self._recorder.last_return,
-                elapsed_s=monotonic() - self._started_s,
-                first_frame=self._first_frame,
-                frame_noun=track_of(config).frame_noun,
-                reward_rate=self._recorder.reward_rate,
-                metrics=self._recorder.metric_rows.last,
-            )
+        progress = Progress.measure(
+            self._stream,
+            self._recorder,
+            self._plan.total_frames,
+            self._first_frame,
+            self._started_s,
         )
+        self._writer.observe(progress)
 
     def stop(self, error: RunFailed | None = None) -> None:
         """Ends the run early: FAILED with an error, CANCELLED without one."""

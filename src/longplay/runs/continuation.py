@@ -160,7 +160,9 @@ class Continuation:
         if not unstable:
             return f"{text}, with metrics"
         listed = ", ".join(sorted(unstable))
-        return f"{text}; not {listed}: different in a second run with the same seed"
+        return (
+            f"{text}; left out {listed}: different in a second run with the same seed"
+        )
 
 
 def _play_first_part(stream: Stream, participant: Participant) -> list[float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic, perf_counter
 from typing import NoReturn, TypeVar
 
@@ -61,6 +61,31 @@ class Progress:
     run: str = ""
     # Something that the user should know; "" if there is nothing.
     notice: str = ""
+
+    @classmethod
+    def measure(
+        cls,
+        stream: Stream,
+        recorder: Recorder,
+        frames_total: int,
+        first_frame: int,
+        started_s: float,
+    ) -> Progress:
+        """The progress of a stream that is being recorded, on any track."""
+        visit = stream.visit
+        return cls(
+            frame=stream.global_frame_idx,
+            frames_total=frames_total,
+            game_id=visit.game_id,
+            visit_idx=visit.visit_idx,
+            visits_total=len(stream.schedule),
+            cycle_idx=visit.cycle_idx,
+            last_return=recorder.last_return,
+            elapsed_s=monotonic() - started_s,
+            first_frame=first_frame,
+            reward_rate=recorder.reward_rate,
+            metrics=recorder.metric_rows.last,
+        )
 
     @property
     def fps(self) -> float | None:
@@ -187,7 +212,7 @@ class Run:
         """Shows a line to the user now, and keeps it in agent_output.txt."""
         self._notice = describe_text(text)
         sys.stderr.write(f"longplay: {self._notice}\n")
-        self._report_progress(monotonic())
+        self._report_progress()
 
     def _play_visit(self) -> EventRow:
         """Plays the rest of a visit; returns its last row."""
@@ -271,23 +296,14 @@ class Run:
         if self._before_visit is None and self._is_checkpoint_due(now_s):
             self._make_checkpoint()
             self._stop_if_asked()
-        self._report_progress(now_s)
+        self._report_progress()
 
-    def _report_progress(self, now_s: float) -> None:
-        visit = self._stream.visit
-        self._observer(
-            Progress(
-                frame=self._stream.global_frame_idx,
-                frames_total=self._frames_total,
-                game_id=visit.game_id,
-                visit_idx=visit.visit_idx,
-                visits_total=len(self._stream.schedule),
-                cycle_idx=visit.cycle_idx,
-                last_return=self._recorder.last_return,
-                reward_rate=self._recorder.reward_rate,
-                metrics=self._recorder.metric_rows.last,
-                elapsed_s=now_s - self._started_s,
-                first_frame=self._first_frame,
-                notice=self._notice,
-            )
+    def _report_progress(self) -> None:
+        progress = Progress.measure(
+            self._stream,
+            self._recorder,
+            self._frames_total,
+            self._first_frame,
+            self._started_s,
         )
+        self._observer(replace(progress, notice=self._notice))

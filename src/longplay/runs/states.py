@@ -105,9 +105,9 @@ class KeptStates:
             shutil.rmtree(part, ignore_errors=True)
             self._remove_if_empty()
             return (
-                f"no state of the agent is kept from {target.name} on: with it, there "
-                f"would be {size_bytes:,} bytes, and {limit:,} are allowed "
-                "(--keep-agent-bytes)"
+                f"no state of the agent is kept from {target.name} on: the states "
+                f"would take {size_bytes:,} bytes, and --keep-agent-bytes allows "
+                f"{limit:,}"
             )
         sync_tree(part)
         move_directory(part, target)

@@ -185,12 +185,12 @@ def replayed_pack(
     """
     with tempfile.TemporaryDirectory(prefix="longplay-") as folder:
         run_dir = unpack_run(path, Path(folder) / "run", observer=observer)
-        schedule = read_document(run_dir / "config.json", RunConfig).played_schedule
+        config = read_document(run_dir / "config.json", RunConfig)
         yield Verification(
             run_dir=run_dir,
             method="replay",
-            frames=sum(visit.visit_frames for visit in schedule),
-            visits=tuple(visit.visit_idx for visit in schedule),
+            frames=config.total_frames,
+            visits=tuple(visit.visit_idx for visit in config.played_schedule),
             difference=None,
             report=validate_run(run_dir, workers=workers, origin=origin),
         )

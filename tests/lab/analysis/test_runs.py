@@ -76,7 +76,7 @@ def test_run_without_score_is_left_out(tmp_path):
     (left,) = READ([run_dir]).left_out
     assert (left.kind, left.reason) == (
         "unfinished",
-        "not scored; `longplay score` does it",
+        "not scored; run `longplay score`",
     )
 
 

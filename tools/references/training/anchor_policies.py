@@ -167,7 +167,7 @@ def play_visit(
     choose: Choose,
     make_machine: MakeMachine = make_machine,
 ) -> AnchorVisit:
-    """Plays one visit of a run with this seed; nobody answers, the driver decides."""
+    """Plays one visit of a run with this seed; the driver decides, not an agent."""
     visit = ScheduledVisit(
         visit_idx=0, cycle_idx=0, game_id=game_id, visit_frames=task.visit_frames
     )

@@ -47,7 +47,7 @@ class AgentConfig(Document):
         "SHA-256 of the list of its files, if it is more than that file."
     )
     revision: int | None = optional(
-        "Of a built-in learner: raised when its behaviour changes.", ge=1
+        "Revision of a built-in learner, raised when its behaviour changes.", ge=1
     )
 
     @model_validator(mode="after")

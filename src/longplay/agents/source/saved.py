@@ -76,7 +76,7 @@ def _load_saved(
     folder: Path,
 ) -> LoadedAgent:
     if run.config.agent is None:
-        raise DocumentError(f"{run.path}: config.json agent: expected it, found none")
+        raise DocumentError(f"{run.path}: config.json agent: expected one, found none")
     config = AgentConfig.from_entry(run.config.agent)
     if agent_args is not None and dict(agent_args) != config.args:
         raise AgentLoadError(
@@ -96,8 +96,8 @@ def _find_state(run: RunDirectory, visit: int | None) -> Path:
         return folder / SAVED_AGENT
     raise DocumentError(
         f"{run.path}: expected the state of its agent in {KEPT_AGENT}/{name}/, found "
-        "none; a run keeps the final one, by default below 100 MB, if the agent has "
-        "save and load (--keep-agent final: any size; visits: one per visit, too)"
+        "none; if the agent has save and load, a run keeps the final state below 100 "
+        "MB, with --keep-agent final of any size, with visits also one per visit"
     )
 
 

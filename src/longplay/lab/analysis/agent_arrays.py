@@ -145,7 +145,7 @@ def _headline(run: MeasuredRun) -> float:
 
 def _add_headlines(found: AgentArrays, headlines: Reals) -> None:
     if np.isnan(headlines).any():
-        found.absent["headline"] = "the score of a run has none"
+        found.absent["headline"] = "the score.json of a run has null"
     else:
         found.per_run["headline"] = headlines
 
@@ -217,7 +217,7 @@ def _add_transfer(
     if np.isnan(values).all():
         found.absent["transfer"] = "no run of this agent on a single game was given"
     else:
-        why_not = "a run has no game with a single-game run beside it"
+        why_not = "a run shares no game with the single-game runs"
         _add_mean_over_games(found, "transfer", values, why_not)
 
 

@@ -299,7 +299,7 @@ def _find_problem(run: RunDirectory) -> tuple[LeftOutKind, str] | None:
     if state != "COMPLETED":
         return "unfinished", state
     if run.score is None:
-        return "unfinished", "not scored; `longplay score` does it"
+        return "unfinished", "not scored; run `longplay score`"
     if not run.score.complete or run.score.frames < run.config.total_frames:
         return "unfinished", "its score covers a part of the run"
     return None

@@ -30,9 +30,7 @@ _COLUMNS = {
 
 
 def tabulate_probes(
-    runs: Iterable[MeasuredRun],
-    anchors: Anchors | None = None,
-    open_probe: ProbeOpener = open_directory,
+    runs: Iterable[MeasuredRun], open_probe: ProbeOpener = open_directory
 ) -> Table:
     """The branches of all probes of some runs.
 
@@ -42,13 +40,12 @@ def tabulate_probes(
 
     Args:
         runs: The runs; those without probes have no row.
-        anchors: For z; by default the shipped ones.
         open_probe: Opens a probe.
 
     Raises:
         DocumentError: A probe is damaged.
     """
-    anchors = anchors or shipped_anchors()
+    anchors = shipped_anchors()
     parts = [
         part
         for number, run in enumerate(runs)

@@ -241,7 +241,6 @@ class OpenCells:
         for cell in study.plan.all_cells:
             self._numbers[cell.folder] = number
             number += len(cell.seeds)
-        self.runs_total = number
 
     def __enter__(self) -> OpenCells:
         return self

@@ -52,7 +52,7 @@ class Tail:
         self._seam = b""
         self.restarts = 0
 
-    def chunks(self, most_bytes: int = _MOST_BYTES) -> Iterator[bytes]:
+    def chunks(self) -> Iterator[bytes]:
         """The whole lines that were added, in chunks; nothing if there is no file.
 
         Raises:
@@ -66,7 +66,7 @@ class Tail:
             raise DocumentError(f"{self._path.name}: {error.strerror}") from error
         with file:
             self._find_place(file)
-            end = self._offset + most_bytes
+            end = self._offset + _MOST_BYTES
             while self._offset < end and (chunk := self._read_lines(file)):
                 yield chunk
 

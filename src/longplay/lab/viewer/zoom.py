@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longplay.console.base import ACTION_NAMES
-from longplay.contract.config import RunConfig
+from longplay.contract.config import RunConfig, visit_spans
 from longplay.contract.files import LARGEST_ROW_BYTES, open_regular
 from longplay.errors import DocumentError
 
@@ -163,8 +163,8 @@ class FineBins:
 def bin_rewards(config: RunConfig, frames: range, rewards: Reals) -> FineBins:
     """Reward rates in bins of equal size, down to single frames."""
     size = math.ceil(len(frames) / _MOST_BINS)
-    lengths = [visit.visit_frames for visit in config.played_schedule]
-    visits = np.concatenate(([0], np.cumsum(lengths)))
+    spans = visit_spans(config.played_schedule)
+    visits = np.array([span.start for span in spans])
     inside = visits[(visits >= frames.start) & (visits < frames.stop)]
     edges = np.union1d(np.arange(frames.start, frames.stop, size), inside)
     counts = np.diff(np.append(edges, frames.stop))

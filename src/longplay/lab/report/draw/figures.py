@@ -221,7 +221,6 @@ def _line(series: Series, dash: str) -> list[dict[str, Any]]:
 
 def _bars(series: Series, symbol: str) -> list[dict[str, Any]]:
     """Points with bars, joined by a line."""
-    ends = list(zip(series.y, series.low, series.high, strict=True))
     trace = {
         "type": "scatter",
         "mode": "lines+markers",
@@ -231,15 +230,7 @@ def _bars(series: Series, symbol: str) -> list[dict[str, Any]]:
         "y": list(series.y),
         "line": {"color": series.colour, "width": 1},
         "marker": {"color": series.colour, "size": 6, "symbol": symbol},
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [0 if high is None else high - y for y, _, high in ends],
-            "arrayminus": [0 if low is None else y - low for y, low, _ in ends],
-            "color": series.colour,
-            "thickness": 1.2,
-            "width": 2,
-        },
+        "error_y": _error_bars(series, series.y, thickness=1.2, width=2),
     }
     return [{**trace, "customdata": list(series.links)} if series.links else trace]
 
@@ -267,7 +258,6 @@ def _heatmap(grid: Grid) -> dict[str, Any]:
 
 def _dots(series: Series, symbol: str) -> list[dict[str, Any]]:
     """Dots with intervals along x."""
-    ends = list(zip(series.x, series.low, series.high, strict=True))
     return [
         {
             "type": "scatter",
@@ -277,17 +267,25 @@ def _dots(series: Series, symbol: str) -> list[dict[str, Any]]:
             "x": list(series.x),
             "y": list(series.y),
             "marker": {"color": series.colour, "size": 7, "symbol": symbol},
-            "error_x": {
-                "type": "data",
-                "symmetric": False,
-                "array": [0 if high is None else high - x for x, _, high in ends],
-                "arrayminus": [0 if low is None else x - low for x, low, _ in ends],
-                "color": series.colour,
-                "thickness": 1.5,
-                "width": 0,
-            },
+            "error_x": _error_bars(series, series.x, thickness=1.5, width=0),
         }
     ]
+
+
+def _error_bars(
+    series: Series, values: Sequence[float], *, thickness: float, width: int
+) -> dict[str, Any]:
+    """From `low` to `high` of each value; no bar where an end is not known."""
+    ends = list(zip(values, series.low, series.high, strict=True))
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [0 if high is None else high - value for value, _, high in ends],
+        "arrayminus": [0 if low is None else value - low for value, low, _ in ends],
+        "color": series.colour,
+        "thickness": thickness,
+        "width": width,
+    }
 
 
 def _escape(text: str) -> str:

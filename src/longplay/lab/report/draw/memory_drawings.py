@@ -68,7 +68,7 @@ def draw_memory(shown: Shown) -> Drawing:
                 Panel(
                     game,
                     lines,
-                    marks=_find_marks(shown, agents, lines),
+                    marks=_find_marks(agents, lines),
                     spans=tuple(_mark_visits(game, orders, moments)),
                     has_bars=True,
                     x_names=tuple(moment.name for moment in moments),
@@ -105,7 +105,7 @@ def draw_matrix(shown: Shown) -> Drawing:
         panels,
         f"How well each state plays each game: {_value_label(shown, agents)}, mean "
         "over branches and runs. Bluer is better, game by game; empty cells were not "
-        "asked for.",
+        "probed.",
     )
 
 
@@ -218,7 +218,7 @@ def _link(shown: Shown, agent: AgentNumbers, states: Mapping[int | None, str]) -
 
 
 def _find_marks(
-    shown: Shown, agents: Sequence[AgentNumbers], lines: Sequence[Series]
+    agents: Sequence[AgentNumbers], lines: Sequence[Series]
 ) -> tuple[float, ...]:
     """The random agent, where it is 0; the fresh one, if there is one agent."""
     marks = [0.0] if _has_z(agents[0].memory) else []

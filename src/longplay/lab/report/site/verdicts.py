@@ -146,7 +146,7 @@ def _find_work_tree(folder: Path) -> Path:
 
 
 def _find_other_writers(path: Path, *, is_above: bool) -> str | None:
-    """Who else can change what is in a folder; None if no one can."""
+    """Other users who can change what is in a folder; None if there are none."""
     if sys.platform == "win32" or not path.exists():
         return None
     found = path.stat()
