@@ -352,6 +352,36 @@ def test_data_files_are_copied_and_must_not_change(write: Any, tmp_path: Path) -
         loaded.build(7)
 
 
+@pytest.mark.parametrize("place", ["notes.py", "package/notes.py"])
+def test_link_in_the_agents_folder_leads_nowhere(
+    place: str, write: Any, tmp_path: Path
+) -> None:
+    """It would make the referee copy a file of the user into the sandbox."""
+    (tmp_path / "secret.txt").write_text("the secret")
+    module = place.removesuffix(".py").replace("/", ".")
+    name = repr(f"files/{place}")
+    path = write(
+        "import os, pathlib\n"
+        "folder = pathlib.Path(os.environ['HOME']).parent\n"
+        f"raise SystemExit((folder / {name}).read_text())\n"
+        f"import {module}\n"
+    )
+    link = tmp_path / "agent" / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(AgentLoadError, match="found a link to .*secret.txt"):
+        load_isolated_agent(path, Isolation("sandbox"))
+    # Without the check, it is read.
+    with pytest.raises(AgentLoadError, match="SystemExit: the secret"):
+        load_isolated_agent(path, Isolation("process"))
+    link.unlink()
+    inside = tmp_path / "agent" / "inside.txt"
+    inside.write_text("its own file")
+    link.symlink_to(inside)
+    with pytest.raises(AgentLoadError, match="SystemExit: its own file"):
+        load_isolated_agent(path, Isolation("sandbox"))
+
+
 def test_environment_and_descriptors(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
