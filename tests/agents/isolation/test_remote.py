@@ -369,7 +369,7 @@ def test_link_in_the_agents_folder_leads_nowhere(
     link = tmp_path / "agent" / place
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(tmp_path / "secret.txt")
-    with pytest.raises(AgentLoadError, match="found a link to .*secret.txt"):
+    with pytest.raises(AgentLoadError, match=r"found a link to .*secret\.txt"):
         load_isolated_agent(path, Isolation("sandbox"))
     # Without the check, it is read.
     with pytest.raises(AgentLoadError, match="SystemExit: the secret"):
