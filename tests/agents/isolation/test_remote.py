@@ -566,6 +566,22 @@ def test_memory_limit_covers_anonymous_files(start: Start) -> None:
         ask(agent)
 
 
+@pytest.mark.parametrize("level", ["process", "sandbox"])
+def test_memory_limit_covers_page_tables(start: Start, level: str) -> None:
+    """4 KiB for every 2 MiB that are only read: no page of its own."""
+    step = (
+        "import mmap\n"
+        "        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS\n"
+        "        m = mmap.mmap(-1, 150 << 30, flags=flags, prot=mmap.PROT_READ)\n"
+        "        m.madvise(mmap.MADV_NOHUGEPAGE)\n"
+        "        for place in range(0, len(m), 2 << 20): m[place]\n"
+        "        time.sleep(60)"
+    )
+    _, agent = start(agent_source(step), level, memory_bytes=250 << 20)
+    with pytest.raises(AgentError, match=r"more than the 262,144,000 of --agent-memo"):
+        ask(agent)
+
+
 def test_limited_agent_has_no_folder_in_memory(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
