@@ -99,7 +99,7 @@ def test_wandb_without_an_account_is_refused(tmp_path, spawn):
     assert "error: --track wandb: " in answer.stderr
     assert "WANDB_MODE=offline" in answer.stderr
     assert "Traceback" not in answer.stderr
-    assert not (tmp_path / "out/episodes").exists()
+    assert not (tmp_path / "out").exists()
 
 
 class Written:

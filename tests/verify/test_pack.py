@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -83,6 +85,26 @@ def test_pack_unpacks_to_the_same_bytes(run: Path, pack: Path, tmp_path: Path) -
     unpack_run(pack, tmp_path / "again")
     assert _read_folder(tmp_path / "again") == _read_folder(run)
     assert list(tmp_path.iterdir()) == [tmp_path / "again"]
+
+
+def test_unpacking_that_was_killed_does_not_block_the_next(
+    run: Path, pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: object) -> None:
+        signal.raise_signal(signal.SIGKILL)
+
+    # In a container, every process may have the same id.
+    monkeypatch.setattr("os.getpid", lambda: 1)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            monkeypatch.setattr("longplay.verify.pack.move_directory", end)
+            unpack_run(pack, tmp_path / "target")
+        finally:  # an error must not make a second test runner of this process
+            os._exit(0)
+    assert os.waitpid(pid, 0)[1] == signal.SIGKILL
+    assert not (tmp_path / "target").exists()
+    assert _read_folder(unpack_run(pack, tmp_path / "target")) == _read_folder(run)
 
 
 def test_pack_of_version_1_gets_its_curves(

@@ -27,6 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from io import BufferedReader
 from math import isfinite
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, BinaryIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -275,6 +276,17 @@ def make_directory(path: Path, *, exist_ok: bool = False) -> None:
         path.mkdir(parents=True, exist_ok=exist_ok)
     except OSError as error:
         raise RecordingError(f"cannot make {path}: {error.strerror}") from error
+
+
+def make_directory_beside(target: Path) -> Path:
+    """Makes a directory that is to become the target.
+
+    Its name was never used: the id of this process may be that of one that was killed,
+    and in a container it always is.
+    """
+    folder = target.with_name(f".{target.name[:40]}.{token_hex(8)}.tmp")
+    make_directory(folder)
+    return folder
 
 
 def check_no_links(path: Path, below: Path) -> None:

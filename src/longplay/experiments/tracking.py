@@ -148,13 +148,30 @@ class Tracking:
 
 
 def check_tracker(tracker: Tracker) -> None:
-    """Checks that a tracker is installed, before a run makes any folder.
+    """Checks that a tracker can be used, before a run makes any folder.
 
     Raises:
-        MissingExtraError: It is not.
+        MissingExtraError: It is not installed.
+        ConfigError: It needs an account and has none.
     """
     if importlib.util.find_spec(tracker) is None:
         raise MissingExtraError.of(f"--track {tracker} needs it", "track")
+    if tracker == "wandb":
+        import wandb
+
+        with _naming_errors(wandb.Error):
+            wandb.login()  # does nothing if W&B is offline
+
+
+@contextlib.contextmanager
+def _naming_errors(kind: type[Exception]) -> Iterator[None]:
+    """Turns errors of W&B into ours."""
+    try:
+        yield
+    except kind as error:
+        raise ConfigError(
+            f"--track wandb: {error}; WANDB_MODE=offline needs no account"
+        ) from error
 
 
 @contextlib.contextmanager
@@ -232,16 +249,12 @@ class _WeightsAndBiases:
         except ImportError as error:
             raise MissingExtraError.of("--track wandb needs it", "track") from error
         # Where it sends to, and whether, is up to W&B's own settings (WANDB_MODE, …).
-        try:
+        with _naming_errors(wandb.Error):
             self._run = wandb.init(
                 project="longplay", name=name, dir=str(folder), config=settings
             )
             # As W&B's own step, a frame could not follow a later one.
             self._run.define_metric("*", step_metric="frame")
-        except wandb.Error as error:
-            raise ConfigError(
-                f"--track wandb: {error}; WANDB_MODE=offline needs no account"
-            ) from error
 
     def write(self, frame: int, values: Mapping[str, float]) -> None:
         self._run.log({"frame": frame, **values})

@@ -12,7 +12,6 @@ failure the folder is removed.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from longplay.contract.config import RunConfig
 from longplay.contract.files import (
     RowFile,
     hash_file,
-    make_directory,
+    make_directory_beside,
     move_directory,
     read_bounded,
     read_document,
@@ -151,8 +150,7 @@ def unpack_run(
         raise OutputError(f"{target.parent}: no such folder to unpack in")
     with PackFile(path) as pack:
         _check_disk(pack.manifest, target.parent)
-        folder = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        make_directory(folder)
+        folder = make_directory_beside(target)
         try:
             _unpack(pack, folder, observer)
             move_directory(folder, target)

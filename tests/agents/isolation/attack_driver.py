@@ -39,6 +39,7 @@ def make_scene(table: dict[str, Any]) -> Iterator[dict[str, Any]]:
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as by_path,
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as by_name,
     ):
+        os.setxattr(folder, "user.secret", b"the secret")
         by_path.bind(str(Path(folder, "socket")))
         by_name.bind(f"\0longplay-{KEY}")
         targets = {}

@@ -3,7 +3,7 @@
 `REMEMBERING` attacks write something that the agent's next life can read; `REACHING`
 attacks act on processes and places outside. Each is the body of a function that knows:
 
-    FOLDER    a folder of the user, out of reach in a sandbox
+    FOLDER    a folder of the user, out of reach in a sandbox; it has an attribute
     TARGET    a file of the user for this attack alone; in a sandbox readable
     VICTIM    a process of the user
     KEY       a number that only the agent uses
@@ -228,6 +228,8 @@ REACHING: Mapping[str, str] = {
         return libc.inotify_add_watch(watch, os.fsencode(FOLDER), 0xFFF) >= 0
         """,
     "watching a folder by fanotify": "return libc.fanotify_init(0x200, 0) >= 0",
+    "extended attribute of a folder": "return os.getxattr(FOLDER, 'user.secret')",
+    "names of extended attributes": "return os.listxattr(FOLDER)",
     "io_uring": "return call('io_uring_setup', 1, bytes(120)) != -errno.EPERM",
     "memory without a mapping": "return libc.memfd_create(b'memory', 0) >= 0",
     "secret memory": """

@@ -352,6 +352,36 @@ def test_data_files_are_copied_and_must_not_change(write: Any, tmp_path: Path) -
         loaded.build(7)
 
 
+@pytest.mark.parametrize("place", ["notes.py", "package/notes.py"])
+def test_link_in_the_agents_folder_leads_nowhere(
+    place: str, write: Any, tmp_path: Path
+) -> None:
+    """It would make the referee copy a file of the user into the sandbox."""
+    (tmp_path / "secret.txt").write_text("the secret")
+    module = place.removesuffix(".py").replace("/", ".")
+    name = repr(f"files/{place}")
+    path = write(
+        "import os, pathlib\n"
+        "folder = pathlib.Path(os.environ['HOME']).parent\n"
+        f"raise SystemExit((folder / {name}).read_text())\n"
+        f"import {module}\n"
+    )
+    link = tmp_path / "agent" / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(AgentLoadError, match=r"found a link to .*secret\.txt"):
+        load_isolated_agent(path, Isolation("sandbox"))
+    # Without the check, it is read.
+    with pytest.raises(AgentLoadError, match="SystemExit: the secret"):
+        load_isolated_agent(path, Isolation("process"))
+    link.unlink()
+    inside = tmp_path / "agent" / "inside.txt"
+    inside.write_text("its own file")
+    link.symlink_to(inside)
+    with pytest.raises(AgentLoadError, match="SystemExit: its own file"):
+        load_isolated_agent(path, Isolation("sandbox"))
+
+
 def test_environment_and_descriptors(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -532,6 +562,22 @@ def test_memory_limit_covers_anonymous_files(start: Start) -> None:
         "        time.sleep(60)"
     )
     _, agent = start(agent_source(step), memory_bytes=250 << 20)
+    with pytest.raises(AgentError, match=r"more than the 262,144,000 of --agent-memo"):
+        ask(agent)
+
+
+@pytest.mark.parametrize("level", ["process", "sandbox"])
+def test_memory_limit_covers_page_tables(start: Start, level: str) -> None:
+    """4 KiB for every 2 MiB that are only read: no page of its own."""
+    step = (
+        "import mmap\n"
+        "        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS\n"
+        "        m = mmap.mmap(-1, 150 << 30, flags=flags, prot=mmap.PROT_READ)\n"
+        "        m.madvise(mmap.MADV_NOHUGEPAGE)\n"
+        "        for place in range(0, len(m), 2 << 20): m[place]\n"
+        "        time.sleep(60)"
+    )
+    _, agent = start(agent_source(step), level, memory_bytes=250 << 20)
     with pytest.raises(AgentError, match=r"more than the 262,144,000 of --agent-memo"):
         ask(agent)
 

@@ -53,6 +53,8 @@ ANSWERS: list[tuple[str, Sequence[int], int]] = [
     ("utimensat", (0, POINTER, 0), EPERM),
     ("shmget", (1, 4096), EPERM),
     ("setxattr", (POINTER,), EPERM),
+    ("getxattr", (POINTER, POINTER), EOPNOTSUPP),
+    ("flistxattr", (3, POINTER), EOPNOTSUPP),
     ("syslog", (3, POINTER, 4096), EPERM),
     ("open_by_handle_at", (3, POINTER), EPERM),
     ("memfd_create", (POINTER,), EPERM),

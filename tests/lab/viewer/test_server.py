@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from longplay.errors import ConfigError
+from longplay.lab.viewer import server
 from longplay.lab.viewer.server import DEFAULT_PORT, ServerOptions, _bind
 
 Start = Callable[..., tuple["subprocess.Popen[str]", str]]
@@ -80,32 +82,59 @@ import sys
 from longplay.cli.app import app
 from longplay.lab.viewer import server
 server._HEADERS_S = 8.0
+server._READING_S = 8.0
 app(sys.argv[1:])
 """
 
 
-def test_half_open_connections_do_not_stop_the_server(finished_run: Path):
+@contextlib.contextmanager
+def serve_impatiently(finished_run: Path) -> Iterator[str]:
     command = [sys.executable, "-c", IMPATIENT, "view", str(finished_run)]
     with subprocess.Popen(
         [*command, "--no-open", "--port", "0"], stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().split()[0]
-        port = int(address.rstrip("/").rpartition(":")[2])
-        with contextlib.ExitStack() as stack:
-            stack.callback(process.kill)
-            half_open = [
-                stack.enter_context(socket.create_connection(("127.0.0.1", port)))
-                for _ in range(80)
-            ]
-            for connection in half_open:
-                connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1")
-            assert fetch(address) == 503
-            for connection in half_open:
-                connection.settimeout(60)
-                assert connection.recv(1) == b""
-                connection.close()
-            assert fetch(address) == 200
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().split()[0]
+        finally:
+            process.kill()
+
+
+def connect(address: str) -> socket.socket:
+    port = int(address.rstrip("/").rpartition(":")[2])
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    connection.connect(("127.0.0.1", port))
+    connection.settimeout(60)
+    return connection
+
+
+def test_half_open_connections_do_not_stop_the_server(finished_run: Path):
+    with serve_impatiently(finished_run) as address, contextlib.ExitStack() as stack:
+        half_open = [stack.enter_context(connect(address)) for _ in range(80)]
+        for connection in half_open:
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1")
+        assert fetch(address) == 503
+        for connection in half_open:
+            assert connection.recv(1) == b""
+            connection.close()
+        assert fetch(address) == 200
+
+
+def test_clients_that_do_not_read_do_not_stop_the_server(finished_run: Path):
+    with serve_impatiently(finished_run) as address, contextlib.ExitStack() as stack:
+        host = address.removeprefix("http://").rstrip("/")
+        request = f"GET /static/plotly.min.js HTTP/1.1\r\nHost: {host}\r\n\r\n"
+        # Each is served: a connection beyond the limit would be closed.
+        for _ in range(server._MOST_CONNECTIONS - 1):
+            connection = stack.enter_context(connect(address))
+            connection.sendall(request.encode())
+            assert connection.recv(12) == b"HTTP/1.1 200"
+        assert fetch(address) == 503
+        deadline_s = time.monotonic() + 60
+        while fetch(address) == 503 and time.monotonic() < deadline_s:
+            time.sleep(0.5)
+        assert fetch(address) == 200
 
 
 def test_next_free_port_is_taken():

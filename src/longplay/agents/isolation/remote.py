@@ -266,6 +266,8 @@ def load_isolated_agent(
         )
     isolation.check_available()
     source = find_agent(spec, agent_files)
+    if isolation.level == "sandbox" and source.files is not None:
+        source.files.check_inside()
     described = _describe_agent(source, isolation, dict(agent_args or {}))
     name, revision = _check_name(described.name), described.revision
     if spec not in BUILT_IN_AGENTS:

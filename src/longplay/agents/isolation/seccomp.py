@@ -6,11 +6,13 @@ covers what else connects an agent with other processes or with its earlier live
     without effect   modes, owners and times of files: `shutil` and `tempfile` set them
                      for no need, but any file of the user could keep a message in them
     EPERM            sockets (pairs of streams stay local; datagrams can be sent to
-                     any address), System V and POSIX IPC, extended attributes, watches
-                     and leases of files, handles of files and processes, anonymous
-                     files, new namespaces, other processes' memory, the kernel's log,
-                     io_uring, which would bypass the filter, and interfaces with a
-                     history of vulnerabilities
+                     any address), System V and POSIX IPC, setting extended attributes,
+                     watches and leases of files, handles of files and processes,
+                     anonymous files, new namespaces, other processes' memory, the
+                     kernel's log, io_uring, which would bypass the filter, and
+                     interfaces with a history of vulnerabilities
+    EOPNOTSUPP       reading extended attributes, also of files that Landlock hides:
+                     `shutil` does without them after this error
     ENOSYS           calls with structures that a filter cannot read, and all calls that
                      are newer than this table: programs fall back to older ones
 
@@ -41,6 +43,7 @@ _RETURN_ALLOW, _RETURN_ERRNO, _RETURN_KILL = 0x7FFF0000, 0x00050000, 0x80000000
 _RETURN_NOTIFY = 0x7FC00000
 _NO_EFFECT = _RETURN_ERRNO  # error 0
 _NOT_PERMITTED = _RETURN_ERRNO | errno.EPERM
+_NOT_SUPPORTED = _RETURN_ERRNO | errno.EOPNOTSUPP
 _UNKNOWN = _RETURN_ERRNO | errno.ENOSYS
 # Classic BPF: load a word, mask it, jump always, if equal or if at least, return.
 _LOAD, _AND, _JUMP, _JUMP_EQUAL, _JUMP_AT_LEAST = 0x20, 0x54, 0x05, 0x15, 0x35
@@ -79,6 +82,12 @@ _CALLS: Mapping[str, tuple[int | None, int | None] | int] = {
     "removexattr": (197, 14),
     "lremovexattr": (198, 15),
     "fremovexattr": (199, 16),
+    "getxattr": (191, 8),
+    "lgetxattr": (192, 9),
+    "fgetxattr": (193, 10),
+    "listxattr": (194, 11),
+    "llistxattr": (195, 12),
+    "flistxattr": (196, 13),
     "inotify_init": (253, None),
     "inotify_init1": (294, 26),
     "inotify_add_watch": (254, 27),
@@ -170,6 +179,10 @@ _WITHOUT_EFFECT = (
     *("chown", "fchown", "lchown", "fchownat"),
     *("utime", "utimes", "futimesat", "utimensat"),
 )
+_NOT_READABLE = (
+    *("getxattr", "lgetxattr", "fgetxattr"),
+    *("listxattr", "llistxattr", "flistxattr"),
+)
 # clone3 takes its flags in a structure; preadv2 and asynchronous reads say what is in
 # the page cache.
 _MISSING = ("clone3", "preadv2", "io_setup", "io_submit", "io_getevents")
@@ -224,9 +237,7 @@ _CONDITIONS: Mapping[str, tuple[_Condition, ...]] = {
     ),
     "fcntl": (_Condition(1, _FCNTLS, False),),
     # Copying a file falls back to reading and writing it after this error.
-    "ioctl": (
-        _Condition(1, _IOCTLS, False, _RETURN_ERRNO | errno.EOPNOTSUPP, _IOCTL_GROUP),
-    ),
+    "ioctl": (_Condition(1, _IOCTLS, False, _NOT_SUPPORTED, _IOCTL_GROUP),),
     "socketpair": (
         _Condition(0, (_AF_UNIX,), True),
         _Condition(1, _SOCKET_TYPES, True, mask=_SOCKET_TYPE_MASK),
@@ -251,7 +262,9 @@ _CONDITIONS: Mapping[str, tuple[_Condition, ...]] = {
         _Condition(1, (0,), True, _RETURN_NOTIFY),
     ),
 }
-_DENIED = tuple(set(_CALLS).difference(_WITHOUT_EFFECT, _MISSING, _CONDITIONS))
+_DENIED = tuple(
+    set(_CALLS).difference(_WITHOUT_EFFECT, _NOT_READABLE, _MISSING, _CONDITIONS)
+)
 
 
 class _Program(ctypes.Structure):
@@ -364,6 +377,7 @@ def assemble(machine: str) -> bytes:
     instructions += [
         *_answer(_find_numbers(_WITHOUT_EFFECT, machine), _NO_EFFECT),
         *_answer(_find_numbers(_DENIED, machine), _NOT_PERMITTED),
+        *_answer(_find_numbers(_NOT_READABLE, machine), _NOT_SUPPORTED),
         *_answer(_find_numbers(_MISSING, machine), _UNKNOWN),
         (_JUMP_AT_LEAST, 0, 1, _FIRST_UNKNOWN),
         (_RETURN, 0, 0, _UNKNOWN),

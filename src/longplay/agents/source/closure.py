@@ -134,6 +134,26 @@ class AgentFiles:
         }
         return sorted(filter(self.has_unlisted, names))
 
+    def check_inside(self) -> None:
+        """Checks that no link makes a file of someone else one of the agent's files.
+
+        Raises:
+            AgentLoadError: A link leads out of the agent's folder. In an environment,
+                installers link to their cache, and its owner has chosen what is there.
+        """
+        root = self.root.resolve()
+        if _INSTALLED_FOLDERS.intersection(root.parts):
+            return
+        for file in self.files:
+            found = (root / file.path).resolve()
+            if not found.is_relative_to(root):
+                raise AgentLoadError(
+                    f"agent file {self.root / file.path}: expected a file in "
+                    f"{self.root}, found a link to {found}, which a sandboxed agent "
+                    "must not read; replace the link by a copy, or use --isolate "
+                    "process or none"
+                )
+
     def check_unchanged(self) -> None:
         """Checks that the files on the disk are still the files that were hashed.
 

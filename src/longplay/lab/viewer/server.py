@@ -20,6 +20,8 @@ _PORTS_TO_TRY = 20
 _MOST_CONNECTIONS = 64
 # How long a connection may take to send the headers of a request.
 _HEADERS_S = 10.0
+# How long a client may read nothing of a response.
+_READING_S = 20.0
 
 
 @dataclass(frozen=True)
@@ -102,16 +104,20 @@ def serve(
 
 
 def _make_protocol() -> type[asyncio.Protocol]:
-    """HTTP, with a time limit for headers: others need the connection."""
+    """HTTP, with time limits for headers and reading: others need the connection."""
     import h11
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class TimedProtocol(H11Protocol):
         _limit: asyncio.TimerHandle | None = None
+        _look: asyncio.TimerHandle | None = None
+        # Bytes that the client had not read at the last look.
+        _unread_bytes = 0
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as H11Protocol
             super().connection_made(transport)
             self._watch()
+            self._watch_reading()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -120,6 +126,20 @@ def _make_protocol() -> type[asyncio.Protocol]:
         def connection_lost(self, exc: Exception | None) -> None:
             super().connection_lost(exc)
             self._stop_watching()
+            if self._look is not None:
+                self._look.cancel()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._unread_bytes = 0
+
+        def _watch_reading(self) -> None:
+            unread_bytes = self.transport.get_write_buffer_size()
+            if unread_bytes and unread_bytes == self._unread_bytes:
+                self.transport.abort()  # `close` would wait for the client
+                return
+            self._unread_bytes = unread_bytes
+            self._look = self.loop.call_later(_READING_S / 2, self._watch_reading)
 
         def _watch(self) -> None:
             if self.conn.their_state is not h11.IDLE:

@@ -203,6 +203,30 @@ def test_entry_in_several_folders_survives_a_dispute(tmp_path):
     assert complete[0].numbers["headline"].mean == 1500.0
 
 
+def test_dispute_of_every_folder_does_not_tear_an_entry_apart(tmp_path):
+    write_entry(tmp_path / "a", "alpha", 1.0, seeds=(0, 1))
+    write_entry(tmp_path / "b", "alpha", 1.0, seeds=(2, 3, 4))
+    write_entry(tmp_path / "c", "alpha", 2.0, seeds=(0, 2))
+    (suite,) = build(tmp_path).suites
+    first, second = suite.entries
+    assert (first.agent, first.rank) == ("alpha [a/alpha + b/alpha]", 1)
+    assert first.numbers["headline"].mean == 1500.0
+    assert (second.agent, second.rank) == ("alpha [c/alpha]", None)
+    assert first.is_disputed
+    assert second.is_disputed
+
+
+def test_flood_of_contradicting_runs_is_one_entry_each(tmp_path):
+    """Not one per combination: three seeds of six versions would have 216."""
+    write_entry(tmp_path / "a", "alpha", 1.0)
+    for seed in range(3):
+        for n in range(5):
+            write_entry(tmp_path / f"{seed}{n}", "alpha", 2.0 + n, seeds=(seed,))
+    (suite,) = build(tmp_path).suites
+    assert len(suite.entries) == 16
+    assert (suite.entries[0].agent, suite.entries[0].rank) == ("alpha [a/alpha]", 1)
+
+
 def test_entry_of_several_folders_names_them(tmp_path):
     """A stranger's run can complete an entry, but not secretly."""
     write_entry(tmp_path / "one", "alpha", 1.0, seeds=(0, 1, 2, 3))

@@ -212,6 +212,9 @@ def _find_refusal(run: MeasuredRun) -> str | None:
 
 # --- disputes -------------------------------------------------------------------
 
+# Entries of one disputed agent that are made of several folders.
+_MOST_GROUPS = 100
+
 
 @dataclass(frozen=True)
 class _Submission:
@@ -224,6 +227,13 @@ class _Submission:
     def list_claims(self) -> list[tuple[int | None, str]]:
         return [(seed, run.identity) for seed, run in self.runs.items()]
 
+    def contradicts(self, other: _Submission) -> bool:
+        """Whether both have runs of one seed that differ."""
+        return any(
+            seed in other.runs and other.runs[seed].identity != run.identity
+            for seed, run in self.runs.items()
+        )
+
 
 def _separate_disputes(
     runs: Iterable[MeasuredRun], folder: Path
@@ -232,7 +242,7 @@ def _separate_disputes(
 
     Copies of a run count once. Where different runs name the same agent, suite and
     seed, each folder's runs get a key of their own, filled up with the runs of
-    folders that contradict no other: no author can remove or change another's entry.
+    folders that do not contradict it: no author can remove or change another's entry.
     """
     agents: dict[object, list[MeasuredRun]] = {}
     for run in runs:
@@ -309,7 +319,7 @@ def _find_contested_seeds(submissions: Iterable[_Submission]) -> set[int | None]
 def _make_entries(
     submissions: Sequence[_Submission], contested: set[int | None]
 ) -> list[_Submission]:
-    """One entry without a contested seed, else one per folder that has one."""
+    """One entry without a contested seed, else one per group of folders that agree."""
     sides = [s for s in submissions if not contested.isdisjoint(s.runs)]
     shared: dict[int | None, MeasuredRun] = {}
     for submission in submissions:
@@ -318,14 +328,39 @@ def _make_entries(
     if len(sides) < 2:
         runs = shared | (sides[0].runs if sides else {})
         return [_Submission(submissions[0].agent, "", runs)]
-    return [
-        _Submission(
-            replace(side.agent, name=show_name(f"{side.agent.name} [{side.place}]")),
-            side.place,
-            shared | side.runs,
-        )
-        for side in sides
-    ]
+    return [_join(group, shared) for group in _group_sides(sides)]
+
+
+def _group_sides(sides: Sequence[_Submission]) -> list[list[_Submission]]:
+    """The largest groups of folders that do not contradict each other.
+
+    An author's runs may be in several folders: a stranger with a run against each of
+    them must not tear them apart. More groups than a reader can tell apart are a flood:
+    then every folder stands alone.
+    """
+    groups: list[frozenset[int]] = [frozenset()]
+    for n, side in enumerate(sides):
+        agreeing = {
+            frozenset(m for m in group if not sides[m].contradicts(side)) | {n}
+            for group in groups
+        }
+        found = {*groups, *agreeing}
+        groups = [g for g in found if not any(g < other for other in found)]
+        if len(groups) > _MOST_GROUPS:
+            return [[side] for side in sides]
+    return [[sides[n] for n in sorted(group)] for group in sorted(groups, key=sorted)]
+
+
+def _join(
+    group: Sequence[_Submission], shared: Mapping[int | None, MeasuredRun]
+) -> _Submission:
+    """One entry, named by the folders of a group."""
+    runs = dict(shared)
+    for side in group:
+        runs |= side.runs
+    agent, place = group[0].agent, " + ".join(side.place for side in group)
+    named = replace(agent, name=show_name(f"{agent.name} [{place}]"))
+    return _Submission(named, place, runs)
 
 
 @dataclass(frozen=True)

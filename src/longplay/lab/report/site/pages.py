@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from longplay.contract.files import (
-    make_directory,
+    make_directory_beside,
     move_directory,
     remove_directory,
     write_file,
@@ -101,8 +100,7 @@ def writing_site(directory: Path) -> Iterator[Path]:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise OutputError(f"{directory} exists and is not empty; choose another folder")
     target = directory.absolute()
-    folder = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    make_directory(folder)
+    folder = make_directory_beside(target)
     try:
         for name in _STATIC:
             write_file(folder / name, read_static(name))
