@@ -36,6 +36,7 @@ from repacking import close_pack, open_contents
 from written_runs import make_config, write_run
 
 SUITE = "control-smoke-v1"
+RESULTS = Path(__file__).parents[4] / "results" / "control-3x3-v1"
 
 
 def write_entry(folder: Path, name: str, reward: float, seeds=range(5)) -> None:
@@ -154,6 +155,22 @@ def test_refused_runs_are_listed_and_do_not_affect_others(tmp_path):
     assert reasons["delta/0"] == f"its settings are not those of {SUITE}"
     assert reasons["noise.longplay"].startswith("unreadable: noise.longplay is not a")
     assert RunDirectory(changed).score is not None
+
+
+def test_links_out_of_the_folder_are_refused_and_others_are_followed(tmp_path):
+    """A link could publish a pack that only the maintainer can read."""
+    packs = {name: RESULTS / name / "seed-0.longplay" for name in ("random", "blind")}
+    board, private = tmp_path / "board", tmp_path / "private.longplay"
+    board.mkdir()
+    shutil.copy(packs["random"], private)
+    shutil.copy(packs["blind"], board / ".stored")
+    (board / "mine.longplay").symlink_to(private)
+    (board / "known.longplay").symlink_to(".stored")
+    built = build(board)
+    assert [entry.agent for entry in built.suites[0].entries] == ["blind"]
+    assert [(refusal.name, refusal.reason) for refusal in built.refused] == [
+        ("mine.longplay", "a link out of board; replace it by the file itself")
+    ]
 
 
 def test_contradicting_runs_are_two_disputed_entries(tmp_path):

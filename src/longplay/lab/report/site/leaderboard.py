@@ -24,7 +24,7 @@ from longplay.lab.analysis.intervals import Estimate
 from longplay.lab.analysis.labels import describe_seeds
 from longplay.lab.analysis.records import AgentNumbers, SuiteComparison
 from longplay.lab.analysis.runs import AgentKey, FoundRuns, LeftOut, MeasuredRun
-from longplay.lab.report.site.verdicts import Verdict
+from longplay.lab.report.site.verdicts import Verdict, find_work_tree
 from longplay.plan import plan_run
 from longplay.scoring.anchors import Anchors
 from longplay.suites import find_suite, get_suite
@@ -151,9 +151,10 @@ def make_leaderboard(
     refused = [(left.path, f"{left.kind}: {left.reason}") for left in found.left_out]
     errored = [left for left in found.left_out if left.kind == "errored"]
     ranked = [run for run in found.runs if not _is_single_game(run)]
-    accepted = []
+    tree, accepted = find_work_tree(folder.resolve()), []
     for run in ranked:
-        reason = _find_refusal(run) or verdicts[run.path].problem
+        reason = _find_link(run.path, tree) or _find_refusal(run)
+        reason = reason or verdicts[run.path].problem
         if reason is None:
             accepted.append(run)
         else:
@@ -190,6 +191,13 @@ def _is_candidate(run: MeasuredRun) -> bool:
 def _is_single_game(run: MeasuredRun) -> bool:
     """Whether it is the run of a specialist: a baseline of transfer, not an entry."""
     return find_suite(run.conditions.suite) is None and len(run.config.games) == 1
+
+
+def _find_link(path: Path, tree: Path) -> str | None:
+    """Why a path cannot be published: a link leads to a file of somebody else."""
+    if path.resolve().is_relative_to(tree):
+        return None
+    return f"a link out of {tree.name}; replace it by the file itself"
 
 
 def _find_refusal(run: MeasuredRun) -> str | None:

@@ -120,7 +120,7 @@ def check_verdict_folder(verdicts: Path, judged: Path) -> None:
         ConfigError: It is inside of the judged folder or its work tree, or others can
             write to it.
     """
-    tree = _find_work_tree(judged.resolve())
+    tree = find_work_tree(judged.resolve())
     # A name inside of the tree could be a link that came with it.
     for path in (Path(os.path.abspath(verdicts)), verdicts.resolve()):  # noqa: PTH100
         if path.is_relative_to(tree):
@@ -139,7 +139,7 @@ def check_verdict_folder(verdicts: Path, judged: Path) -> None:
             )
 
 
-def _find_work_tree(folder: Path) -> Path:
+def find_work_tree(folder: Path) -> Path:
     """The Git work tree around a folder; the folder itself without one."""
     around = (path for path in (folder, *folder.parents) if (path / ".git").exists())
     return next(around, folder)
