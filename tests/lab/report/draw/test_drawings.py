@@ -459,3 +459,12 @@ def test_series_alone_in_their_panels_are_drawn_alike():
     drawing = Drawing("timeline", "", "x", "y", tuple(panels))
     dashes = [trace["line"]["dash"] for trace in make_figure(drawing)["data"]]
     assert dashes == ["solid", "solid"]
+
+
+@pytest.mark.parametrize(("points", "mode"), [(1, "lines+markers"), (2, "lines")])
+def test_a_line_of_one_point_is_visible(points, mode):
+    x, unknown = tuple(map(float, range(points))), (None,) * points
+    series = Series("loss", "#000000", x, x, unknown, unknown)
+    drawing = Drawing("timeline", "", "x", "y", (Panel("loss", (series,)),))
+    (trace,) = make_figure(drawing)["data"]
+    assert trace["mode"] == mode

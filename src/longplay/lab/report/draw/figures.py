@@ -210,6 +210,8 @@ def _line(series: Series, dash: str, *, has_band: bool) -> list[dict[str, Any]]:
     points = {"x": list(series.x), "y": list(series.y), "name": _escape(series.label)}
     line = {"color": series.colour, "width": 1.5, "dash": dash}
     style: dict[str, Any] = {"line": line}
+    if len(series.x) == 1:  # a line of one point is invisible
+        style |= {"mode": "lines+markers", "marker": {"color": series.colour}}
     if series.links:
         marker = {"color": series.colour, "size": 5}
         style = {
