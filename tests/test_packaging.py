@@ -176,3 +176,24 @@ def test_the_wheel_works_in_an_empty_environment(
             assert "my_agent" in page.read().decode()
         viewer.send_signal(signal.SIGINT)
         assert viewer.wait(timeout=60) == 0
+
+
+@pytest.mark.exhaustive
+def test_links_of_the_description_work_on_an_index(
+    bin_folder: Path, project: dict[str, Any]
+) -> None:
+    """README.md, whose links are relative: those of the wheel are addresses."""
+    show = "from importlib.metadata import metadata; print(metadata('longplay'))"
+    told = subprocess.run(
+        [bin_folder / "python", "-I", "-c", show],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    links = re.findall(r"\]\(([^)]+)\)", (ROOT / "README.md").read_text("utf-8"))
+    relative = [link for link in links if not link.startswith(("http", "#"))]
+    found = re.findall(r"\]\(([^)]+)\)", told)
+    assert relative and len(found) == len(links)
+    assert all(link.startswith("https://") for link in found)
+    tag = f"longplay/longplay/blob/v{project['version']}/docs/tutorial.md"
+    assert f"(https://github.com/{tag})" in told

@@ -373,8 +373,7 @@ class Stream:
         """The delivered reward for a nonzero reward of the game."""
         if not isfinite(game_reward):
             raise ConsoleError(
-                f"the console's reward is {game_reward} at frame "
-                f"{self.global_frame_idx} of {self._visit.game_id}; "
+                f"the console's reward is {game_reward} {self.describe_place()}; "
                 "expected a finite number"
             )
         if self.mechanics.reward == "sign":
@@ -382,8 +381,13 @@ class Stream:
         return game_reward
 
     def _locate_error(self, error: AgentError) -> AgentError:
-        game_id = self._visit.game_id
-        return AgentError(f"{error} at frame {self.global_frame_idx} of {game_id}")
+        return AgentError(f"{error} {self.describe_place()}")
+
+    def describe_place(self, frame: int | None = None) -> str:
+        """Where the stream is, in the word of its track: `at timestep 7 of pong`."""
+        noun = "timestep" if self._is_timestep else "frame"
+        place = self.global_frame_idx if frame is None else frame
+        return f"at {noun} {place} of {self._visit.game_id}"
 
     def _cross_boundary(self, event: EventRow, game_over: bool) -> None:
         """Closes the episode, and at a reset the segment; starts the next one."""

@@ -407,13 +407,31 @@ def describe_seeds(
             f"no seed was given: playing tuning seed {seeds[0]}; official seeds are "
             "played when they are named"
         )
-    official = [s for s in seeds if find_split(suite_name, s) == "test"]
-    if not official:
+    return describe_official({suite_name: seeds})
+
+
+def describe_official(seeds: Mapping[str, Sequence[int]]) -> str | None:
+    """What playing official seeds means, in one line; None if there are none.
+
+    Args:
+        seeds: Name of a suite -> the run seeds.
+    """
+    suites_of: dict[tuple[int, ...], list[str]] = {}
+    for name, given in seeds.items():
+        official = tuple(s for s in given if find_split(name, s) == "test")
+        if official:
+            suites_of.setdefault(official, []).append(name)
+    if not suites_of:
         return None
-    are = "are official seeds" if len(official) > 1 else "is an official seed"
+    parts = [
+        f"{', '.join(map(str, official))} "
+        f"{'are official seeds' if len(official) > 1 else 'is an official seed'} "
+        f"of {', '.join(names)}"
+        for official, names in suites_of.items()
+    ]
     return (
-        f"{', '.join(map(str, official))} {are} of {suite_name}: the score is a "
-        f"result; choose agents and settings on seeds from {FIRST_TUNING_SEED} on"
+        f"{'; '.join(parts)}: the score is a result; choose agents and settings on "
+        f"seeds from {FIRST_TUNING_SEED} on"
     )
 
 

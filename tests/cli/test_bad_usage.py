@@ -19,6 +19,13 @@ pytestmark = pytest.mark.usefixtures("working_dir")
 
 # --- Unknown names ----------------------------------------------------------------
 
+FAILS_AT_ONCE = """\
+def init(observation_shape, num_actions, seed):
+    return 0
+
+def step(state, previous_observation, observation, reward):
+    raise ValueError("boom")
+"""
 UNKNOWN = [
     (("run", "stream-smok-v1", "--agent", "random"), "suite 'stream-smok-v1'", SUITE),
     (("run", "stream-8x3-v2", "--agent", "random"), "suite", "'stream-8x3-v1'"),
@@ -99,6 +106,16 @@ def test_error_as_json(
     assert answer.json["error"]["type"] == kind
     assert message in answer.json["error"]["message"]
     assert answer.stderr == ""
+
+
+def test_the_error_of_a_control_run_names_a_timestep(invoke, tmp_path):
+    agent = tmp_path / "fails.py"
+    agent.write_text(FAILS_AT_ONCE)
+    answer = invoke(
+        "run", "control-smoke-v1", "--agent", agent, "--out", tmp_path / "e"
+    )
+    assert answer.exit_code == 1
+    assert "boom (fails.py:5) at timestep 0 of pong" in answer.stderr
 
 
 def test_failed_run_as_json(

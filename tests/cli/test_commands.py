@@ -357,6 +357,14 @@ def test_a_line_says_what_the_seed_means(invoke, tmp_path, seed, line):
     assert line in "".join(told)
 
 
+def test_a_dry_run_says_what_the_seeds_mean(invoke):
+    run = ("run", "control-smoke-v1", "--agent", "noop", "--dry-run")
+    line = "0, 1 are official seeds of control-smoke-v1: the score is a result"
+    assert line in invoke(*run, "--seeds", "0-1").stdout.replace("\n", " ")
+    assert "playing tuning seed 1000" in invoke(*run).stdout
+    assert "official" not in invoke(*run, "--seed", "1001").stdout
+
+
 @pytest.fixture
 def slow_agent(tmp_path: Path) -> Path:
     path = tmp_path / "slow_agent.py"

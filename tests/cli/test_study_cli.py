@@ -13,6 +13,31 @@ from longplay.runs.recorder import utc_now
 from small_study import AGENT, STUDY
 
 STUDY_STATUS = ("study", "status")
+WRONG_ARGUMENT = """
+name = "wrong"
+seeds = [1000]
+[[agents]]
+ref = "random"
+[[agents]]
+ref = "linear-sarsa"
+name = "slow"
+args = { alpha = 0.1 }
+[[suites]]
+id = "control-smoke-v1"
+"""
+OFFICIAL_SEEDS = """
+name = "official"
+seeds = [0, 1, 2000]
+[[agents]]
+ref = "random"
+[[suites]]
+id = "control-smoke-v1"
+[[suites]]
+id = "stream-smoke-v1"
+[[suites]]
+id = "control-smoke-v1"
+set = { sticky = 0.0 }
+"""
 
 
 @pytest.fixture
@@ -35,6 +60,26 @@ def test_dry_run_prints_the_plan_and_writes_nothing(file, invoke):
     assert "chosen by tuning" in text
     assert "1 worker" in text
     assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize("options", [("--dry-run",), ()])
+def test_an_unknown_argument_is_refused_before_anything_is_played(
+    tmp_path, monkeypatch, invoke, options
+):
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(WRONG_ARGUMENT)
+    answer = invoke("study", "run", "study.toml", *options)
+    assert answer.exit_code == 2
+    assert "slow: agent linear-sarsa: init has no parameter 'alpha'" in answer.stderr
+    assert not Path("runs").exists()
+
+
+def test_official_seeds_are_named_once_for_all_suites(tmp_path, monkeypatch, invoke):
+    monkeypatch.chdir(tmp_path)
+    Path("study.toml").write_text(OFFICIAL_SEEDS)
+    text = invoke("study", "run", "study.toml", "--dry-run").stdout
+    line = "0, 1 are official seeds of control-smoke-v1, stream-smoke-v1: the score is"
+    assert line in text.replace("\n", " ")
 
 
 def test_a_study_from_start_to_end(file, invoke):

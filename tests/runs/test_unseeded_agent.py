@@ -94,7 +94,7 @@ def test_killed_run_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     assert ended.exit_code == -signal.SIGKILL, ended.output
     resumed = scenario.run(out)
     assert resumed.exit_code == 0, resumed.output
-    assert "checkpoint at frame" in resumed.words
+    assert "checkpoint at timestep" in resumed.words
     run_dir = find_run_dir(out)
     assert run_dir is not None
     result = read_result(run_dir)

@@ -229,7 +229,7 @@ def test_an_answer_that_is_not_a_number_is_refused(
     stream = make_stream()
     stream.advance(1)
     with pytest.raises(
-        AgentError, match=r"not a valid prediction.* at frame 1 of pong"
+        AgentError, match=r"not a valid prediction.* at timestep 1 of pong"
     ):
         stream.advance(answer)
     assert stream.global_frame_idx == 1

@@ -106,7 +106,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(
     assert flag.exists()
     answer = invoke("resume", out, "--agent", agent)
     assert answer.exit_code == 0
-    assert "checkpoint at frame 170" in answer.stdout
+    assert "checkpoint at timestep 170" in answer.stdout
     (resumed,) = (out / "episodes").iterdir()
     for name in ROW_FILES:
         assert (resumed / name).read_bytes() == (run_dir / name).read_bytes()

@@ -171,8 +171,12 @@ def run(
     if seeds is not None:
         all_seeds = parse_seeds(seeds)
     plans = plan_seeds(suite, all_seeds, overrides, stop_after)
+    are_given = seed is not None or seeds is not None
+    note = describe_seeds(plans[0].suite_name, all_seeds, are_given=are_given)
+    if stop_after is not None and are_given:
+        note = None  # a tuning run is not a result
     if dry_run and agent is None:
-        _show_plans(plans, as_json)
+        _show_plans(plans, as_json, note)
         return
     if agent is None:
         raise ConfigError(
@@ -196,12 +200,8 @@ def run(
     if dry_run:
         with stdout_kept_clean():
             experiment.check_start()
-        _show_plans(plans, as_json)
+        _show_plans(plans, as_json, note)
         return
-    are_given = seed is not None or seeds is not None
-    note = describe_seeds(plans[0].suite_name, all_seeds, are_given=are_given)
-    if stop_after is not None and are_given:
-        note = None  # a tuning run is not a result
     how = _How(place, debug, quiet, as_json, note)
     _play(experiment, how)
 
@@ -219,7 +219,7 @@ def _read_overrides(
     return overrides | flatten_settings(catalogued, parse_settings(settings))
 
 
-def _show_plans(plans: Sequence[RunPlan], as_json: bool) -> None:
+def _show_plans(plans: Sequence[RunPlan], as_json: bool, note: str | None) -> None:
     for plan in plans if as_json else plans[:_MOST_SHOWN_PLANS]:
         if as_json:
             print_json(catalogue.plan_to_json(plan))
@@ -227,6 +227,8 @@ def _show_plans(plans: Sequence[RunPlan], as_json: bool) -> None:
             print_tables(*catalogue.show_plan(plan))
     if not as_json and (more := len(plans) - _MOST_SHOWN_PLANS) > 0:
         print_tables(f"… and {more:,} more seeds; --json prints all of them")
+    if not as_json and note is not None:
+        print_tables(Text(note, "dim"))
 
 
 @dataclass(frozen=True)

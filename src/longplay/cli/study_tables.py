@@ -136,7 +136,9 @@ def show_plan(study: StudyDirectory, workers: int) -> list[RenderableType]:
         ("disk", f"about {total['expected_bytes'] / 1e6:,.0f} MB"),
         ("folder", str(study.path)),
     )
-    return [table, facts, Text("dry run: nothing was written", "dim")]
+    note = study.plan.describe_seeds()
+    notes = ("dry run: nothing was written", *([] if note is None else [note]))
+    return [table, facts, *(Text(text, "dim") for text in notes)]
 
 
 def _describe_planned_args(cell: Cell) -> str:

@@ -86,12 +86,14 @@ def run(
     options = recording.make()
     with stdout_kept_clean():
         study = Study.from_file(file, out, place.stall_timeout, options)
+        if dry_run or not place.is_ray:  # a cluster may have what this machine lacks
+            study.check_start()
     if dry_run:
         _show_plan(study, (place.ray or 1) * part.count, as_json)
         return
     announce_directory(study.path)
     with (
-        ProgressLine(quiet=quiet) as progress,
+        ProgressLine(quiet=quiet, note=study.plan.describe_seeds()) as progress,
         stdout_kept_clean(),
         stdout_dropped() if place.is_ray else contextlib.nullcontext(),
         _playing(study, place, progress) as play,

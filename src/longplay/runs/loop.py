@@ -253,7 +253,7 @@ class Run:
 
     def _blame_agent(self, error: BaseException) -> NoReturn:
         """Raises an AgentError that names the frame; longplay's own errors pass."""
-        place = f"at frame {self.frame} of {self._stream.visit.game_id}"
+        place = self._stream.describe_place(self.frame)
         if isinstance(error, AgentError):
             message = describe_text(f"{error} {place}")
             raise AgentError(message) from error.__cause__

@@ -181,7 +181,8 @@ class Session:
         with self._output.capture(), self._randomness.in_use():
             self._load_agent(checkpoint)
             self._rebuild_console(checkpoint, applied)
-        self.resumed_from = f"resumed from the checkpoint at frame {checkpoint.frame:,}"
+        place = f"{track_of(self._config).frame_noun} {checkpoint.frame:,}"
+        self.resumed_from = f"resumed from the checkpoint at {place}"
         with self._ending():
             self._start_writing(retries)
             self._recorder = Recorder.restore(self._run_dir, checkpoint.record.recorder)

@@ -49,6 +49,7 @@ from longplay.errors import (
 from longplay.runs.checked_rows import LONGEST_ROW_BYTES, IgnoredRows
 from longplay.runs.recorder import Recorder, RowFiles
 from longplay.stream import Stream
+from longplay.tracks.catalogue import track_of
 from longplay.verify.pack import PackedAnswers, split_answers
 from longplay.verify.pack_file import PackFile
 from longplay.verify.replay import (
@@ -113,9 +114,10 @@ class ReplayedRun(ABC):
             raise ConfigError(f"visit: expected 0 … {visits - 1}, found {visit_idx}")
         start, end = self._starts[visit_idx : visit_idx + 2]
         if start >= self.frame_count:
+            noun = track_of(self.config).frame_noun
             raise IncompleteRunError(
-                f"visit {visit_idx} starts at frame {start:,}; {self.path} has "
-                f"{self.frame_count:,} frames so far"
+                f"visit {visit_idx} starts at {noun} {start:,}; {self.path} has "
+                f"{self.frame_count:,} {noun}s so far"
             )
         return range(start, min(end, self.frame_count))
 

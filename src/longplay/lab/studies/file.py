@@ -1,7 +1,7 @@
 """study.toml -> a checked study: agents, suites, seeds and tuning.
 
     name = "first-study"
-    seeds = [0, 1, 2]                 # default: the official seeds of each suite
+    seeds = [2000, 2001, 2002]        # default: the official seeds of each suite
 
     [[agents]]
     ref = "agents/mine.py"            # as --agent; a file is relative to this one

@@ -47,7 +47,7 @@ from longplay.lab.studies.file import (
 )
 from longplay.lab.studies.tuning import RULE, expand_grid
 from longplay.plan import RunPlan
-from longplay.suites import get_suite
+from longplay.suites import describe_official, get_suite
 from longplay.tracks.catalogue import get_track
 
 MAX_CELLS = 20_000
@@ -146,6 +146,10 @@ class StudyPlan(Document):
     def all_cells(self) -> tuple[Cell, ...]:
         """In the order in which they are played."""
         return (*self.tuning_cells, *self.cells)
+
+    def describe_seeds(self) -> str | None:
+        """What its seeds mean, in one line, if results are played on official ones."""
+        return describe_official({cell.suite: cell.seeds for cell in self.cells})
 
     def check_same(self, requested: StudyPlan) -> None:
         """Refuses a study that was changed after it was started.

@@ -19,6 +19,7 @@ from longplay.contract.files import make_directory, read_document, write_documen
 from longplay.contract.layout import is_experiment
 from longplay.contract.rundir import STUDY_FILE, is_study
 from longplay.errors import (
+    AgentLoadError,
     ConfigError,
     IncompleteRunError,
     LongplayError,
@@ -146,6 +147,30 @@ class Study(StudyDirectory):
             started.check_same(plan)
             plan = started
         return cls(directory, plan, agents, stall_timeout_s, options)
+
+    def check_start(self) -> None:
+        """Refuses an agent that cannot be built; writes nothing.
+
+        Each agent is built once, with its first arguments. A study that was started
+        is not checked: it continues, whatever fails.
+
+        Raises:
+            AgentLoadError: An agent cannot be built, as with an unknown argument.
+            OutputError: The disk is too small.
+        """
+        if is_study(self.path):
+            return
+        first: dict[str, Cell] = {}
+        for cell in self.plan.all_cells:
+            if not cell.candidates:
+                first.setdefault(cell.agent, cell)
+        for name, cell in first.items():
+            experiment = self.open_experiment(cell)
+            try:
+                if experiment is not None:
+                    experiment.check_start()
+            except AgentLoadError as error:
+                raise AgentLoadError(f"{name}: {error}") from error
 
     def run(self, play: Play, shard: Shard = WHOLE) -> StudyResult:
         """Plays what is missing: tuning, then the results.
@@ -449,11 +474,13 @@ def study(
     Raises:
         ConfigError: The file is not valid, or the study in its directory was started
             with another one.
+        AgentLoadError: An agent cannot be built; nothing was played.
         RunCancelled: Ctrl-C; the same call continues.
         RunFailed: A run failed. The others were played anyway.
         IncompleteRunError: Tuning could not choose arguments.
     """
     planned = Study.from_file(Path(file), None if out is None else Path(out))
+    planned.check_start()
     with showing_progress(progress, observer) as watch:
         result = planned.run(play_here(watch))
     for _, run in result.results:

@@ -78,7 +78,7 @@ def make_sections(
             PageFigure(
                 f"figure-{number}-{drawing.kind}",
                 drawing.title,
-                drawing.caption,
+                drawing.full_caption,
                 make_figure(drawing),
                 {"CSV": f"{address}/{number}/{drawing.kind}.csv{query}"},
                 table_figure(drawing),

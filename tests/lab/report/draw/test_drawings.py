@@ -375,6 +375,18 @@ def test_bands_of_many_agents_are_left_out(agents, bands):
     )
     drawing = Drawing("curves", "", "", "", (Panel("pong", series),))
     assert render_paper(drawing, "svg", 2).count(b"FillBetweenPoly") == bands
+    on_page = [trace for trace in make_figure(drawing)["data"] if "fill" in trace]
+    assert len(on_page) == bands
+    assert ("Intervals are drawn for up to 3" in drawing.full_caption) == (not bands)
+
+
+def test_caption_of_dots_names_no_bands():
+    dots = tuple(
+        Series(f"{n}", OKABE_ITO[n], (1.0,), (float(n),), (0.5,), (1.5,))
+        for n in range(4)
+    )
+    drawing = Drawing("average", "", "", "", (Panel("mean", dots, ("a",) * 4),), "One.")
+    assert drawing.full_caption == "One."
 
 
 def test_unknown_format(compared):
@@ -400,6 +412,15 @@ def test_pages_show_the_same_numbers(kind, compared, predictions):
         assert trace["y"] == pytest.approx(one.y)
     told = [trace["name"] for trace in named if trace["showlegend"]]
     assert len(told) == len(set(told)) == len({one.label for one in series})
+
+
+def test_agents_are_named_once_in_a_row_of_panels(compared):
+    """Else the names of a panel lie over the intervals of the one before."""
+    layout = make_figure(draw("average", compared.shown))["layout"]
+    axes = [layout[name] for name in layout if name.startswith("yaxis")]
+    has_names = [axis.get("showticklabels", True) for axis in axes]
+    assert len(axes) > 1
+    assert has_names == [True] + [False] * (len(axes) - 1)
 
 
 def test_spans_and_marks_are_drawn(compared):
@@ -438,3 +459,12 @@ def test_series_alone_in_their_panels_are_drawn_alike():
     drawing = Drawing("timeline", "", "x", "y", tuple(panels))
     dashes = [trace["line"]["dash"] for trace in make_figure(drawing)["data"]]
     assert dashes == ["solid", "solid"]
+
+
+@pytest.mark.parametrize(("points", "mode"), [(1, "lines+markers"), (2, "lines")])
+def test_a_line_of_one_point_is_visible(points, mode):
+    x, unknown = tuple(map(float, range(points))), (None,) * points
+    series = Series("loss", "#000000", x, x, unknown, unknown)
+    drawing = Drawing("timeline", "", "x", "y", (Panel("loss", (series,)),))
+    (trace,) = make_figure(drawing)["data"]
+    assert trace["mode"] == mode

@@ -11,12 +11,14 @@ from compared_runs import Compared, make_compared
 from generated_runs import edit
 from longplay.lab.analysis.comparison import Request, compare
 from longplay.lab.analysis.runs import RunReader
+from longplay.lab.report.site.pages import make_environment
 from longplay.lab.report.site.sections import (
     describe_command,
     make_section,
     summarise_suite,
     table_differences,
 )
+from longplay.tables import TextTable
 from written_runs import make_config, write_run
 
 LONG = "a_name_that_is_longer_than_a_cell"
@@ -35,6 +37,15 @@ def test_long_settings_are_cut_unless_they_would_look_alike():
     assert texts(a=f"{LONG}_1", b=f"{LONG}_2", c=None) == [
         ["setting", f"{LONG}_1", f"{LONG}_2", "–"]
     ]
+
+
+@pytest.mark.parametrize(("rows", "is_folded"), [(40, False), (41, True)])
+def test_long_tables_of_probes_are_folded(rows, is_folded):
+    parts = make_environment().get_template("parts.html").module
+    table = TextTable.of("pairs of states", ("pair",), [(f"{n}",) for n in range(rows)])
+    page = parts.probes([table])  # type: ignore[attr-defined]
+    assert page.count("<td") == rows
+    assert (f"<summary>pairs of states: {rows} rows</summary>" in page) == is_folded
 
 
 def test_equal_settings_are_left_out():

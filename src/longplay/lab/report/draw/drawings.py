@@ -31,6 +31,10 @@ Reals = NDArray[np.float64]
 
 # Points of a curve in a visit.
 POINTS = 20
+# Lines whose bands can be told apart; a figure of one panel has more room, and the
+# bands of a timeline are those of one run.
+_MOST_BANDS = 3
+_MOST_BANDS_OF = {"lifetime": 6, "profile": 6, "timeline": 99}
 
 RunsOfAgents = Mapping[str, Sequence[MeasuredRun]]
 
@@ -123,6 +127,13 @@ class Panel:
     grid: Grid | None = None
 
     @property
+    def has_lines(self) -> bool:
+        """Whether it has lines with intervals, which are bands."""
+        is_line = not self.categories and not self.has_bars
+        known = (end is not None for series in self.series for end in series.low)
+        return is_line and any(known)
+
+    @property
     def dot_rows(self) -> int:
         """Rows of dots: the series of a category are below each other."""
         if all(len(series.x) == 1 for series in self.series):
@@ -143,6 +154,26 @@ class Drawing:
     y_label: str
     panels: tuple[Panel, ...]
     caption: str = ""
+
+    @property
+    def has_bands(self) -> bool:
+        """Whether intervals of lines are drawn: bands of many hide the lines."""
+        labels = {series.label for panel in self.panels for series in panel.series}
+        return len(labels) <= self._most_bands
+
+    @property
+    def full_caption(self) -> str:
+        """The caption, with what is not drawn."""
+        if self.has_bands or not any(panel.has_lines for panel in self.panels):
+            return self.caption
+        return (
+            f"{self.caption} Intervals are drawn for up to {self._most_bands} agents; "
+            "the numbers of the figure have all."
+        )
+
+    @property
+    def _most_bands(self) -> int:
+        return _MOST_BANDS_OF.get(self.kind, _MOST_BANDS)
 
 
 def number_marks(drawing: Drawing) -> dict[str, int]:

@@ -79,7 +79,10 @@ def make_figure(drawing: Drawing) -> dict[str, Any]:
     named: set[str] = set()
     for n, panel in enumerate(drawing.panels):
         place = {"row": n // across + 1, "col": n % across + 1}
-        _add_panel(figure, panel, place, marks, named)
+        _add_panel(figure, panel, place, marks, named, drawing.has_bands)
+        left = drawing.panels[n - n % across]
+        if n % across and panel.categories and panel.categories == left.categories:
+            figure.update_yaxes(showticklabels=False, **place)
     figure.update_layout(
         template="plotly_white",
         height=_height(drawing, down),
@@ -138,6 +141,7 @@ def _add_panel(
     place: dict[str, int],
     marks: dict[str, int],
     named: set[str],
+    has_bands: bool,
 ) -> None:
     if panel.grid is not None:
         figure.add_trace(_heatmap(panel.grid), **place)
@@ -155,7 +159,7 @@ def _add_panel(
         elif panel.has_bars:
             traces = _bars(series, _SYMBOLS[mark % len(_SYMBOLS)])
         else:
-            traces = _line(series, _DASHES[mark % len(_DASHES)])
+            traces = _line(series, _DASHES[mark % len(_DASHES)], has_band=has_bands)
         for trace in traces:
             is_new = series.label not in named and "name" in trace
             named.update({series.label} if is_new else ())
@@ -181,8 +185,8 @@ def _add_panel(
         update(range=bounds, **place)
 
 
-def _line(series: Series, dash: str) -> list[dict[str, Any]]:
-    """A line over its band; a click in the legend takes both away."""
+def _line(series: Series, dash: str, *, has_band: bool) -> list[dict[str, Any]]:
+    """A line over its band, if it has one; a click in the legend takes both away."""
     group = {"type": "scatter", "legendgroup": _escape(series.label), "mode": "lines"}
     known = [
         (x, low, high)
@@ -190,7 +194,7 @@ def _line(series: Series, dash: str) -> list[dict[str, Any]]:
         if low is not None and high is not None
     ]
     traces: list[dict[str, Any]] = []
-    if known:
+    if known and has_band:
         x, low, high = (list(column) for column in zip(*known, strict=True))
         traces.append(
             {
@@ -206,6 +210,8 @@ def _line(series: Series, dash: str) -> list[dict[str, Any]]:
     points = {"x": list(series.x), "y": list(series.y), "name": _escape(series.label)}
     line = {"color": series.colour, "width": 1.5, "dash": dash}
     style: dict[str, Any] = {"line": line}
+    if len(series.x) == 1:  # a line of one point is invisible
+        style |= {"mode": "lines+markers", "marker": {"color": series.colour}}
     if series.links:
         marker = {"color": series.colour, "size": 5}
         style = {

@@ -31,9 +31,6 @@ Columns = Literal[1, 2]
 FORMATS = ("pdf", "png", "svg")
 _WIDTH_IN = {1: 3.3, 2: 6.9}
 _PANEL_HEIGHT_IN = 1.5
-# Bands of more lines hide the lines; a figure of one panel has more room.
-_MOST_BANDS = 3
-_MOST_BANDS_ALONE = 6
 _CATEGORY_HEIGHT_IN = 0.13
 # More names below an axis are thinned out, or turned.
 _MOST_X_NAMES = 10
@@ -62,7 +59,6 @@ _LETTER_IN = 0.054
 # A row of dots per agent, named beside it, in place of a legend.
 _NAMED_ROWS = ("average", "retention", "improvement")
 _VISITS = ("curves", "lifetime")
-_ALONE = ("lifetime", "profile")
 _STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 7,
@@ -133,13 +129,12 @@ def _draw(make_figure: type[Figure], drawing: Drawing, columns: Columns) -> Figu
         gridspec_kw={"height_ratios": _heights(drawing, across, down)},
     )
     marks = number_marks(drawing)
-    most_bands = _MOST_BANDS_ALONE if drawing.kind in _ALONE else _MOST_BANDS
     for n, axes in enumerate(grid.flat):
         if n >= len(drawing.panels):
             axes.set_axis_off()
             continue
         panel = drawing.panels[n]
-        _draw_panel(axes, panel, marks, has_bands=len(marks) <= most_bands)
+        _draw_panel(axes, panel, marks, has_bands=drawing.has_bands)
         left = drawing.panels[n - n % across]
         if n % across and panel.categories and panel.categories == left.categories:
             axes.tick_params(axis="y", labelleft=False)

@@ -36,7 +36,7 @@ from longplay.lab.report.site.sections import PageFigure, describe_command
 from longplay.lab.report.site.verdicts import open_probe
 from longplay.lab.report.tables import estimate_cell, head_metric, order_metrics
 from longplay.scoring.anchors import Anchors
-from longplay.tables import NOTHING, Cell, TextTable, count
+from longplay.tables import NOTHING, Cell, TextTable, Value, count
 
 _AGENTS = "agents"
 _ENTRY_PX = 34
@@ -339,9 +339,11 @@ def _table_runs(
         address = entry.packs.get(str(run.seed), "")
         links = (("download", f"../{address}"),) if address else ()
         pack = Cell("download" if address else NOTHING, address, links=links)
-        rows.append((str(run.seed), run.score.headline, run.score.frames, pack))
-    headline = suite.headline.replace("_", " ")
-    columns = ("seed", headline, f"{suite.frame_noun}s")
+        headline: Value = run.score.headline
+        if isinstance(headline, float) and headline.is_integer():
+            headline = int(headline)  # a sum of rewards, written like other counts
+        rows.append((str(run.seed), headline, run.score.frames, pack))
+    columns = ("seed", suite.headline.replace("_", " "), f"{suite.frame_noun}s")
     return TextTable.of("runs", (*columns, "pack"), rows, texts=(3,))
 
 

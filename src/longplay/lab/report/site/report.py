@@ -152,7 +152,7 @@ def _write_figure(directory: Path, name: str, drawing: Drawing) -> PageFigure:
     return PageFigure(
         id=f"{name}-{drawing.kind}",
         title=drawing.title,
-        caption=drawing.caption,
+        caption=drawing.full_caption,
         data=make_figure(drawing),
         files=files,
     )

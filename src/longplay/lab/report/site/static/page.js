@@ -18,7 +18,7 @@ const styles = getComputedStyle(document.documentElement);
 const colour = (name) => styles.getPropertyValue(name).trim();
 
 // Colours that are too dark on a dark page.
-const lighter = { "#000000": "#e8e8e8", "#0072B2": "#4aa3df" };
+const lighter = { "#000000": "#e8e8e8", "#0072B2": "#6c8cff" };
 const darker = Object.fromEntries(Object.entries(lighter).map(([a, b]) => [b, a]));
 
 // Cells of states and games: from the colour of the page to blue.
@@ -62,6 +62,17 @@ function fitWidth(place, layout) {
   if (columns < 2) Object.assign(layout.margin, { l: 56, r: 8 });
 }
 
+// A narrow legend has more rows than the figure has room for above its titles.
+const ONE_ROW_PX = 24;
+const MOST_NAMES = 4;
+
+function fitLegend({ data, layout }) {
+  const names = data.filter((trace) => trace.showlegend).length;
+  if (innerWidth >= NARROW_PX || layout.showlegend === false || names <= MOST_NAMES) return;
+  layout.margin.t += ONE_ROW_PX;
+  layout.height += ONE_ROW_PX;
+}
+
 // Names of visits: sideways where a visit is narrow, and none where there is no room.
 function fitLabels(place, layout) {
   const shapes = layout.shapes ?? [];
@@ -81,6 +92,7 @@ function fitLabels(place, layout) {
 function fitFigure(place, figure) {
   fitWidth(place, figure.layout);
   fitLabels(place, figure.layout);
+  fitLegend(figure);
   return applyTheme(figure);
 }
 
