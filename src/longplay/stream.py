@@ -385,9 +385,13 @@ class Stream:
 
     def describe_place(self, frame: int | None = None) -> str:
         """Where the stream is, in the word of its track: `at timestep 7 of pong`."""
-        noun = "timestep" if self._is_timestep else "frame"
         place = self.global_frame_idx if frame is None else frame
-        return f"at {noun} {place} of {self._visit.game_id}"
+        return f"at {self.frame_noun} {place} of {self._visit.game_id}"
+
+    @property
+    def frame_noun(self) -> str:
+        """What the track calls a frame."""
+        return "timestep" if self._is_timestep else "frame"
 
     def _cross_boundary(self, event: EventRow, game_over: bool) -> None:
         """Closes the episode, and at a reset the segment; starts the next one."""

@@ -205,7 +205,8 @@ class Run:
             self._has_warned = True
             self.warn(
                 f"the agent reported values of {', '.join(names)} that are not finite, "
-                f"first before frame {self.frame}; they are left out and counted"
+                f"first before {self._stream.frame_noun} {self.frame}; they are left "
+                "out and counted"
             )
 
     def warn(self, text: str) -> None:
@@ -283,9 +284,8 @@ class Run:
 
     def _stop_if_asked(self) -> None:
         if self._stop.reason is not None:
-            raise self._stop.reason(
-                f"stopped before frame {self._stream.global_frame_idx}"
-            )
+            place = f"{self._stream.frame_noun} {self.frame}"
+            raise self._stop.reason(f"stopped before {place}")
 
     def _tick(self) -> None:
         """Flushes, stops if asked to, and reports to the observer."""

@@ -214,8 +214,8 @@ class Session:
 
     def _replay_from_start(self, retries: int) -> None:
         def start_writing() -> None:
-            frame = self._stream.global_frame_idx
-            self.resumed_from = f"replayed as recorded until about frame {frame:,}"
+            place = f"{self._stream.frame_noun} {self._stream.global_frame_idx:,}"
+            self.resumed_from = f"replayed as recorded until about {place}"
             self._output.discard()  # the first try already wrote it
             self._start_writing(retries)
             assert self._recorder is not None

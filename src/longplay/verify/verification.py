@@ -338,7 +338,8 @@ def _check_complete(run: RunDirectory) -> None:
     if frames < total or state != "COMPLETED":
         raise IncompleteRunError(
             f"{run.path}: the run is not complete: it has {min(frames, total):,} of "
-            f"{total:,} frames and its state is {state}; finish it first"
+            f"{total:,} {track_of(run.config).frame_noun}s and its state is {state}; "
+            "finish it first"
         )
 
 
