@@ -32,17 +32,25 @@ def list_memory_tables(
 
 
 def describe_memory(suite: SuiteComparison) -> Iterator[str]:
-    """Notes that belong to the tables."""
-    for agent in suite.agents:
-        if (memory := agent.memory) is None:
-            continue
-        yield (
-            f"{agent.label}: probes of {memory.branches} branches of {memory.frames:,} "
-            f"{suite.frame_noun}s; unit: {_name_unit(memory, suite)}; ± over runs is a "
-            "95 % interval, ± of one run a standard error over branches"
+    """Notes that belong to the tables; agents that share one are named together."""
+    probed = [(agent.label, agent.memory) for agent in suite.agents if agent.memory]
+    labels: dict[str, list[str]] = {}
+    for label, memory in probed:
+        note = (
+            f"probes of {memory.branches} branches of {memory.frames:,} "
+            f"{suite.frame_noun}s; unit: {_name_unit(memory, suite)}"
         )
+        labels.setdefault(note, []).append(label)
+    for note, of in labels.items():
+        yield note if len(of) == len(probed) else f"{', '.join(of)}: {note}"
+    if probed:
+        yield (
+            "± over runs is a 95 % interval, ± of one run a standard error over "
+            "branches"
+        )
+    for label, memory in probed:
         for name, reason in memory.absent.items():
-            yield f"{agent.label}: no {MEMORY_METRICS[name]}: {reason}"
+            yield f"{label}: no {MEMORY_METRICS[name]}: {reason}"
 
 
 def memory_to_latex(comparison: Comparison, *, with_games: bool = False) -> str:
