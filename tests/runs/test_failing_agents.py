@@ -263,7 +263,7 @@ def test_step_that_fails(
     assert failure.exit_code == 1
     found = " ".join(failure.stderr.split())
     assert message in found
-    assert "at frame 40 of breakout" in found
+    assert "at timestep 40 of breakout" in found
     assert left.status["state"] == "FAILED"
     assert left.status["error"]["frame"] == 40
     assert left.check_rows() == 40
