@@ -221,7 +221,7 @@ def test_log_of_another_harness_is_exported(log_dir, tmp_path):
         (ExportOptions(), "3 planned runs, found 2; --partial exports these"),
         (
             ExportOptions(require="replayed"),
-            "--require verifies runs of longplay, found none",
+            "--require: expected runs of longplay, which can be verified",
         ),
     ],
 )

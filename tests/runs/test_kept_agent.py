@@ -410,9 +410,10 @@ def test_times(text, seconds):
         ("--keep-agent", "visits", "--keep-agent-bytes", "5"),
     ],
 )
-def test_options_and_their_words(words):
+def test_options_and_their_words(words, monkeypatch):
     from longplay.cli.options import RecordOptions, describe_run_options
 
+    monkeypatch.setenv("WANDB_MODE", "offline")  # there is no account
     given = dict(zip(words[::2], words[1::2], strict=True))
     limit = given.get("--keep-agent-bytes")
     options = RecordOptions(

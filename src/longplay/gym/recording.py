@@ -223,7 +223,7 @@ class Recording:
             self._recorder,
             self._plan.total_frames,
             self._first_frame,
-            self._started_s,
+            monotonic() - self._started_s,
         )
         self._writer.observe(progress)
 

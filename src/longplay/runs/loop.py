@@ -69,7 +69,7 @@ class Progress:
         recorder: Recorder,
         frames_total: int,
         first_frame: int,
-        started_s: float,
+        elapsed_s: float,
     ) -> Progress:
         """The progress of a stream that is being recorded, on any track."""
         visit = stream.visit
@@ -81,7 +81,7 @@ class Progress:
             visits_total=len(stream.schedule),
             cycle_idx=visit.cycle_idx,
             last_return=recorder.last_return,
-            elapsed_s=monotonic() - started_s,
+            elapsed_s=elapsed_s,
             first_frame=first_frame,
             reward_rate=recorder.reward_rate,
             metrics=recorder.metric_rows.last,
@@ -213,7 +213,7 @@ class Run:
         """Shows a line to the user now, and keeps it in agent_output.txt."""
         self._notice = describe_text(text)
         sys.stderr.write(f"longplay: {self._notice}\n")
-        self._report_progress()
+        self._report_progress(monotonic())
 
     def _play_visit(self) -> EventRow:
         """Plays the rest of a visit; returns its last row."""
@@ -296,14 +296,14 @@ class Run:
         if self._before_visit is None and self._is_checkpoint_due(now_s):
             self._make_checkpoint()
             self._stop_if_asked()
-        self._report_progress()
+        self._report_progress(now_s)
 
-    def _report_progress(self) -> None:
+    def _report_progress(self, now_s: float) -> None:
         progress = Progress.measure(
             self._stream,
             self._recorder,
             self._frames_total,
             self._first_frame,
-            self._started_s,
+            now_s - self._started_s,
         )
         self._observer(replace(progress, notice=self._notice))
