@@ -53,8 +53,8 @@ demo: $(INSTALLED_REPORT) ## set up, play stream-smoke-v1 with the random agent,
 test: $(INSTALLED_DEV) ## run the fast tests (minutes)
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-test-learn: $(INSTALLED_LEARN) ## test training with torch and numba (seconds)
-	$(BIN)/python -m pytest tests/learn
+test-learn: $(INSTALLED_LEARN) ## test training with torch and numba (minutes)
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests/learn
 
 test-view: $(INSTALLED_DEV) $(INSTALLED_DOCS) ## open the pages in Chromium (Debian: apt install chromium)
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests/view
