@@ -234,7 +234,7 @@ def test_false_log_fails_before_the_agent_runs(
         "verify", out, "--reexecute", "--agent", agent, "--isolate", "none", *QUIET
     )
     assert answer.exit_code == 1
-    assert "frame 40: lives logged" in answer.stdout
+    assert "timestep 40: lives logged" in answer.stdout
 
 
 @pytest.mark.exhaustive

@@ -308,7 +308,7 @@ def _show_verification(verdict: Verification) -> list[RenderableType]:
     """The result of a verification as lines."""
     lines: list[RenderableType] = [_verdict_line(verdict)]
     if verdict.difference is not None:
-        lines.append(Text(f"   first difference: {verdict.difference}"))
+        lines.append(Text(f"   first difference: {verdict.describe_difference()}"))
     if verdict.report is not None and not verdict.report.is_valid:
         lines += run_tables.show_report(verdict.report)
     return lines

@@ -446,10 +446,13 @@ class Difference(Document):
     replayed: str = Field(description="Replayed value, as JSON.")
 
     def __str__(self) -> str:
+        return self.describe()
+
+    def describe(self, frame_noun: str = "frame") -> str:
         """`visit 2 (qbert), frame 917: reward logged 25.0, replayed 0.0`."""
-        frames = f"frame {self.last_frame_idx}"
+        frames = f"{frame_noun} {self.last_frame_idx}"
         if self.first_frame_idx != self.last_frame_idx:
-            frames = f"frames {self.first_frame_idx} … {self.last_frame_idx}"
+            frames = f"{frame_noun}s {self.first_frame_idx} … {self.last_frame_idx}"
         return (
             f"visit {self.visit_idx} ({self.game_id}), {frames}: {self.field} logged "
             f"{'nothing' if self.logged is None else self.logged}, "

@@ -108,9 +108,14 @@ class Verification:
     def describe_failure(self) -> str:
         """Explains in one line why it did not pass."""
         if self.difference is not None:
-            return str(self.difference)
+            return self.describe_difference()
         shown = self.report.findings.shown if self.report else []
         return f"validation found: {shown[0]}" if shown else "nothing was found"
+
+    def describe_difference(self) -> str:
+        """The first difference, in the track's word for a frame; "" without one."""
+        noun = track_of(RunDirectory(self.run_dir).config).frame_noun
+        return "" if self.difference is None else self.difference.describe(noun)
 
     def to_record(self) -> VerificationRecord:
         """The record of a verdict on a whole run, for verification.json."""
