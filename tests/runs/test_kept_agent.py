@@ -413,7 +413,7 @@ def test_times(text, seconds):
 def test_options_and_their_words(words, monkeypatch):
     from longplay.cli.options import RecordOptions, describe_run_options
 
-    monkeypatch.setenv("WANDB_MODE", "offline")  # there is no account
+    monkeypatch.setenv("WANDB_MODE", "offline")  # needs no account
     given = dict(zip(words[::2], words[1::2], strict=True))
     limit = given.get("--keep-agent-bytes")
     options = RecordOptions(
